@@ -201,6 +201,8 @@ async def schedules_pause(
     async with beside(ledger, dependencies) as opened:
         while True:
             before, now = await _settled(opened, name)
+            if not note.strip():  # a wrong name is told first
+                raise UsageError(f"say why {name} is paused, for whoever looks; it takes a note")
             ends = None if until is None else time_of(until, before.pipeline, "--until")
             if ends is not None and ends <= now:
                 raise UsageError(f"--until {until} is past")

@@ -16,7 +16,7 @@ from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import told
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
-from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.nouns import ListedGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.retry import add_retry, failed_with, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
@@ -53,7 +53,7 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `jobs` with its verbs, and `failures`."""
     flags = options.flags_of(declared.LEDGER, declared.CONFIG)
     jobs = typer.Typer(
-        cls=NounGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
+        cls=ListedGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
     )
     commands.add_typer(jobs, name="jobs")
 

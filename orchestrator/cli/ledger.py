@@ -24,6 +24,7 @@ Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must
 
 class _LedgerGroup(NounGroup):
     default_verb = "info"
+    named_verb = None
 
 
 def add_ledger(commands: typer.Typer, load: Callable[[], App]) -> None:

@@ -11,7 +11,7 @@ from orchestrator import declared
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.nouns import NounGroup
+from orchestrator.cli.nouns import RecordedGroup
 from orchestrator.cli.options import also
 from orchestrator.core.local_times import local
 from orchestrator.core.wording import counted
@@ -24,7 +24,7 @@ TROUBLE_EXIT_CODE = 1
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=10_000, help="So many at most.")]
-Note = Annotated[str, typer.Option("--note", metavar="T", help="Why, for whoever looks.")]
+Note = Annotated[str, typer.Option("--note", metavar="T", help="Why, for whoever looks: it must be said.")]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="T", help="It goes on by itself then. Default: once somebody continues it."),
@@ -38,7 +38,7 @@ Json = Annotated[bool | None, options.option(declared.JSON, "JSON on standard ou
 def add_schedules(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `schedules` and its verbs."""
     schedules = typer.Typer(
-        cls=NounGroup,
+        cls=RecordedGroup,
         rich_markup_mode="rich",
         help="When pipelines fire, and what came of it. Without a verb they are listed.",
     )
@@ -80,7 +80,7 @@ def _add_changes(schedules: typer.Typer, load: Callable[[], App]) -> None:
 
     @schedules.command()
     @shared
-    def pause(name: Name, note: Note, until: Until = None) -> AtLedger:
+    def pause(name: Name, note: Note = "", until: Until = None) -> AtLedger:
         """Fire no more, until somebody continues it or a time comes; flows that there are go on."""
         return partial(_pause, load, name, note, until)
 

@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from orchestrator.cli import printing
 from orchestrator.core.wording import shortened
@@ -17,6 +17,9 @@ T = TypeVar("T")
 
 NAME_CELLS: Final = 30
 """So much of a name stands on one line wherever the screen has room for it."""
+
+COPIED: Final = frozenset(("FLOW", "RUN"))
+"""The columns whose names people copy: they stand on one line, and the others have what is left."""
 
 REMARK_CELLS: Final = 40
 """So much of a remark is worth more than a figure beside it."""
@@ -57,7 +60,9 @@ def columns(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> "Table
     records = [tuple(row) for row in rows]
     for place, heading in enumerate(headings):
         is_number = bool(records) and all(isinstance(record[place], int) for record in records)
-        table.add_column(heading, overflow="fold", justify="right" if is_number else "left")
+        whole = max((len(plain(record[place])) for record in records), default=0) if heading in COPIED else None
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(heading, overflow="fold", justify=justify, no_wrap=whole is not None, min_width=whole)
     for record in records:
         table.add_row(*(Text(plain(cell)) for cell in record))
     return table

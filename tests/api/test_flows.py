@@ -230,6 +230,10 @@ async def test_schedules_tell_what_fires_next_what_fired_and_what_was_missed(tmp
 async def test_a_schedule_that_is_paused_leaves_a_gap_or_is_made_up_for(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     await desk.applies()
+    with pytest.raises(UsageError, match="'q'"):  # a wrong name is told before a missing note
+        await schedules_pause(desk.ledger, "q", "", None, desk.dependencies)
+    with pytest.raises(UsageError, match="say why p is paused"):
+        await schedules_pause(desk.ledger, "p", " ", None, desk.dependencies)
     await schedules_pause(desk.ledger, "p", "stocktaking", None, desk.dependencies)
     with pytest.raises(UsageError, match="p is paused already: stocktaking"):
         await schedules_pause(desk.ledger, "p", "again", None, desk.dependencies)

@@ -32,10 +32,12 @@ BRAKES = RunBrakes(
 
 def test_show_is_a_table_with_what_holds_the_run_up() -> None:
     program = FakeApp(braked=BRAKES)
-    result = invoke(program, "brakes", "captions", "--ledger", "l.db", COLUMNS="120")
-    assert result.exit_code == 2, "the verb is missing where a name follows"
+    named = invoke(program, "brakes", "captions", "--ledger", "l.db", COLUMNS="120")
+    assert program.asked == [(Path("l.db"), "captions")], "a noun with a name shows it"
     result = invoke(program, "brakes", "show", "captions", "--ledger", "l.db", COLUMNS="120")
-    assert program.asked == [(Path("l.db"), "captions")]
+    assert (named.exit_code, named.stdout) == (0, result.stdout)
+    mistyped = invoke(program, "brakes", "shw", "captions")
+    assert (mistyped.exit_code, "No such command 'shw'" in mistyped.stderr) == (2, True)
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
         "breaker       20:50%/100  closed",
         "canary        10          8 of 10 succeeded",

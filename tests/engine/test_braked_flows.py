@@ -9,8 +9,11 @@ import pytest
 from orchestrator.api.schedules import schedules_check
 from orchestrator.core.pipelines import News, Notify, Pipeline
 from orchestrator.engine.dependencies import Dependencies
-from tests.engine.flowing import Flowing, a_pipeline, flowing
+from orchestrator.ledger.commands import Action
+from tests.engine.flowing import Flowing, a_pipeline, accepting, flowing
+from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.engine.test_flows import FIRST, failing_for
+from tests.ledger.ledgers import obeyed
 from tests.ledger.pipelines import applied, every
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -90,6 +93,23 @@ async def test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on(
         flow = await p.flow(FIRST)
         assert (flow.state, flow.is_braked, flow.why) == ("held", False, "looked at")
         assert await told_of(p) == ["held"]
+
+
+async def test_a_flow_goes_on_once_the_brake_lets_its_run_go_on(tmp_path: Path) -> None:
+    def status(asked: Asked) -> Reply:
+        state = "FAILED" if int(asked.remote_id.rpartition("-")[2]) <= 4 else "IN_PROGRESS"
+        return says(state, asked.remote_id)
+
+    async with flowing(tmp_path, transport=Scripted(run=accepting(), status=status)) as p:
+        await begun(p, braked(tmp_path, 30, breaker="off", canary="4"))
+        assert (await p.flow(FIRST)).is_braked
+        run = await p.ledger.runs.named(f"{FIRST}/caption")
+        assert run is not None
+        await obeyed(p.ledger, Action.CONTINUE, run=run.id)
+        p.engine.control.on_change()
+        await anyio.sleep(30)
+        flow = await p.flow(FIRST)
+        assert (flow.state, flow.is_braked, flow.why) == ("running", False, "")
 
 
 async def test_to_continue_a_flow_goes_past_the_brakes_of_its_runs(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/upkeep/flow_work.py",
         old="        elif why is None and self.flow.is_braked:\n",
         new="        elif False:\n",
-        tests=(FLOWS + "test_to_continue_a_flow_goes_past_the_brakes_of_its_runs",),
+        tests=(FLOWS + "test_a_flow_goes_on_once_the_brake_lets_its_run_go_on",),
     ),
     Fault(
         name="where a brake has stopped a run and nobody works, resume is advised alone",
