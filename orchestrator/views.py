@@ -5,6 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
+from orchestrator.core.failed_executions import FailedExecutionView, RetriedKind
 from orchestrator.core.lending import RaisedWorkers
 
 
@@ -139,6 +140,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     failure_kinds: int = 0
     largest_failures: tuple[FailureKind, ...] = ()
     """The largest of these kinds."""
+
+    largest_retried: tuple[RetriedKind, ...] = ()
+    """The largest kinds of executions that failed and were tried again."""
 
     output: str | None = None
     """Where the results were written; None: nowhere."""
@@ -396,6 +400,9 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "c
     try_ids: tuple[str, ...]
     """The `custom_id`s of the first ones."""
 
+    retried: RetriedKind | None = None
+    """Executions of that kind that failed besides, and were tried again, or will be."""
+
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
     """The failures and cancellations of a run by their kinds."""
@@ -489,6 +496,7 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     """What it failed with, as it was told."""
 
     timeline: list[TimelineStep]
+    failed_executions: list[FailedExecutionView]
     submissions: list[SubmissionView]
     segments: list[SegmentView]
     checkpoints: list[CheckpointView]

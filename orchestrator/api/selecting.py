@@ -8,9 +8,11 @@ import msgspec
 from msgspec.structs import replace
 
 from orchestrator.api.naming import run_named
+from orchestrator.api.retried import retried_kinds
 from orchestrator.clock import SystemClock
 from orchestrator.core.afresh import ENDED_WITH, escalated_with, reopened_with
 from orchestrator.core.error_messages import told
+from orchestrator.core.failed_executions import FailedExecutionView
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
 from orchestrator.core.job import RETRIED_EXECUTIONS
@@ -118,6 +120,7 @@ async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
     kinds, total = await ledger.selection.clustered(run.id)
     largest = await ledger.selection.clusters(run.id, most=limit)
     rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
+    rows += await _retried(ledger, run, rows, limit)
     counts = await ledger.runs.counts(run=run.id)
     return Failures(
         run=run.name, jobs=total, kinds=kinds, clusters=rows, retried_executions=counts.get(RETRIED_EXECUTIONS, 0)
@@ -137,6 +140,31 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
         last_at=cluster.last_at,
         try_ids=tuple(job.custom_id for job in first.jobs),
     )
+
+
+async def _retried(ledger: Ledger, run: Run, rows: list[ClusterRow], limit: int) -> list[ClusterRow]:
+    """The kinds of executions that were tried again: those that are in `rows` stand there from now on, and the others
+    are returned, of which no job has failed.
+    """
+    found = await retried_kinds(ledger, run)
+    named = {cluster_name(kind.error_key): view for kind, view in found}
+    rows[:] = [replace(row, retried=named.get(row.cluster)) for row in rows]
+    others = [(kind, view) for kind, view in found if not kind.failed_jobs][: max(0, limit - len(rows))]
+    return [
+        ClusterRow(
+            number=number,
+            cluster=cluster_name(kind.error_key),
+            count=0,
+            share=0.0,
+            class_=kind.trouble,
+            sample=kind.sample,
+            first_at=kind.first_at,
+            last_at=kind.last_at,
+            try_ids=(),
+            retried=view,
+        )
+        for number, (kind, view) in enumerate(others, len(rows) + 1)
+    ]
 
 
 async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
@@ -228,6 +256,17 @@ def whole_of(run: Run, story: Story) -> WholeJob:
         execution_ms=None if outcome is None else outcome.execution_ms,
         error=story.job.message,
         timeline=_timeline(story),
+        failed_executions=[
+            FailedExecutionView(
+                attempt=each.attempt,
+                at=each.at,
+                class_=each.trouble,
+                cluster=cluster_name(each.error_key),
+                error=each.message,
+                execution_ms=each.execution_ms,
+            )
+            for each in story.failed_executions
+        ],
         submissions=[
             SubmissionView(
                 endpoint=each.endpoint,

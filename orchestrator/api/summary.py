@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.counts import figures_of
+from orchestrator.api.retried import retried_kinds
 from orchestrator.core.error_messages import told
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
@@ -50,7 +51,10 @@ def summary_of(
 
 
 async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
-    """`summary` of `run`, with the kinds of failures that there are."""
+    """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
+    if summary.failed_executions:
+        retried = (await retried_kinds(ledger, run))[:KINDS_SHOWN]
+        summary = msgspec.structs.replace(summary, largest_retried=tuple(view for _, view in retried))
     if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
         return summary
     kinds, _ = await ledger.selection.clustered(run.id)

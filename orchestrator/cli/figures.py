@@ -4,9 +4,11 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from orchestrator.core.costs import money
+from orchestrator.core.failed_executions import RetriedKind
 from orchestrator.core.gates import QUEUE_FULL, UNANSWERED
 from orchestrator.core.policy import format_duration, rough_duration
-from orchestrator.core.wording import collect_again, counted
+from orchestrator.core.wording import collect_again, counted, shortened
 from orchestrator.units import SECOND_US
 from orchestrator.views import CollectedBy, RunStatus, Snapshot, StuckSummary
 
@@ -41,6 +43,18 @@ def attempts_failed(failed: int, retried: int) -> str:
     """How many executions failed, and how many of these were followed by another one."""
     again = f" ({retried:,} {'was' if retried == 1 else 'were'} retried)" if retried else ""
     return f"{counted(failed, 'attempt')} failed{again}"
+
+
+KIND_CHARS_MAX: Final = 60
+"""So much of what a failure says fits a line of a terminal."""
+
+
+def kind_line(kind: RetriedKind) -> str:
+    """A kind of executions in one line, without its number: what one says, and what they took and cost."""
+    took = lasting(kind.execution_s) if kind.execution_s else "an unknown time"
+    cost = "" if kind.cost is None else f", {money(kind.cost)}"
+    left = f"; {counted(kind.unfinished, 'job')} of these not finished" if kind.unfinished else ""
+    return f"{shortened(kind.sample, KIND_CHARS_MAX) or kind.class_} ({took}{cost}{left})"
 
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:

@@ -15,7 +15,7 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import told
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
-from orchestrator.cli.figures import lasting
+from orchestrator.cli.figures import kind_line, lasting
 from orchestrator.cli.nouns import ListedGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.retry import add_retry, failed_with, sample_lines
@@ -122,18 +122,30 @@ async def _failures(load: Callable[[], App], name: str | None, limit: int, ledge
     found = await load().failures(ledger, name, limit)
     if as_json:
         printing.put_json(found.clusters)
-    elif not found.clusters:
+        return 0
+    failed = [cluster for cluster in found.clusters if cluster.count]
+    if not failed:
         again = counted(found.retried_executions, "execution")
         besides = f": {again} failed, and such jobs are tried again" if found.retried_executions else ""
         printing.say(f"{found.run} has no failures{besides}")
     else:
         printing.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
-        for cluster in found.clusters:
+        for cluster in failed:
             tables.put_lines(list(_cluster_lines(cluster)))
-        if more := found.kinds - len(found.clusters):
+        if more := found.kinds - len(failed):
             are = "is" if more == 1 else "are"
             printing.say(f"{counted(more, 'more kind')} {are} not shown; {declared.LIMIT} N shows more")
+    tables.put_lines(list(_retried_lines(found.clusters)))
     return 0
+
+
+def _retried_lines(clusters: Sequence[ClusterRow]) -> Iterator[str]:
+    """The kinds of executions that failed and were tried again."""
+    retried = sorted((each.retried for each in clusters if each.retried), key=lambda kind: -kind.count)
+    if retried:
+        yield "executions that failed and were tried again, or will be:"
+    for kind in retried:
+        yield f"   {kind.count:,} {kind.class_}: {kind_line(kind)}"
 
 
 def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
@@ -165,7 +177,7 @@ async def _show(load: Callable[[], App], words: Sequence[str], raw: bool, ledger
     if as_json:
         printing.put_json(found)
         return 0
-    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw))
+    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw), *_failed(found, raw))
     return 0
 
 
@@ -205,6 +217,21 @@ def _timeline(timeline: Sequence[TimelineStep], raw: bool) -> Iterator["Renderab
         yield tables.columns(
             (f"{day} UTC", "after", "event", "attempt", "reason", "there"), starmap(partial(_step, raw), of_day)
         )
+
+
+def _failed(found: WholeJob, raw: bool) -> Iterator["RenderableType"]:
+    """What its executions said that failed and were tried again."""
+    if found.failed_executions:
+        rows = (
+            (
+                clock(each.at),
+                each.attempt,
+                "" if each.execution_ms is None else _took(each.execution_ms),
+                f"{each.class_}: {each.error if raw else shortened(each.error, BLOB_WIDTH)}",
+            )
+            for each in found.failed_executions
+        )
+        yield from ("", tables.columns(("failed (UTC)", "attempt", "took", "error"), rows))
 
 
 def _step(raw: bool, step: TimelineStep, before: TimelineStep | None) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from orchestrator.cli.figures import (
     attempts_failed,
     closest_call,
     finished,
+    kind_line,
     lasting,
     rate,
     stuck_text,
@@ -32,8 +33,18 @@ def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None)
     return [
         _headline(summary),
         *(f"  {label:<{width}}  {value}" for label, value in rows),
+        *_retried(summary),
         *_failures(summary, request),
     ]
+
+
+def _retried(summary: Summary) -> Iterator[str]:
+    """The largest kinds of executions that failed and were tried again."""
+    if summary.largest_retried:
+        yield "failed and tried again:"
+        width = len(f"{summary.largest_retried[0].count:,}")
+        for kind in summary.largest_retried:
+            yield f"  {kind.count:>{width},}  {kind_line(kind)}"
 
 
 SAMPLE_CHARS_MAX: Final = 60

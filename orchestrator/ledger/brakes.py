@@ -14,6 +14,7 @@ from orchestrator.core.lifecycle import Event
 from orchestrator.core.lifecycle import State as JobState
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.executions import Place
+from orchestrator.ledger.failure_tables import failed_executions
 from orchestrator.ledger.history import EVENTS_LEARNED_FROM_MAX
 from orchestrator.ledger.records import is_taken_in
 from orchestrator.ledger.sqlite.statements import upsert
@@ -74,11 +75,23 @@ _SPREAD: Final = (
 """So many queued jobs, spread over the input from its first row on; all where there are no more."""
 
 _LATEST: Final = (
-    select(events.c.event, events.c.trouble, outcomes.c.error_key, outcomes.c.message)
+    select(
+        events.c.event,
+        events.c.trouble,
+        func.coalesce(outcomes.c.error_key, failed_executions.c.error_key).label("error_key"),
+        func.coalesce(outcomes.c.message, failed_executions.c.message).label("message"),
+    )
     .select_from(
-        events.join(jobs, jobs.c.id == events.c.job_id).outerjoin(
+        events.join(jobs, jobs.c.id == events.c.job_id)
+        .outerjoin(
             outcomes,
             (outcomes.c.job_id == events.c.job_id) & (events.c.event == literal_column(f"'{Event.ABANDONED}'")),
+        )
+        .outerjoin(
+            failed_executions,
+            (failed_executions.c.job_id == events.c.job_id)
+            & (failed_executions.c.attempt == events.c.attempt)
+            & events.c.trouble.is_not(None),
         )
     )
     .where(
@@ -149,9 +162,7 @@ class Brakes(Noun):
         return {row[0]: row[1] for row in await self._doors.rows(_CONTINUED)}
 
     async def latest(self, run: int, most: int, *, since: int = 0) -> list[Execution]:
-        """The latest ends of executions of `run` after then, oldest first, as far as the latest events tell. Of those
-        that another one followed it is not kept in which way they failed.
-        """
+        """The latest ends of executions of `run` after then, oldest first, as far as the latest events tell."""
         rows = await self._doors.rows(_LATEST, {"run": run, "most": most, "since": since})
         return [
             Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")

@@ -18,6 +18,7 @@ from orchestrator.ledger.cancels import Cancels
 from orchestrator.ledger.claims import Claims
 from orchestrator.ledger.commands import Commands
 from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.failed_executions import FailedExecutions
 from orchestrator.ledger.feed import Feed
 from orchestrator.ledger.fires import Fires
 from orchestrator.ledger.flows import Flows
@@ -88,6 +89,7 @@ class Ledger:
         self.learned = LearnedOfEndpoints(doors)
         self.history = History(doors)
         self.brakes = Brakes(doors)
+        self.failed_executions = FailedExecutions(doors)
         self.pruning = Pruning(doors)
         self.audit = Audit(doors, database)
         self.upkeep = Upkeep(doors, database)

@@ -16,6 +16,7 @@ from sqlalchemy import Column, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.ledger.doors import Noun
+from orchestrator.ledger.failure_tables import failed_executions
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.tables import checkpoints, events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.writer import Transaction
@@ -84,6 +85,11 @@ _CHECKPOINTS_DELETE: Final = delete(checkpoints).where(
 _PRUNED: Final = (
     update(runs).values(pruned_before=field(1)).where(runs.c.id == field(0), runs.c.pruned_before < field(1))
 )
+_FAILED_DELETE: Final = delete(failed_executions).where(
+    failed_executions.c.job_id.in_(select(events.c.job_id).where(events.c.id.in_(IN_BATCH)))
+)
+"""Of a job whose earlier events go: its last one is not of an execution that another one follows."""
+
 _EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(IN_BATCH))
 _SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_BATCH))
 
@@ -116,10 +122,13 @@ class Pruning(Noun):
             return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
 
     async def forget_events(self, before: Mapping[int, int], ids: Sequence[int]) -> None:
-        """Deletes these events, and records how far back the histories of the runs are whole."""
+        """Deletes these events, and what the failed executions of their jobs said; and records how far back the
+        histories of the runs are whole.
+        """
 
         async def block(transaction: Transaction) -> None:
             await transaction.connection.execute(_PRUNED, batch_of(before.items()))
+            await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))
             await transaction.connection.execute(_EVENTS_DELETE, batch_of(ids))
 
         await self._doors.write(block)

@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.ledger.failure_tables import failed_executions, retried_kinds
 from orchestrator.ledger.flow_tables import run_outbox
 from orchestrator.ledger.handover_tables import gathers, groups, handovers, lineage, owed, relays, reusable, reused
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
@@ -126,7 +127,18 @@ async def jobs_remove_some(connection: AsyncConnection, run: int, *, most: int) 
 
 async def _jobs_remove(connection: AsyncConnection, run: int, ids: Sequence[int]) -> None:
     doomed = batch_of(ids)
-    for table in (payloads, outcomes, events, progress, checkpoints, owed, handovers, reusable, reused):
+    for table in (
+        payloads,
+        outcomes,
+        failed_executions,
+        events,
+        progress,
+        checkpoints,
+        owed,
+        handovers,
+        reusable,
+        reused,
+    ):
         await connection.execute(delete(table).where(table.c.job_id.in_(IN_BATCH)), doomed)
     of_run = (row_metadata.c.run_id == run) & row_metadata.c.job_id.in_(IN_BATCH)
     await connection.execute(delete(row_metadata).where(of_run), doomed)
@@ -175,7 +187,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (brakes, clusters, counts, margins, intakes, run_endpoints, run_outbox):
+    for table in (brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))

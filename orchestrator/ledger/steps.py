@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.afresh import ENDED_WITH
 from orchestrator.core.counters import counters
 from orchestrator.core.error_messages import error_key
+from orchestrator.core.executions import FAILED
 from orchestrator.core.job import (
     JOB_CANCELLED,
     JOB_CANCELLED_UNCERTAIN,
@@ -35,6 +36,7 @@ from orchestrator.core.notice import Notice
 from orchestrator.core.owing import why_owed
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.executions import executions_add
+from orchestrator.ledger.failures_kept import Failed, failed_keep
 from orchestrator.ledger.kinds import OfRun, kinds_add, kinds_reduce
 from orchestrator.ledger.owing import owed_write
 from orchestrator.ledger.progress import segments_write
@@ -264,7 +266,9 @@ async def _events_write(connection: AsyncConnection, done: Sequence[Transition])
 
 _OUTCOME = Many(replace_into(outcomes), *(column.name for column in outcomes.c))
 _OUTCOMES_DELETE = (
-    delete(outcomes).where(outcomes.c.job_id.in_(IN_BATCH)).returning(outcomes.c.job_id, outcomes.c.error_key)
+    delete(outcomes)
+    .where(outcomes.c.job_id.in_(IN_BATCH))
+    .returning(outcomes.c.job_id, outcomes.c.error_key, outcomes.c.trouble, outcomes.c.message, outcomes.c.execution_ms)
 )
 
 _ERROR: Final = (
@@ -350,6 +354,23 @@ async def _outcomes_forget(connection: AsyncConnection, done: Sequence[Transitio
         await connection.execute(_ERRORS_KEEP, batch_of(reopened))
     gone = (await connection.execute(_OUTCOMES_DELETE, batch_of(run_of))).all()
     await kinds_reduce(connection, Counter((run_of[row[0]], row[1]) for row in gone))
+    again = {step.after.id: step for step in done if step.event is Event.REOPENED}
+    if failed := [_failed_before(again[row[0]], row) for row in gone if row[0] in again and row[2] in FAILED]:
+        await failed_keep(connection, failed)
+
+
+def _failed_before(step: Transition, gone: Any) -> Failed:
+    """The last execution of a job that is reopened: its outcome is `gone`."""
+    return Failed(
+        run=step.after.run,
+        job=step.after.id,
+        attempt=step.before.attempt,
+        at=step.at,
+        trouble=gone.trouble,
+        error_key=gone.error_key,
+        message=gone.message or "",
+        execution_ms=gone.execution_ms,
+    )
 
 
 async def _errors_restore(connection: AsyncConnection, rows: Sequence[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from orchestrator.core.filters import Comparison, Text
 from orchestrator.core.policy import with_own
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Doors, Noun
+from orchestrator.ledger.failed_executions import FailedExecution, FailedExecutions
 from orchestrator.ledger.history import EventRow, History
 from orchestrator.ledger.records import unpack, values
 from orchestrator.ledger.segments import CheckpointRow, SegmentRow, Segments
@@ -60,6 +61,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str
     """Where it was sent last, or is to be sent."""
 
+    failed_executions: list[FailedExecution]
+    """Those that failed and were tried again, oldest first; of jobs that ended long ago none may be left."""
+
     events: list[EventRow]
     """Oldest first; of jobs that ended long ago only the last one may be left."""
 
@@ -98,6 +102,7 @@ class Stories(Noun):
                 attempts_max=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
                 priority=await view.value(select(jobs.c.priority).where(jobs.c.id == job.job)),
                 endpoint=await view.value(_ENDPOINT.where(jobs.c.id == job.job)),
+                failed_executions=await FailedExecutions(view).of_job(job.job),
                 events=events,
                 submissions=await _submissions(view, events),
                 outcome=await _outcome(view, job.job),

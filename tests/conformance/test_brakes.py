@@ -9,6 +9,7 @@ from orchestrator.core.brakes import Hold
 from orchestrator.core.breaker import Phase
 from orchestrator.core.breaker import State as BreakerState
 from orchestrator.core.costs import Took
+from orchestrator.core.error_messages import error_key
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
 from orchestrator.ledger.brakes import Kept, OfRun
@@ -43,7 +44,8 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         }
         told = await ledger.brakes.latest(1, 10)
         assert [each.is_failed for each in told] == [True, False]
-        assert [each.kind for each in told] == [None, None]
+        assert [each.kind for each in told] == [error_key(Trouble.FAILED, failed.message), None]
+        assert told[0].told == f"failed: {failed.message}"
         assert len(await ledger.brakes.latest(1, 1)) == 1
         assert await ledger.brakes.latest(2, 10) == []
 

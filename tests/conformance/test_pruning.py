@@ -137,3 +137,27 @@ async def test_the_submission_that_brought_the_outcome_stays_and_so_does_one_tha
         assert stuck.submission is not None
         await ledger.cancels.settle({stuck.submission: None})
         assert await doomed_submissions(ledger) == [stuck.submission]
+
+
+async def test_what_failed_executions_said_goes_with_the_events_of_their_job(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        run = (await a_run(ledger, 2)).id
+        for number in (2, 1):
+            await gone(
+                ledger,
+                await job_now(ledger, number),
+                "claimed",
+                "accepted",
+                "retried_remotely",
+                at=AT + 50 * number * S,
+            )
+            [kept] = await ledger.failed_executions.of_job(number)
+            assert (kept.attempt, kept.trouble) == (1, "failed")
+        again = ("claimed_for_retry", "accepted_for_retry", "completed")
+        await gone(ledger, await job_now(ledger, 1), *again, at=AT + 80 * S)
+        assert await ledger.failed_executions.open(run) == {kept.error_key: 1}
+        await events_forgotten(ledger, {run: LATER})
+        assert await ledger.failed_executions.of_job(1) == []
+        assert len(await ledger.failed_executions.of_job(2)) == 1, "it has not ended"
+        [kind] = await ledger.failed_executions.kinds(run)
+        assert (kind.n, kind.untold, kind.failed_jobs) == (2, 2, 0)

@@ -4,6 +4,22 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="the error of an execution that is tried again is thrown away",
+        path="orchestrator/ledger/executions.py",
+        old="    if failed:\n        await failed_keep(connection, failed)\n",
+        new="",
+        tests=("tests/engine/test_failed_executions.py::test_what_failed_and_succeeded_later_is_told_by_job_and_kind",),
+    ),
+    Fault(
+        name="what failed executions said is kept for ever",
+        path="orchestrator/ledger/pruning.py",
+        old="            await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))\n",
+        new="",
+        tests=(
+            "tests/conformance/test_pruning.py::test_what_failed_executions_said_goes_with_the_events_of_their_job",
+        ),
+    ),
+    Fault(
         name="a result that comes after its job was given up is thrown away",
         path="orchestrator/engine/collecting/webhook_inbox.py",
         old="            return self._of_given_up(",
