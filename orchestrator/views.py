@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import msgspec
 
-from orchestrator.core.failed_executions import FailedExecutionView, RetriedKind
+from orchestrator.core.failed_executions import FailedExecutionView, FailureKind, RetriedKind
 from orchestrator.core.lending import RaisedWorkers
 
 
@@ -100,14 +100,6 @@ class Collecting(msgspec.Struct, frozen=True, kw_only=True):
     by: CollectedBy
     safe_until: int | None
     """Until when no result at the run's endpoint can expire (microseconds UTC); None where none can."""
-
-
-class FailureKind(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
-    """A kind of failures of a run, and how many of them there are; `sample` is what one of them says, in one line."""
-
-    count: int
-    class_: str
-    sample: str
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from orchestrator.api.counts import figures_of
 from orchestrator.api.retried import retried_kinds
 from orchestrator.core.error_messages import told
+from orchestrator.core.failed_executions import FailureKind
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
@@ -18,7 +19,7 @@ from orchestrator.ledger.heartbeats import Reading, RunSaid
 from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.runs import Run
 from orchestrator.units import SECOND_US
-from orchestrator.views import CollectedBy, FailureKind, Snapshot, Summary
+from orchestrator.views import CollectedBy, Snapshot, Summary
 
 KINDS_SHOWN: Final = 3
 """So many kinds of failures tell most of what went wrong."""

@@ -1,8 +1,16 @@
-"""Executions that failed and were tried again, as people see them: what they said, and what they took and cost."""
+"""Failures as people see them, and executions that were tried again: what they said, took and cost."""
 
 import msgspec
 
 from orchestrator.core.costs import MILLISECONDS
+
+
+class FailureKind(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """A kind of failures of a run, and how many of them there are; `sample` is what one of them says, in one line."""
+
+    count: int
+    class_: str
+    sample: str
 
 
 class RetriedKind(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):

@@ -9,8 +9,9 @@ from orchestrator import declared
 from orchestrator.api.continuing import results_command
 from orchestrator.cli.figures import lasting, percent, rate
 from orchestrator.cli.summary import summary_lines
+from orchestrator.core.failed_executions import FailureKind
 from orchestrator.settings import Configuration, ConnectionSettings, RunRequest
-from orchestrator.views import FailureKind, MarginSummary, UncertainSummary
+from orchestrator.views import MarginSummary, UncertainSummary
 from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
 
 REQUEST = RunRequest(
