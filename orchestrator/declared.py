@@ -10,7 +10,7 @@ from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_brakes import BRAKES, NOTIFY
-from orchestrator.declared_inputs import ALLOW_ENV, INPUTS, REPLACE_INPUT
+from orchestrator.declared_inputs import ALLOW_ENV, INPUTS, ONCE, REPLACE_INPUT, REUSE
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
@@ -471,7 +471,7 @@ KEPT: Final[Settings] = (*_LINE, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_B
 RUN: Final[Settings] = (
     *(ENDPOINT, PROFILE, SERVERLESS_URL, *_LINE),
     *(NAME, LEDGER),
-    *(*INPUTS, REPLACE_INPUT, ALLOW_ENV),
+    *(*INPUTS, REPLACE_INPUT, ALLOW_ENV, REUSE, ONCE),
     *(OUTPUT, ERRORS, INCLUDE),
     *OUTPUTS,
     *(OVERWRITE, AFRESH, CONFIG),

@@ -4,6 +4,8 @@ import shlex
 from typing import Any, Final
 
 from orchestrator import written
+from orchestrator.core.policy import format_duration, parse_duration
+from orchestrator.core.reusing import Reuse
 from orchestrator.core.row_variables import RefusedVariables
 from orchestrator.core.s3_config import UnusableVariables
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, one_of, text, whole
@@ -71,6 +73,28 @@ ALLOW_ENV: Final[Setting[tuple[str, ...]]] = Setting(
     more="[Keys of this program's own](#secrets-that-rows-name) they never get.",
     of=RunSettings,
     default="none",
+    panel=INPUT,
+)
+REUSE: Final = Setting(
+    "reuse",
+    Form(
+        Kind.DURATION,
+        "D",
+        lambda texts: Reuse(young_us=parse_duration(texts[-1])),
+        lambda value: (format_duration(value.young_us),),
+    ),
+    "A row whose input another run has [sent for the same endpoint](how-it-works.md#rows-with-the-same-input) gets the"
+    " result of that, if it is no older, and is not sent: of runs that were given this, too.",
+    of=RunSettings,
+    panel=INPUT,
+    default="never",
+)
+ONCE: Final = Setting(
+    "once",
+    SWITCH,
+    "Of rows with the same input [one is sent](how-it-works.md#rows-with-the-same-input), and the others get its"
+    " result.",
+    of=RunSettings,
     panel=INPUT,
 )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from zoneinfo import available_timezones
 
-from orchestrator import declared, declared_brakes, written
+from orchestrator import declared, declared_brakes, declared_inputs, written
 from orchestrator.core.calendar import check_cron
 from orchestrator.core.names import nearest
 from orchestrator.core.pipelines import ALL, INPUT, News, Notify, Overlap, Pipeline, Schedule, Stage
@@ -246,8 +246,10 @@ STAGE_RUN: Final[Settings] = (
         setting
         for setting in (*declared.RUN, *declared.FILE_ONLY)
         if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
-        # The one is a command's, which waits; of the others a flow has its own: who is told, and what holds it.
-        and setting not in (declared.GIVE_UP_AFTER, declared_brakes.NOTIFY, declared_brakes.MAX_FAILURES)
+        # One is a command's, which waits; of the others a flow has its own: who is told, what holds it, and what is
+        # taken again.
+        and setting
+        not in (declared_inputs.REUSE, declared.GIVE_UP_AFTER, declared_brakes.NOTIFY, declared_brakes.MAX_FAILURES)
     ),
 )
 """What a stage can say of its run; all others are those of the process that serves."""

@@ -112,6 +112,7 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     queue_depth: QueueDepth = "auto"
     on_stuck: OnStuck = OnStuck.REPORT
     reuse: Reuse | None = None  # that its jobs take results again that are there
+    once: bool = False  # whether of rows with the same input one is sent, whose result the others have
     takes_over: int | None = None  # the run of its stage the time before: what has succeeded there is not sent again
     events_kept_us: int = EVENTS_KEPT_US_DEFAULT
     """How long the history of a job that has ended is kept whole."""

@@ -150,14 +150,12 @@ def _other_name_advice(request: RunRequest) -> str:
 
 def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     """The settings from now on, with the files that `request` names; if none, or streams, those of before stay. So does
-    what no command can say: that a stage of a flow takes results again.
+    what no command can say: what a stage of a flow takes over from the time before.
     """
     before = run.settings
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
-    settings = msgspec.structs.replace(
-        request.settings or before, told=told(request), reuse=before.reuse, takes_over=before.takes_over
-    )
+    settings = msgspec.structs.replace(request.settings or before, told=told(request), takes_over=before.takes_over)
     output, errors = request.output, request.errors
     if output is None or errors is None or is_stream(output):
         return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)

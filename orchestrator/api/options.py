@@ -65,6 +65,8 @@ class RunOptions(TypedDict, total=False):
     stall_after: Duration | None
     max_segments: int | None
     max_execution: Duration | None
+    reuse: Duration | None
+    once: bool | None
 
 
 class ServiceOptions(TypedDict, total=False):

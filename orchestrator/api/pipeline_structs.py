@@ -124,6 +124,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     stall_after: Duration | None = None
     max_segments: int | None = None
     max_execution: Duration | None = None
+    once: bool | None = None
     on_stuck: Literal["report", "resubmit"] | None = None
     events_kept: Duration | None = None
     stop_after_failures: int | None = None

@@ -88,6 +88,7 @@ class Claims:
         behind: Passed = HEAD,
         is_resumable: bool = False,
         reuse: Reuse | None = None,
+        once: bool = False,
         takes_over: int | None = None,
         only: Sequence[int] | None = None,
         left_to_retry: int | None = None,
@@ -98,13 +99,15 @@ class Claims:
         They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
         it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
         `is_resumable` begins a segment, with its newest checkpoint. One that has succeeded in the run `takes_over`, or
-        may `reuse` a result that is there, has that at once, and is not among the claims. `only`: the jobs of which
+        may `reuse` a result that is there, has that at once, and is not among the claims; with `once` a result of the
+        run's own, for which it waits while another job with the same input is on its way. `only`: the jobs of which
         alone any are claimed.
 
         `left_to_retry`: jobs that are due by `/retry` go by `/run`, but for the first so many, and those of which a
         request came to nothing: whatever that was, it may be made up for by the same request only.
         """
-        is_brief = most <= BRIEF_MAX and not is_resumable and reuse is None and takes_over is None
+        takes_results = reuse is not None or once
+        is_brief = most <= BRIEF_MAX and not is_resumable and not takes_results and takes_over is None
         bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
@@ -123,8 +126,8 @@ class Claims:
             if takes_over is not None and not by_retry:
                 left, is_cut = await results_take_over(transaction, seen.found, takes_over, now=now)
                 seen = Look(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
-            if reuse is not None and not by_retry:
-                looked = await results_reuse(transaction, seen.found, reuse, endpoint=endpoint, now=now)
+            if takes_results and not by_retry:
+                looked = await results_reuse(transaction, seen.found, reuse, once=once, endpoint=endpoint, now=now)
                 why = looked.why
                 seen = Look(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
             payloads = {found.job.id: found.payload for found in seen.found}

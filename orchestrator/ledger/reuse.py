@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, func, literal_column, select
+from sqlalchemy import bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core import job as transitions
@@ -26,7 +26,7 @@ from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, inse
 from orchestrator.ledger.steps import counts_add
 from orchestrator.ledger.tables import endpoints, events, jobs, outcomes, payloads, runs
 from orchestrator.ledger.writer import Transaction
-from orchestrator.units import MIB
+from orchestrator.units import MIB, SECOND_US
 
 BYTES_MAX: Final = 8 * MIB
 """Outputs, as stored, that one transaction takes again, but for one that is larger by itself."""
@@ -106,6 +106,49 @@ _WHY_NOT: Final = (
 )
 
 
+FOR_EVER_US: Final = 1 << 60
+WAIT_US: Final = 10 * SECOND_US
+"""How soon it is looked again whether the job has ended that others have the input of."""
+
+_ON_ITS_WAY: Final = (
+    select(reusable.c.key, reusable.c.job_id)
+    .select_from(reusable.join(jobs, jobs.c.id == reusable.c.job_id))
+    .where(reusable.c.key.in_(IN_BATCH), jobs.c.run_id == bindparam("run"), jobs.c.ended_at.is_(None))
+)
+_WAIT: Final = (
+    update(jobs)
+    .values(due_at=bindparam("until"))
+    .where(jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.QUEUED}'"))
+)
+
+
+async def _without_others(
+    connection: AsyncConnection,
+    found: Sequence[Found],
+    keys: Mapping[int, str],
+    young: Mapping[str, int],
+    *,
+    run: int,
+    now: int,
+) -> list[Found]:
+    """`found` without those that have to wait for another job of the run with the same input: for one that was sent
+    and has not ended, or for the first of these.
+    """
+    first: dict[str, set[int]] = {}
+    for key, job in await connection.execute(_ON_ITS_WAY, {**batch_of(set(keys.values())), "run": run}):
+        first.setdefault(key, set()).add(job)
+    left, waiting = [], []
+    for each in found:
+        key = keys.get(each.job.id)
+        if key is None or key in young or each.job.id in first.setdefault(key, {each.job.id}):
+            left.append(each)
+        else:
+            waiting.append(each.job.id)
+    if waiting:
+        await connection.execute(_WAIT, {**batch_of(waiting), "until": now + WAIT_US})
+    return left
+
+
 class Reused(Noun):
     """What of a ledger's results was taken again."""
 
@@ -121,15 +164,28 @@ class Reused(Noun):
 
 
 async def results_reuse(
-    transaction: Transaction, found: Sequence[Found], reuse: Reuse, *, endpoint: int, now: int
+    transaction: Transaction,
+    found: Sequence[Found],
+    reuse: Reuse | None,
+    *,
+    once: bool = False,
+    endpoint: int,
+    now: int,
 ) -> Looked:
-    """Ends those of these jobs, which are due at `endpoint`, for which there is a result; notes the keys of the others,
-    which are to be sent by this very transaction.
+    """Ends those of these jobs of one run, which are due at `endpoint`, for which there is a result; notes the keys of
+    the others, which are to be sent by this very transaction.
+
+    With `once` a job waits while another one of the run is on its way with the same key. Without `reuse` only results
+    of the run itself are taken.
     """
     connection = transaction.connection
+    run = found[0].job.run
+    reuse = reuse or Reuse(young_us=FOR_EVER_US, version=f"once in run {run}")
     keys = await _keys(connection, found, reuse, endpoint)
     newest = {row[0]: (row[1], row[2]) for row in await connection.execute(_NEWEST, batch_of(set(keys.values())))}
     young = {key: job for key, (job, ended_at) in newest.items() if why_not(reuse, ended_at, now) is None}
+    if once:
+        found = await _without_others(connection, found, keys, young, run=run, now=now)
     results, beyond = await _results(connection, young.values())
     taken: list[tuple[Transition, _Result]] = []
     left: list[Found] = []

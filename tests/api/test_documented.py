@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -130,6 +131,7 @@ def test_the_examples_of_the_docstrings_run_as_they_stand() -> None:
     async def executed(documented: object, namespace: dict[str, Any]) -> None:
         example = example_of(documented)
         assert example, documented
+        shutil.rmtree("out", ignore_errors=True)  # each example has a ledger of its own, and files of others stay
         waiting = eval(compiled(example), namespace)
         if waiting is not None:
             await waiting

@@ -132,7 +132,7 @@ def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
     assert of_process == {
         *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key"),
         *("rest-url", "ledger", "config"),
-        *("name", "overwrite", "afresh", "replace-input", "retry-failed", "give-up-after", "max-failures"),
+        *("name", "overwrite", "afresh", "replace-input", "reuse", "retry-failed", "give-up-after", "max-failures"),
         *("dry-run", "detach", "log-file", "log-format", "json", "quiet", "notify"),
     }
 

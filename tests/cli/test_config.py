@@ -129,6 +129,9 @@ EVERY_KEY = """
         check = "c.py:good"
         escalate = ["timed_out: execution-timeout*2, then endpoint big"]
         retry-budget = "20%"
+        reuse = "30d"
+        once = true
+        replace-input = false
         body-bytes-max = 1000
         overwrite = true
         log-file = "o.log"
@@ -230,7 +233,7 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
         PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings)
         - {"policy", "output", "errors", "files_at", "told"}  # what is remembered
-        - {"reuse", "takes_over"},  # of stages only
+        - {"takes_over"},  # of stages only
     }
 
 

@@ -170,6 +170,7 @@ class RunSending:
                 behind=behind,
                 is_resumable=settings.resumable,
                 reuse=settings.reuse,
+                once=settings.once,
                 takes_over=settings.takes_over,
             )
         held.add(claimed.claims)

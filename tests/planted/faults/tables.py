@@ -114,4 +114,18 @@ FAULTS: tuple[Fault, ...] = (
         new="",
         tests=(f"{_BOUNDS}::test_what_a_loop_makes_is_paid_for_at_each_turn",),
     ),
+    Fault(
+        name="rows with the same input that are claimed together are all sent",
+        path="orchestrator/ledger/reuse.py",
+        old="each.job.id in first.setdefault(key, {each.job.id}):\n",
+        new="each.job.id in first.get(key, {each.job.id}):\n",
+        tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),
+    ),
+    Fault(
+        name="who is to send equal rows once takes results of other runs",
+        path="orchestrator/ledger/reuse.py",
+        old='version=f"once in run {run}")\n',
+        new='version="once")\n',
+        tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),
+    ),
 )
