@@ -399,8 +399,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     afresh: bool = False
     """Whether nothing is taken over from the last command of the run."""
-    replace_input: bool = False
-    """Whether jobs that are no longer in the input are dropped, if they have not succeeded."""
+    replace_input: bool = False  # whether jobs that are no longer in the input go, if they have not succeeded
     allow_env: tuple[str, ...] = ()  # besides what the run's settings have
     only_rows: frozenset[int] | None = None  # that are taken in, counted from 1; None: all
     configuration: Configuration | None = None
