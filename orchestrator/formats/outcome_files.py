@@ -20,7 +20,7 @@ from orchestrator.formats.missing_members import MissingMembers
 from orchestrator.formats.outcome_columns import INPUT, Columns
 from orchestrator.formats.outcome_lines import Outcome
 from orchestrator.formats.outcome_text import DELIMITERS, batch_line, json_line, table_header, table_line
-from orchestrator.formats.parquet import NOT_INSTALLED
+from orchestrator.formats.parquet import not_installed
 from orchestrator.formats.replace import Replacement, commit_together, is_stream
 from orchestrator.settings import Include, OnMisfit, OutputFormat, OutputSettings
 
@@ -93,7 +93,7 @@ def _check(path: Path, form: Form) -> None:
         if bare_name(path.name) != path.name:
             raise UsageError(f"{path}: Parquet is packed inside, and not again; call it {bare_name(path.name)}")
         if find_spec("pyarrow") is None:
-            raise UsageError(f"{path}: {NOT_INSTALLED}")
+            raise UsageError(f"{path}: {not_installed()}")
     if form.format is OutputFormat.OPENAI_BATCH:
         include = [each for each in form.include if each is not Include.METADATA]
         more = [setting for setting, value in ((declared.INCLUDE, include), (declared.FLATTEN, form.flatten)) if value]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.errors import UsageError
+from orchestrator.formats.installation import install_command
 from orchestrator.formats.rows import Problem, Record
 from orchestrator.formats.tables import header_problem
 
@@ -23,7 +24,10 @@ _US_NS: Final = 1_000
 _DAY_S: Final = 86_400
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a time of a column without a zone is of nobody's
 
-NOT_INSTALLED: Final = "Parquet needs pyarrow, which is not installed: pip install 'orchestrator[parquet]'"
+
+def not_installed() -> str:
+    """What is missing, and the command that installs it here."""
+    return f"Parquet needs pyarrow, which is not installed: {install_command('parquet')}"
 
 
 def records(path: Path) -> Iterator[Record | Problem]:
@@ -117,5 +121,5 @@ def pyarrow() -> tuple[Any, Any]:
         import pyarrow as pa  # noqa: PLC0415  an extra, and slow to load
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
-        raise UsageError(NOT_INSTALLED) from None
+        raise UsageError(not_installed()) from None
     return pa, parquet

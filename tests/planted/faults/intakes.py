@@ -80,4 +80,13 @@ FAULTS: tuple[Fault, ...] = (
         new="",
         tests=("tests/core/test_row_variables.py::test_no_row_gets_a_key_of_ours_whatever_is_allowed",),
     ),
+    Fault(
+        name="an extra is installed of whoever has the name on the package index",
+        path="orchestrator/formats/installation.py",
+        old='DISTRIBUTION: Final = "serverless-orchestrator"',
+        new='DISTRIBUTION: Final = "orchestrator"',
+        tests=(
+            "tests/formats/test_installation.py::test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_another",
+        ),
+    ),
 )
