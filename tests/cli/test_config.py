@@ -132,6 +132,8 @@ EVERY_KEY = """
         reuse = "30d"
         once = true
         replace-input = false
+        allow-env = ["S3_*"]
+        notify = "https://hooks.example/x"
         body-bytes-max = 1000
         overwrite = true
         log-file = "o.log"
@@ -222,13 +224,23 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
             fields.setdefault(setting.of, set()).add(setting.name)
     assert fields == {
         AccountSettings: names_of(AccountSettings),
-        ConnectionSettings: names_of(ConnectionSettings) - {"api_key"},  # never written down
+        ConnectionSettings: names_of(ConnectionSettings) - {"api_key", "key_variables"},  # never written down
         EmulateRequest: names_of(EmulateRequest),
         Policy: names_of(Policy),
         InputSettings: names_of(InputSettings),
         OutputSettings: names_of(OutputSettings),
         RunRequest: names_of(RunRequest)
-        - {"named", "source", "reading", "writing", "connection", "settings", "configuration", "only_rows"},
+        - {
+            "named",
+            "source",
+            "reading",
+            "writing",
+            "connection",
+            "settings",
+            "configuration",
+            "only_rows",
+            "allow_env",
+        },
         PlanFigures: names_of(PlanFigures),
         PlanRequest: {"probe"},  # the others are what was found out
         RunSettings: names_of(RunSettings)
