@@ -325,13 +325,14 @@ RESULT_RETENTION: Final = _job(
 
 # --- when things go wrong
 
-REQUIRE_OUTPUT: Final = Setting(
+REQUIRE_OUTPUT: Final = _trouble(
     "require-output",
     SWITCH,
     "A job that completes without any output, or with `null`, has failed ([class `invalid_output`](retries.md)).",
-    of=RunSettings,
     field="output_required",
-    panel=TROUBLE,
+)
+STREAM: Final = _trouble(
+    "stream", SWITCH, "Gathers what [a worker yields](retries.md#workers-that-yield) into the output, as a list."
 )
 SCHEMA: Final = _trouble(
     "schema",
@@ -478,7 +479,7 @@ RUN: Final[Settings] = (
     *(VIA, MAX_ATTEMPTS, TTL, EXECUTION_TIMEOUT, PRIORITY, LOW_PRIORITY, QUEUE_DEPTH, RESULT_RETENTION),
     *(WORKERS_MAX, WORKERS_MIN),
     *(RESUMABLE, PROGRESS_EVERY, STALL_AFTER, MAX_SEGMENTS, MAX_EXECUTION),
-    *(REQUIRE_OUTPUT, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
+    *(REQUIRE_OUTPUT, STREAM, SCHEMA, CHECK, ESCALATE, RETRY_BUDGET),
     *(ON_STUCK, EVENTS_KEPT, STOP_AFTER_FAILURES, GIVE_UP_AFTER, NOTIFY),
     *(ON_UNCERTAIN, UNCERTAIN_AFTER, ON_EXPIRED, RETRY_FAILED),
     *BRAKES,

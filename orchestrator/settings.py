@@ -126,9 +126,8 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     priority: int = 0
     """The run's weight in its endpoint's turns beside other runs, from -10 (least) to 10."""
 
-    output_required: bool = False
-    """Whether `COMPLETED` without any output, or with null, is a failure."""
-
+    output_required: bool = False  # `COMPLETED` without any output, or with null, is a failure
+    stream: bool = False  # what its workers yield is gathered into the outputs
     schema: Pinned | None = None
     """The JSON Schema that outputs have to fit."""
 

@@ -40,6 +40,7 @@ class RunOptions(TypedDict, total=False):
     workers_min: int | None
     result_retention: Duration | None
     require_output: bool | None
+    stream: bool | None
     schema: str | PathLike[str] | None
     check: str | None
     escalate: str | Sequence[str] | None

@@ -113,6 +113,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     workers_min: int | None = None
     result_retention: Duration | None = None
     require_output: bool | None = None
+    stream: bool | None = None
     schema: str | PathLike[str] | None = None
     check: StepFunction | str | None = None
     escalate: str | Sequence[str] | None = None

@@ -47,6 +47,7 @@ from orchestrator.core.run_health import Alarm, RunHealth
 from orchestrator.core.stuck import StuckDetector
 from orchestrator.core.webhook_health import WebhookHealth
 from orchestrator.core.wording import counted, shortened
+from orchestrator.engine.output_streams import OutputStreams
 from orchestrator.engine.retries import Retries
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
@@ -92,6 +93,7 @@ class Endpoint:
         self.scrub = scrub
         """Takes secrets out of what the service says."""
 
+        self.output_streams = OutputStreams(api, settings_of, warn=warn, scrub=scrub)
         self.durations = Durations()
         self.ids = GivenIds()
         self.webhook_health = WebhookHealth(expected=webhooks)

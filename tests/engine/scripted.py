@@ -80,9 +80,11 @@ class Scripted(httpx.AsyncBaseTransport):
         health: Script | Reply = WELL,
         cancel: Script | Reply = CANCELLED,
         openai: Script | Reply = NOT_FOUND,
+        stream: Script | Reply = NOT_FOUND,
     ) -> None:
         self.scripts = {
             "run": run, "status": status, "retry": retry, "health": health, "cancel": cancel, "openai": openai,
+            "stream": stream,
         }  # fmt: skip
         self.asked: list[Asked] = []
 

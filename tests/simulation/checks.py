@@ -17,6 +17,7 @@ from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.responses import SAME_ID
 from orchestrator.core.retry import AttemptLimits
 from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.engine.output_streams import NOTHING_YIELDED
 from orchestrator.settings import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
@@ -392,11 +393,11 @@ def what_is_sure_stays_sure(facts: Facts, books: Books) -> Iterator[str]:
 
 
 def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
-    """A job is lost only if the service really forgot it before its time."""
+    """A job is lost only if the service really forgot it before its time, or its chunks, which are handed out once."""
     if any(each.size < 0 for each in facts.plan.of(Trouble.CLOCK_JUMP)) or any(facts.plan.clocks):
         return  # a process that begins with an earlier clock cannot know how old the rows are that it finds
     for row in chain.from_iterable(books.events.values()):
-        if row.trouble != "lost":
+        if row.trouble != "lost" or (facts.plan.yields and row.reason.startswith(NOTHING_YIELDED)):
             continue
         remote_id, fate = _fate(facts, books, row)
         if fate is not None and not fate.lost:

@@ -109,7 +109,7 @@ def swarm(seed: int) -> Plan:
     """
     plan = with_brakes(with_escalation(with_long_jobs(with_others(with_lies(with_scale(_swarm(seed)))))))
     plan = with_neighbour(with_taken_workers(with_few_retries(with_pauses(with_marks(with_bombs(plan))))))
-    return with_direct(plan)
+    return with_yields(with_direct(plan))
 
 
 def with_neighbour(plan: Plan, *, share: float = 1 / 8) -> Plan:
@@ -266,6 +266,12 @@ def with_long_jobs(plan: Plan, *, share: float = 1 / 6) -> Plan:
     rates = {fault.value: chance.choice((0.0, 0.2, 0.5)) for fault in sorted(OF_LONG_JOBS)}
     faults = msgspec.structs.replace(plan.faults, **rates, killed_after_s=plan.execution_timeout_s)
     return msgspec.structs.replace(plan, resumable=True, faults=faults)
+
+
+def with_yields(plan: Plan, *, share: float = 1 / 8) -> Plan:
+    """Some worlds of the swarm: workers yield what they make, and runs gather it. Not where jobs outlive submissions."""
+    chance = random.Random(f"yields {plan.seed}")
+    return msgspec.structs.replace(plan, yields=chance.random() < share and not (plan.resumable or plan.direct))
 
 
 def with_taken_workers(plan: Plan, *, share: float = 1 / 6) -> Plan:

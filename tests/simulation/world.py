@@ -109,6 +109,7 @@ class SimulatedService:
         tally_by: Callable[[bytes], Hashable] = bare,
         make_world: Callable[..., World] = World,
         long_work: LongWork | None = None,
+        yields: bool = False,
     ) -> None:
         self._clock = clock
         self._rng = random.Random(seed)
@@ -117,6 +118,7 @@ class SimulatedService:
         self._seconds = seconds
         self._work = work
         self.long_work = long_work
+        self._yields = yields
         self.receiver = receiver
         self.tally = Tally(tally_by)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
@@ -198,7 +200,7 @@ class SimulatedService:
         while self._ends and self._ends[0][0] <= now:
             _, _, endpoint, execution = heapq.heappop(self._ends)
             if self._busy[endpoint].pop(ExecutionKey(execution.job_id, execution.number), None) is not None:
-                self.world.done(execution, self._work(bare(execution.input), execution.number), now)
+                self._done(execution, self._work(bare(execution.input), execution.number), now)
 
         while self._acts and self._acts[0][0] <= now:
             _, _, endpoint, execution, begun_at, acts, act = heapq.heappop(self._acts)
@@ -211,6 +213,14 @@ class SimulatedService:
                 result = self._work(without_resume(execution.input), execution.number) if act.is_done else act.result
                 self.world.done(execution, result, now)
             self._next_act(endpoint, execution, begun_at, acts)
+
+    def _done(self, execution: Execution, result: Result, now: int) -> None:
+        """An ordinary execution has come to this; what a worker that yields has made, a list, stands in its stream."""
+        if self._yields and result.output is not None:
+            for chunk in msgspec.json.decode(result.output, type=list[msgspec.Raw]):
+                self.world.put_chunk(execution, bytes(chunk), now)
+            result = Result()
+        self.world.done(execution, result, now)
 
     def _next_act(self, endpoint: str, execution: Execution, begun_at: int, acts: Iterator[Act]) -> None:
         if (act := next(acts, None)) is not None:

@@ -24,6 +24,7 @@ from orchestrator.core.job import (
     Outcome,
     Transition,
 )
+from orchestrator.core.job_certainty import sure_of
 from orchestrator.core.lifecycle import State
 from orchestrator.core.pacing import Operation
 from orchestrator.core.plan import Plan
@@ -54,6 +55,7 @@ from orchestrator.engine.collecting.validators import GOOD, Validators
 from orchestrator.engine.collecting.verdicts import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.wellness import Wellness
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.output_streams import NOTHING_YIELDED
 from orchestrator.engine.task_pool import TaskPool
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered, bare
@@ -115,7 +117,7 @@ class Collector:
         """Takes over outstanding jobs of an earlier process."""
         now = self._clock.now()
         for found in jobs:
-            job, is_unsure = _sure_of(found, now)
+            job, is_unsure = sure_of(found, now)
             self._endpoint.has_worked = True
             if job.remote_id is not None:
                 self._endpoint.ids.give(job.remote_id, job.id)
@@ -163,7 +165,7 @@ class Collector:
                 continue
             if step.after.state is State.OUTSTANDING:
                 doubt = step.reason if step.reason in RETRIES_IN_DOUBT else None
-                job, is_unsure = _sure_of(step.after, self._clock.now())
+                job, is_unsure = sure_of(step.after, self._clock.now())
                 at_once = is_unsure or doubt == RETRY_REFUSED
                 self._planned(self._plan.add(job, at_once=at_once, retry_in_doubt=doubt, is_unsure=is_unsure))
             elif step.before.state is State.OUTSTANDING:
@@ -346,6 +348,15 @@ class Collector:
         if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):  # whose webhook came, with that id
             await self._fail(entry, Trouble.LOST, SAME_ID)
             return
+        if (streams := self._endpoint.output_streams).wants(job.run, record):
+            whole = await streams.gathered(job, record)
+            if whole is None:
+                self._ask_again(entry, None)
+                return
+            if whole is record and record.output is None and streams.gathers(job.run):
+                await self._fail(entry, Trouble.LOST, NOTHING_YIELDED)
+                return
+            record = whole
         self._endpoint.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
             self._plan.began(entry, begun_at - (job.sent_at or 0))
@@ -487,11 +498,3 @@ class Collector:
         )
         end = await self._segments.end(job, None) if job.segment else None
         self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message, end=end))
-
-
-def _sure_of(job: Job, now: int) -> tuple[Job, bool]:
-    """`job`, and whether nobody knows when it was last unfinished, so that its result may be gone at any time: whoever
-    saw it had a clock that was ahead.
-    """
-    is_unsure = not 0 < (job.unfinished_at or 0) <= now
-    return (msgspec.structs.replace(job, unfinished_at=now) if is_unsure else job), is_unsure

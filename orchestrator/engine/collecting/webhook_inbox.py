@@ -28,6 +28,7 @@ from orchestrator.engine.collecting.segments import is_resumable
 from orchestrator.engine.collecting.validators import GOOD, Judged, Validators
 from orchestrator.engine.collecting.verdicts import completed, finished
 from orchestrator.engine.endpoint import Endpoint
+from orchestrator.engine.output_streams import EMPTY
 from orchestrator.engine.task_pool import Request
 from orchestrator.engine.wakeup import Wakeup, keep_polling
 from orchestrator.ledger import Ledger
@@ -358,6 +359,8 @@ class WebhookInbox:
         """
         if not is_legal(job.state, Event.COMPLETED) or not self._is_result(notice, record, job, endpoint):
             return None
+        if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
+            return None  # what its worker has yielded is not in it
         margin_us = self._margin_us(notice, job, endpoint)
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
@@ -374,7 +377,9 @@ class WebhookInbox:
         cancel_why: CancelWhy | None,
         end: SegmentEnd | None,
     ) -> Transition | None:
-        is_result = (end is None or end.report is None) and self._is_result(notice, record, job, endpoint)
+        in_stream = endpoint.output_streams.wants(job.run, record)
+        is_result = not in_stream and (end is None or end.report is None)
+        is_result = is_result and self._is_result(notice, record, job, endpoint)
         if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
             self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
             return None
@@ -382,6 +387,9 @@ class WebhookInbox:
             if job.state is State.QUEUED or record.remote_id is None:
                 return None
             return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
+        if in_stream:
+            self._hint(job)  # what its worker has yielded is asked for once /status says so, too
+            return None
         margin_us = self._margin_us(notice, job, endpoint)
         return finished(
             endpoint,

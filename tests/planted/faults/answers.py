@@ -267,8 +267,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what was unfinished in the future is safe for the retention",
         path="orchestrator/engine/collecting/collector.py",
-        old="            job, is_unsure = _sure_of(found, now)\n",
-        new="            job, is_unsure = _sure_of(found, now)[0], False\n",
+        old="            job, is_unsure = sure_of(found, now)\n",
+        new="            job, is_unsure = sure_of(found, now)[0], False\n",
         tests=(CLOCKS + "test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is_asked_for_at_once",),
     ),
     Fault(

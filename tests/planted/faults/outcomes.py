@@ -4,6 +4,29 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a result whose chunks were lost on their way is an empty one",
+        path="orchestrator/engine/collecting/collector.py",
+        old="            if whole is record and record.output is None and streams.gathers(job.run):\n",
+        new="            if False:\n",
+        tests=("tests/engine/test_output_streams.py::test_chunks_that_were_lost_on_their_way_are_no_result",),
+    ),
+    Fault(
+        name="chunks that came before an answer was refused are thrown away",
+        path="orchestrator/engine/output_streams.py",
+        old="        if not is_whole and gathers:\n",
+        new="        if not is_whole and gathers and not self._kept.clear():\n",
+        tests=("tests/engine/test_output_streams.py::test_what_came_before_an_answer_was_refused_is_not_lost",),
+    ),
+    Fault(
+        name="that a worker yields is told after twenty empty results only",
+        path="orchestrator/engine/output_streams.py",
+        old="        return self.gathers(run) or (run not in",
+        new="        return self.gathers(run) or (run in",
+        tests=(
+            "tests/engine/test_output_streams.py::test_the_first_empty_output_of_a_worker_that_yields_is_told_at_once",
+        ),
+    ),
+    Fault(
         name="the error of an execution that is tried again is thrown away",
         path="orchestrator/ledger/executions.py",
         old="    if failed:\n        await failed_keep(connection, failed)\n",
