@@ -17,6 +17,7 @@ import msgspec
 
 from orchestrator.clock import Clock
 from orchestrator.core.redaction import Redactor
+from orchestrator.core.wording import visible
 from orchestrator.engine.observers.view import View
 from orchestrator.engine.secrets import API_KEY_LABEL
 from orchestrator.errors import UsageError, leading
@@ -82,7 +83,7 @@ class LogBook:
     def _encoded(self, line: LogLine) -> bytes:
         if self._form is LogFormat.JSON:
             return msgspec.json.encode(line) + b"\n"
-        message = line.message.replace("\n", "\n  ")
+        message = visible(line.message).replace("\n", "\n  ")  # a worker's words may hold anything
         return f"{line.at} {line.level} {line.event} [{line.process}] {message}\n".encode(errors="backslashreplace")
 
     async def note_failures(self, ledger: Ledger, run: int) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.cli import colours
 from orchestrator.cli.json_times import with_iso_times
+from orchestrator.core.wording import visible
 from orchestrator.errors import StoppedError
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
@@ -117,9 +118,7 @@ def shown(text: str) -> str:
 
     The names of files and whatever else a message repeats may hold anything.
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    return visible(text)
 
 
 def _tell(line: str, *, end: str = "\n", marked: str = "", style: str = "") -> None:

@@ -30,3 +30,12 @@ def shortened(text: str, chars_max: int) -> str:
     end = chars_max - len(ELLIPSIS)
     between_words = text.rfind(" ", max(1, end - WORD_CHARS_MAX), end + 1)
     return text[: between_words if between_words > 0 else end].rstrip() + ELLIPSIS
+
+
+def visible(text: str) -> str:
+    """`text`, in which what a terminal would obey, or not show, is written out: control characters but line ends, and
+    marks that turn the direction of what follows.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.pipelines import Schedule, when_it_fires
-from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened
+from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened, visible
 from orchestrator.units import HOUR_US, MINUTE_US
 from tests.texts import texts
 
@@ -68,3 +68,14 @@ def test_what_is_shortened_fits_and_begins_as_the_text_does(text: str, chars: in
 )
 def test_when_a_pipeline_fires(schedule: Schedule | None, told: str) -> None:
     assert when_it_fires(schedule) == told
+
+
+@given(texts())
+def test_nothing_that_a_terminal_obeys_or_hides_is_left_in_what_is_visible(text: str) -> None:
+    shown = visible(text)
+    assert all(each.isprintable() or each == "\n" for each in shown)
+    assert shown == text or not text.isprintable()
+
+
+def test_marks_that_turn_the_direction_and_escapes_are_written_out() -> None:
+    assert visible("gnp.\u202eexe\x1b[2J\r\nnext") == "gnp.\\u202eexe\\x1b[2J\\r\nnext"

@@ -55,6 +55,14 @@ async def test_the_log_names_the_kinds_of_failures(tmp_path: Path) -> None:
     assert line.endswith("] 2 failed: it broke")
 
 
+async def test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothing_in_it(tmp_path: Path) -> None:
+    book = LogBook(Silence(), tmp_path / "l", LogFormat.TEXT, clock=VirtualClock(), secrets={})
+    book.note("failures", "no \u202etxt.exe\x1b[2J\r2026 all is well")
+    book.close()
+    (line,) = (tmp_path / "l").read_bytes().splitlines()
+    assert line.endswith(rb"] no \u202etxt.exe\x1b[2J\r2026 all is well")
+
+
 async def test_the_log_says_why_a_run_was_given_up(tmp_path: Path) -> None:
     log = tmp_path / "l.log"
     async with desk_in(tmp_path, workers=0) as desk:

@@ -308,8 +308,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a terminal is handed escape sequences that a message repeats",
         path="orchestrator/cli/printing.py",
-        old='c if c.isprintable() or c == "\\n" else ascii(c)[1:-1]',
-        new="c",
+        old="    return visible(text)\n",
+        new="    return text\n",
         tests=("tests/cli/test_printing.py::test_what_a_terminal_would_obey_or_not_show_is_written_out",),
     ),
     Fault(
