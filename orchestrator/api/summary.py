@@ -53,6 +53,7 @@ def summary_of(
 
 async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
+    summary = msgspec.structs.replace(summary, all_empty=await ledger.results.are_all_empty(run.id))
     if summary.failed_executions:
         retried = (await retried_kinds(ledger, run))[:KINDS_SHOWN]
         summary = msgspec.structs.replace(summary, largest_retried=tuple(view for _, view in retried))

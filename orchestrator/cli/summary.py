@@ -89,6 +89,9 @@ def _counts(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
+    if summary.all_empty:
+        advice = f"{declared.REQUIRE_OUTPUT} takes such jobs for failed, {declared.STREAM} gathers what a worker yields"
+        yield "empty", f"no result has anything in it: {advice}"
     uncertain = summary.uncertain
     if uncertain.seen:
         yield "uncertain", f"{uncertain.seen:,}, adopted {uncertain.adopted:,}, resubmitted {uncertain.resubmitted:,}"

@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, bindparam, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, func, literal, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.lifecycle import TERMINAL, State
@@ -154,8 +154,22 @@ class Ended(msgspec.Struct, frozen=True):
 _HAS_METADATA: Final = select(row_metadata.c.job_id).where(row_metadata.c.run_id == bindparam("run")).limit(1)
 
 
+_results = (
+    select(literal_column("1"))
+    .select_from(jobs.join(outcomes, outcomes.c.job_id == jobs.c.id))
+    .where(jobs.c.run_id == bindparam("run"), jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
+)
+_EMPTY: Final = select(
+    _results.where(outcomes.c.output.is_not(None), outcomes.c.output != literal(b"null")).exists(), _results.exists()
+)
+
+
 class Results(Noun):
     """The finished jobs of a ledger."""
+
+    async def are_all_empty(self, run: int) -> bool:
+        """Whether `run` has results, and none of them has anything in it. The first that has ends the look."""
+        return (await self._doors.rows(_EMPTY, {"run": run})) == [(0, 1)]
 
     async def have_metadata(self, run: int) -> bool:
         """Whether any row of `run` carries something unsent."""

@@ -90,3 +90,15 @@ async def test_a_worker_that_yields_nothing_is_looked_into_once_and_not_held_up(
         assert [each.output for each in await p.results()] == [None, None, None]
         assert p.warnings == []
         assert len(service.of("stream")) == 1
+
+
+@pytest.mark.parametrize(("outputs", "are_empty"), [([], False), ([None], True), ([None, "x"], False)])
+async def test_results_that_are_all_empty_are_told_at_any_size(
+    tmp_path: Path, outputs: list[str | None], are_empty: bool
+) -> None:
+    replies = iter([says("COMPLETED", output=each) for each in outputs])
+    service = Scripted(status=lambda _: next(replies, NOT_FOUND), stream=NOT_FOUND)
+    async with process(tmp_path / "db", service, jobs=max(1, len(outputs))) as p:
+        if outputs:
+            await ended(p)
+        assert await p.ledger.results.are_all_empty(p.run.id) is are_empty
