@@ -154,7 +154,7 @@ class Ended(msgspec.Struct, frozen=True):
 _HAS_METADATA: Final = select(row_metadata.c.job_id).where(row_metadata.c.run_id == bindparam("run")).limit(1)
 
 
-_results = (
+_results: Select[tuple[Any]] = (
     select(literal_column("1"))
     .select_from(jobs.join(outcomes, outcomes.c.job_id == jobs.c.id))
     .where(jobs.c.run_id == bindparam("run"), jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
