@@ -183,6 +183,17 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
             for n, (step, until) in enumerate(zip(taken[1:], (now + 100 * S, None), strict=True))
         ]
         await p.ledger.apply(failed)
+        (again,) = (
+            await p.ledger.claims.take(
+                p.run.id, endpoint=p.run.endpoint_id, by_retry=True, most=1, ttl_of=p.builder.ttl_us
+            )
+        ).claims  # its request came to nothing: only another `/retry` may make up for it
+        until = now + 100 * S
+        await p.ledger.step(
+            transitions.deferred(
+                again.job, due_at=now, reason="429", at=now, trouble=Trouble.THROTTLED, retry_until=until
+            )
+        )
         p.collector.adopt([taken[0].after], ask_now=False)
         learn(p, delay_s=600, execution_s=20)
         await p.start("dispatcher", "collector")

@@ -129,7 +129,7 @@ async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many
 async def test_all_bad_lines_are_reported_and_nothing_is_taken(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(), jobs=3) as p:
         twice = msgspec.structs.replace(rows(4)[3], custom_id="job-1")
-        problems = [Problem(line=n, text="bad") for n in range(5, 30)]
+        problems = [Problem(line=n, text=f"bad {n}") for n in range(5, 30)]
         batches = iter([InputBatch([*rows(3), twice], []), InputBatch([], problems)])
         intake = Intake(p.ledger, p.run, source="in.jsonl")
         with pytest.raises(InputError) as raised:

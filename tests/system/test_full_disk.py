@@ -79,8 +79,9 @@ def test_no_space_for_the_results_leaves_no_half_of_them(desk: Desk, service: Se
     )  # fmt: skip
 
     assert ended.exit_code == 3, ended
+    place = desk.folder / "results.jsonl"
     assert (
-        "cannot write results.jsonl: File too large; free space or fix permissions, then give the command again"
+        f"cannot write {place}: File too large; free space or fix permissions, then give the command again"
         in ended.stderr
     )
     assert {path.name for path in desk.folder.iterdir()} <= {
