@@ -306,6 +306,7 @@ def execute(work: Work, *, ledger: Path | None = None, needs: Callable[[], objec
 
     `needs` loads what a long command will need, before it begins.
     """
+    printing.speak_of(ledger)
     try:
         _load(needs)
         import anyio  # noqa: PLC0415

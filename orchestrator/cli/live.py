@@ -76,12 +76,14 @@ class LiveView(QuietView):
     def say(self, line: str) -> None:
         """One line of information, above the display."""
         with suppress(OSError):  # as in `printing`: nobody there to read it is no reason to stop a run
-            self._console.print(Text(printing.shown(line)))
+            self._console.print(Text(printing.shown(printing.named(line))))
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
         with suppress(OSError):
-            self._console.print(Text.assemble(("warning:", colours.DOUBTFUL), " ", printing.shown(line)))
+            self._console.print(
+                Text.assemble(("warning:", colours.DOUBTFUL), " ", printing.shown(printing.named(line)))
+            )
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
@@ -223,7 +225,7 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
 
 def _service(snapshot: Snapshot) -> Iterable[Text]:
     for text in standstill(snapshot):
-        yield Text(text, style=f"bold {colours.DOUBTFUL}")
+        yield Text(printing.named(text), style=f"bold {colours.DOUBTFUL}")
     if snapshot.window_allowed or snapshot.throttled:
         used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
         yield Text(used, style=colours.DOUBTFUL if snapshot.throttled else "")

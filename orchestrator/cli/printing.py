@@ -2,18 +2,23 @@
 
 import os
 import select
+import shlex
 import shutil
 import sys
 import textwrap
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Final, NoReturn
 
 import msgspec
 
+from orchestrator import declared
 from orchestrator.cli import colours
 from orchestrator.cli.json_times import with_iso_times
+from orchestrator.core.named_commands import with_ledger
 from orchestrator.core.wording import visible
 from orchestrator.errors import StoppedError
+from orchestrator.settings import LEDGER_DEFAULT
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
 """The standard streams, by their numbers."""
@@ -22,6 +27,10 @@ _BOLD: Final = "\x1b[1m"
 _PLAIN: Final = "\x1b[0m"
 _WARNING: Final = "warning:"
 _ERROR: Final = "error:"
+
+
+_ledger_words: Final[list[str]] = []
+"""What a command is told so that it finds the ledger that this one is about, where it would not by itself."""
 
 
 class ReaderLeftError(Exception):
@@ -86,9 +95,20 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def speak_of(ledger: Path | None) -> None:
+    """Commands that sentences name are told from now on that they are about this ledger."""
+    is_usual = ledger is None or ledger == LEDGER_DEFAULT
+    _ledger_words[:] = () if is_usual else (str(declared.LEDGER), shlex.quote(str(ledger)))
+
+
+def named(text: str) -> str:
+    """`text` with the ledger in each command that it names."""
+    return with_ledger(text, _ledger_words)
+
+
 def say(line: str, *, end: str = "\n") -> None:
     """One line for a person, on standard error."""
-    _tell(shown(line), end=end)
+    _tell(shown(named(line)), end=end)
 
 
 def pass_on(text: bytes) -> None:
@@ -100,17 +120,17 @@ def pass_on(text: bytes) -> None:
 
 def headline(line: str) -> None:
     """A line that opens a few others, on standard error."""
-    _tell(shown(line), marked=shown(line), style=_BOLD)
+    _tell(shown(named(line)), marked=shown(named(line)), style=_BOLD)
 
 
 def warn(line: str) -> None:
     """One line that the person should not miss, on standard error."""
-    _tell(f"{_WARNING} {shown(line)}", marked=_WARNING, style=colours.escape(colours.DOUBTFUL))
+    _tell(f"{_WARNING} {shown(named(line))}", marked=_WARNING, style=colours.escape(colours.DOUBTFUL))
 
 
 def complain(message: str) -> None:
     """Why the command ends without having done what it was asked to, on standard error."""
-    _tell(f"{_ERROR} {shown(message)}", marked=_ERROR, style=colours.escape(colours.BAD, bold=True))
+    _tell(f"{_ERROR} {shown(named(message))}", marked=_ERROR, style=colours.escape(colours.BAD, bold=True))
 
 
 def shown(text: str) -> str:

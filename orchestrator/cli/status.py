@@ -144,7 +144,7 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
         said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
     if not held_by:
         said += [printing.shown(_raised(each)) for each in shown.raised_workers]
-    return tables.drawn(_table(runs, width), "", *map(Text, said), width=width, colours=colours)
+    return tables.drawn(_table(runs, width), "", *map(Text, map(printing.named, said)), width=width, colours=colours)
 
 
 def _raised(workers: RaisedWorkers) -> str:

@@ -152,7 +152,7 @@ def screen_width() -> int:
 
 def put_lines(lines: Sequence[str], *, has_heading: bool = False) -> None:
     """On a terminal no word is broken; in a pipe, no line is, so that commands can be found and pasted."""
-    lines = [harmless(line) for line in lines]
+    lines = [harmless(printing.named(line)) for line in lines]
     is_seen = sys.stdout.isatty()
     text = on_screen(lines, has_heading=has_heading) if is_seen else "".join(f"{line}\n" for line in lines)
     printing.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
@@ -193,7 +193,7 @@ def lines(rows: Iterable[tuple[str, str]]) -> "Table":
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(Text(harmless(name)), Text(harmless(value)))
+        grid.add_row(Text(harmless(name)), Text(harmless(printing.named(value))))
     return grid
 
 

@@ -1,0 +1,45 @@
+"""Commands that sentences name, completed where they are shown: who says them does not know which ledger is meant."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+_ALONE: Final = (
+    *("status", "doctor", "watch", "progress", "failures", "results", "verify", "resume", "serve", "stop"),
+    *("pause", "unpause", "continue", "cancel", "retry", "priority", "apply", "tick", "trigger", "backfill"),
+)
+_VERBS: Final = {
+    "runs": (
+        *("list", "show", "pause", "unpause", "continue", "cancel", "retry", "priority"),
+        *("recheck", "resend", "rename", "delete", "tidy", "export"),
+    ),
+    "jobs": ("list", "show", "cancel", "retry"),
+    "flows": ("list", "show", "lineage", "rerun"),
+    "schedules": ("list", "next", "history", "check", "pause", "continue", "remove"),
+    "brakes": ("show", "set"),
+    "limits": ("show", "set", "reset"),
+    "ledger": ("info", "backup", "compact"),
+}
+
+COMMANDS: Final = (*_ALONE, *(f"{noun} {verb}" for noun, verbs in _VERBS.items() for verb in verbs))
+"""The commands that are about a ledger, without the name of the program."""
+
+_NAMED: Final = re.compile(
+    rf"\borchestrator (?P<command>{'|'.join(sorted(COMMANDS, key=len, reverse=True))}|{'|'.join(_VERBS)})"
+    r"(?![a-z-])(?P<rest>[^\n;]*)"
+)
+
+
+def with_ledger(text: str, words: Sequence[str]) -> str:
+    """`text`, in which each command that is about a ledger is told which by `words`, unless it is told already."""
+    if not words or "orchestrator " not in text:
+        return text
+    told = " ".join(words)
+
+    def completed(found: re.Match[str]) -> str:
+        rest = found["rest"]
+        if words[0] not in rest:
+            rest = f" {told}{_NAMED.sub(completed, rest)}"
+        return f"orchestrator {found['command']}{rest}"
+
+    return _NAMED.sub(completed, text)
