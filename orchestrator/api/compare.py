@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.audit import Findings, Kind, Progress
-from orchestrator.api.export import Rows, jobs_of
+from orchestrator.api.export import Rows, is_meant, jobs_of
 from orchestrator.api.files import outcome_of
+from orchestrator.core.filters import Filter, asks_input
 from orchestrator.core.lifecycle import unfinished
 from orchestrator.formats.outcome_files import Form, forms_of
 from orchestrator.formats.outcome_reading import Written, reader_of, written_at_ns
@@ -43,14 +44,16 @@ async def compare_files(
     progress: Progress,
     *,
     writing: OutputSettings = AS_NAMED,
+    chosen: Filter | None = None,
 ) -> Files:
-    """Whether each job that has ended stands in exactly one of the files, once, in order, as the ledger has it.
+    """Whether each job that has ended, or of these each that was `chosen`, stands in exactly one of the files, once, in
+    order, as the ledger has it.
 
     Raises `UsageError` where one of them cannot be read.
     """
     forms = forms_of(output, errors, msgspec.structs.replace(writing, split=None, flatten=()), ())
     results, failures = (
-        _Comparison(ledger, run, path, form, writing.order, findings, progress)
+        _Comparison(ledger, run, path, form, writing.order, findings, progress, chosen)
         for path, form in zip((output, errors), forms, strict=True)
     )
     await results.go()
@@ -74,7 +77,9 @@ class _Comparison:
         order: ResultOrder,
         findings: Findings,
         progress: Progress,
+        chosen: Filter | None,
     ) -> None:
+        self._chosen = chosen
         self._ledger, self._run = ledger, run
         self._path, self._order = path, order
         self._rows = Rows.ERRORS if form.is_errors else Rows.RESULTS
@@ -87,8 +92,10 @@ class _Comparison:
         written_at = written_at_ns(self._path) // NS_US
         rows = iter(self._reader)
         row = self._next(rows)
-        inputs = self._reader.needs_input
+        inputs = self._reader.needs_input or (self._chosen is not None and asks_input(self._chosen))
         async for job in jobs_of(self._ledger, self._run, self._rows, order=self._order, inputs=inputs):
+            if self._chosen is not None and not is_meant(self._chosen, job):
+                continue
             row = await self._match(rows, row, job, written_at)
             self._progress(str(self._path), self.lines, 0)
         while row is not None:

@@ -9,7 +9,7 @@ from typing import Final, Literal, overload
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.following import as_it_is
 from orchestrator.api.hosting import Attached, Host
-from orchestrator.api.keeping_runs import Exported, exported
+from orchestrator.api.keeping_runs import Exported, exported, note_export
 from orchestrator.api.long_jobs import JobProgress, progress_of, resumable
 from orchestrator.api.options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
 from orchestrator.api.outcomes import Result
@@ -283,7 +283,9 @@ class Run:
         )
         beside = errors_for(output) if errors is None else Path(errors)
         ledger, run = self._host.ledger, self._attached.run
-        return await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
+        found = await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
+        await note_export(ledger, run, output, where=where, writing=writing)
+        return found
 
     @overload
     async def failures(self, *, cluster: Literal[True] = True, limit: int = 20) -> list[ClusterRow]: ...

@@ -1,6 +1,7 @@
 """Renaming, deleting and exporting runs, also beside the process that works on their ledger."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,12 @@ from orchestrator.api.selecting import filter_of
 from orchestrator.clock import SystemClock
 from orchestrator.core.lifecycle import State
 from orchestrator.engine.dependencies import Dependencies
-from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.errors import LedgerBusyError, OrchestratorError, UsageError
 from orchestrator.formats.outcome_files import forms_of, part_of, parts_pattern
-from orchestrator.formats.replace import errors_for
+from orchestrator.formats.replace import errors_for, is_stream
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands import JOBS_THERE, Action, Argument, NewName
+from orchestrator.ledger.exports import Told
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import AS_NAMED, Include, OutputSettings
 
@@ -125,7 +127,22 @@ async def export_run(
         if where.strip() and output is None:
             raise UsageError(f"name a file for the results of these jobs with {declared.OUTPUT}")
         output, errors = _files(run, output, errors)
-        return await exported(opened, run, output, errors, include=include, where=where, writing=writing)
+        found = await exported(opened, run, output, errors, include=include, where=where, writing=writing)
+    with suppress(OrchestratorError):  # a ledger that can only be read is exported, too
+        async with beside(ledger, None) as opened:
+            await note_export(opened, run, output, where=where, writing=writing)
+    return found
+
+
+async def note_export(ledger: Ledger, run: Run, output: Path, *, where: str, writing: OutputSettings) -> None:
+    """Has the ledger know whose results stand in `output`, for `verify`, and by which filter they were chosen."""
+    if not is_stream(output):
+        told = Told(where=where.strip(), format=writing.format, order=writing.order)
+        await ledger.exports.note(_full(output), run.id, told)
+
+
+def _full(path: Path) -> str:
+    return str(path.absolute())
 
 
 async def exported(

@@ -10,10 +10,12 @@ from orchestrator import declared
 from orchestrator.api.audit import AuditCounts, Finding, Findings, Kind, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.naming import run_named
+from orchestrator.api.selecting import filter_of
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
 from orchestrator.formats.outcome_files import parts_of
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.exports import Told
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import OutputSettings, VerifyRequest
 
@@ -42,14 +44,15 @@ async def verify(request: VerifyRequest, progress: Progress) -> Verification:
     findings, ticker = Findings(), Ticker(progress)
     try:
         async with read_ledger(request.ledger, clock=clock) as ledger, anyio.create_task_group() as group:
-            run = await _run_of_files(ledger, request)
+            run, told = await _run_of_files(ledger, request)
             group.start_soon(ticker.serve)
             figures = await audit_ledger(ledger, findings, ticker.at)
             files = None
             if run is not None and request.output is not None and request.errors is not None:
-                writing = _writing(request, run)
+                writing = _writing(request, run, told)
+                chosen = filter_of(told.where, now=told.at) if told.where else None
                 files = await compare_files(
-                    ledger, run.id, request.output, request.errors, findings, ticker.at, writing=writing
+                    ledger, run.id, request.output, request.errors, findings, ticker.at, writing=writing, chosen=chosen
                 )
                 for lack in files.lacks if request.complete else ():
                     findings.add(Kind.INCOMPLETE, lack)
@@ -86,24 +89,34 @@ class Ticker:
                 self._progress(*self._latest)
 
 
-async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> Run | None:
+async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> tuple[Run | None, Told]:
+    """Whose files are meant, and how they were exported, if they were."""
     if request.output is None:
-        return None
-    run = await _written_to(ledger, str(request.output.absolute())) if request.name is None else None
-    run = run or await run_named(ledger, request.name)
+        return None, Told()
+    output = str(request.output.absolute())
+    known, told = await _written_to(ledger, output)
+    run = known if request.name is None and known is not None else await run_named(ledger, request.name)
     _check_files(request, run.name)
-    return run
+    return run, told if known is not None and known.id == run.id else Told()
 
 
-async def _written_to(ledger: Ledger, output: str) -> Run | None:
-    """The run that was written to that file last; None where none was, as far as the ledger knows."""
-    runs = [run for run in await ledger.runs.all() if run.accepted and run.settings.output == output]
-    return max(runs, key=lambda run: run.settings.files_at, default=None)
+async def _written_to(ledger: Ledger, output: str) -> tuple[Run | None, Told]:
+    """The run that was written to that file last, and how it was exported to it, if it was; None where none was, as far
+    as the ledger knows.
+    """
+    all_runs = [run for run in await ledger.runs.all() if run.accepted]
+    own = [run for run in all_runs if run.settings.output == output]
+    latest = max(own, key=lambda run: run.settings.files_at, default=None)
+    export = await ledger.exports.of(output)
+    if export is None or (latest is not None and latest.settings.files_at > export.exported_at):
+        return latest, Told()
+    found = next((run for run in all_runs if run.id == export.run), None)
+    return (latest, Told()) if found is None else (found, export.told)
 
 
-def _writing(request: VerifyRequest, run: Run) -> OutputSettings:
-    """How the files were written: as is said, or else as the run was told, if they are its own."""
-    fields: dict[str, Any] = {"format": request.format, "order": request.order}
+def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
+    """How the files were written: as is said, or as they were exported, or the run was told, if they are its own."""
+    fields: dict[str, Any] = {"format": request.format or told.format, "order": request.order or told.order}
     if run.settings.output == str(request.output and request.output.absolute()):
         for setting in (declared.OUTPUT_FORMAT, declared.ORDER):
             if fields[setting.name] is None and (texts := run.settings.told.get(setting.key)):

@@ -25,7 +25,7 @@ COMMANDS: Final = (*_ALONE, *(f"{noun} {verb}" for noun, verbs in _VERBS.items()
 """The commands that are about a ledger, without the name of the program."""
 
 _NAMED: Final = re.compile(
-    rf"\borchestrator (?P<command>{'|'.join(sorted(COMMANDS, key=len, reverse=True))}|{'|'.join(_VERBS)})"
+    rf"(?<!next )\borchestrator (?P<command>{'|'.join(sorted(COMMANDS, key=len, reverse=True))}|{'|'.join(_VERBS)})"
     r"(?![a-z-])(?P<rest>[^\n;]*)"
 )
 

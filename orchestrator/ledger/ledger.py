@@ -18,6 +18,7 @@ from orchestrator.ledger.cancels import Cancels
 from orchestrator.ledger.claims import Claims
 from orchestrator.ledger.commands import Commands
 from orchestrator.ledger.doors import Doors
+from orchestrator.ledger.exports import Exports
 from orchestrator.ledger.failed_executions import FailedExecutions
 from orchestrator.ledger.feed import Feed
 from orchestrator.ledger.fires import Fires
@@ -99,6 +100,7 @@ class Ledger:
         self.handovers = Handovers(doors)
         self.outbox = Outbox(doors)
         self.run_outbox = RunOutbox(doors)
+        self.exports = Exports(doors)
         self.groups = Groups(doors)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""

@@ -25,6 +25,7 @@ from orchestrator.ledger.tables import (
     clusters,
     counts,
     events,
+    exports,
     intakes,
     jobs,
     margins,
@@ -187,7 +188,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox):
+    for table in (brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox, exports):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))

@@ -453,6 +453,18 @@ heartbeats = Table(
 )
 """What each process at work last said of itself, for those who look from outside."""
 
+exports = Table(
+    "exports",
+    metadata,
+    Column("path", TEXT, nullable=False),  # the full path of a results file
+    Column("run_id", INTEGER, nullable=False),
+    Column("told", BLOB, nullable=False),  # how it was written: JSON
+    Column("exported_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("path"),
+    **KEPT_BY_KEY,
+)
+"""The files that runs were exported to last."""
+
 commands = Table(
     "commands",
     metadata,

@@ -211,7 +211,7 @@ def test_a_job_of_the_only_run_needs_no_other_name(night: Callable[..., Result])
 def test_a_job_that_is_not_there_is_told(night: Callable[..., Result]) -> None:
     refused = night("jobs", "show", "night", "nobody")
     assert refused.exit_code == 2
-    assert "night has no job 'nobody'; its jobs: orchestrator jobs list night" in refused.stderr
+    assert "night has no job 'nobody'; its jobs: orchestrator jobs list --ledger" in refused.stderr
 
 
 def test_what_is_to_be_tried_again_is_shown_first(night: Callable[..., Result]) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from orchestrator.cli import build, load_api
+from orchestrator.cli import build
+from orchestrator.cli.execution import load_api
 from orchestrator.core.findings import Cause, Diagnosis, Finding
 from orchestrator.core.named_commands import COMMANDS
 from orchestrator.errors import UsageError

@@ -25,6 +25,7 @@ WORDS = ("--ledger", "b.db")
             "orchestrator resume a --ledger c.db; orchestrator status --ledger b.db",
         ),
         ("read their logs (orchestrator endpoints logs)", "read their logs (orchestrator endpoints logs)"),
+        ("it begins with the next orchestrator serve or tick", "it begins with the next orchestrator serve or tick"),
         ("the Orchestrator status of things", "the Orchestrator status of things"),
         ("give the same `orchestrator run` again", "give the same `orchestrator run` again"),
         ("orchestrator runs-deleted", "orchestrator runs-deleted"),

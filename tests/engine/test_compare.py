@@ -15,6 +15,7 @@ import pytest
 
 from orchestrator.api.audit import Kind
 from orchestrator.api.files import write_files
+from orchestrator.api.keeping_runs import export_run
 from orchestrator.api.look import results
 from orchestrator.api.verifying import Verification, verify
 from orchestrator.clock import SystemClock
@@ -22,7 +23,7 @@ from orchestrator.core import job as transitions
 from orchestrator.core.responses import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
-from orchestrator.settings import Include, ResultsRequest, VerifyRequest
+from orchestrator.settings import Include, OutputSettings, ResultOrder, ResultsRequest, VerifyRequest
 from tests.factories import SETTINGS, S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -234,6 +235,28 @@ def test_which_run_the_files_are_of_has_to_be_said_where_there_are_several(folde
 
     run(known)
     assert verified(folder).ok, "it was written to that file last"
+
+
+def test_an_exported_file_is_known_with_its_run_and_its_filter(folder: Path) -> None:
+    async def export(where: str, order: ResultOrder) -> None:
+        writing = OutputSettings(order=order)
+        await export_run(folder / "db", "run", folder / "x", folder / "x.errors.jsonl", where=where, writing=writing)
+
+    async def another() -> None:
+        async with opened(folder / "db") as ledger:
+            await a_run(ledger, 1, name="other")
+
+    run(another)
+    request = VerifyRequest(ledger=folder / "db", output=folder / "x", errors=folder / "x.errors.jsonl")
+    for where, order in (("", ResultOrder.COMPLETION), ("line>3", ResultOrder.INPUT)):
+        anyio.run(export, where, order)
+        found = anyio.run(verify, request, lambda *_: None)
+        assert [each for each in found.findings if each.kind is Kind.FILES] == []
+        assert found.files is not None
+        assert (found.files.results + found.files.errors < 7) is bool(where)
+    edit(folder / "x", lambda lines: lines.pop())
+    found = anyio.run(verify, request, lambda *_: None)
+    assert [each.kind for each in found.findings if each.kind is Kind.FILES] == [Kind.FILES]
 
 
 def test_a_file_that_is_not_there_is_a_wrong_command(folder: Path) -> None:

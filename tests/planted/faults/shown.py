@@ -4,6 +4,22 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a file that was exported by a filter is to hold every job",
+        path="orchestrator/api/verifying.py",
+        old="                chosen = filter_of(told.where, now=told.at) if told.where else None\n",
+        new="                chosen = None\n",
+        tests=("tests/engine/test_compare.py::test_an_exported_file_is_known_with_its_run_and_its_filter",),
+    ),
+    Fault(
+        name="a command that is named does not find the ledger that it is about",
+        path="orchestrator/cli/execution.py",
+        old="    printing.speak_of(ledger)\n",
+        new="",
+        tests=(
+            "tests/cli/test_named_commands.py::test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one",
+        ),
+    ),
+    Fault(
         name="what is counted is told as a time in ISO 8601",
         path="orchestrator/cli/json_times.py",
         old='    return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS\n',
