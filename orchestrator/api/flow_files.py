@@ -27,6 +27,7 @@ from orchestrator.api.telling import told_of_run, told_to
 from orchestrator.api.user_commands import carry_out
 from orchestrator.core import pipelines
 from orchestrator.core.flow_paths import moment, path
+from orchestrator.core.named_commands import message_with_ledger
 from orchestrator.core.pipelines import INPUT, Pipeline, Stage, run_name
 from orchestrator.core.placeholders import Moment, Word, expanded, placeholders, variables
 from orchestrator.core.policy import format_duration
@@ -57,6 +58,7 @@ from orchestrator.ledger.run_outbox import RunMessage
 from orchestrator.ledger.runs import Run
 from orchestrator.settings import (
     BODY_BYTES_MAX_DEFAULT,
+    LEDGER_DEFAULT,
     LOCAL,
     ConnectionSettings,
     InputSettings,
@@ -340,11 +342,18 @@ class LocalFiles:
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends a notification, as `Tells` has it."""
-        return await told_to(told, pipeline, self.dependencies)
+        return await told_to(replace(told, body=self._with_ledger(told.body)), pipeline, self.dependencies)
 
     async def tell_of_run(self, message: RunMessage) -> str | None:
         """Sends one of a single run, whose command runs in the folder of the ledger."""
+        message = replace(message, body=self._with_ledger(message.body))
         return await told_of_run(message, self.ledger.path.parent.absolute(), self.dependencies)
+
+    def _with_ledger(self, body: bytes) -> bytes:
+        """A message whose commands find the ledger, wherever they are given."""
+        path = self.ledger.path
+        words = () if path == LEDGER_DEFAULT else (str(declared.LEDGER), shlex.quote(str(path.absolute())))
+        return message_with_ledger(body, words)
 
 
 def _reuse(stage: Stage) -> Reuse | None:

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 _ALONE: Final = (
     *("status", "doctor", "watch", "progress", "failures", "results", "verify", "resume", "serve", "stop"),
@@ -43,3 +45,13 @@ def with_ledger(text: str, words: Sequence[str]) -> str:
         return f"orchestrator {found['command']}{rest}"
 
     return _NAMED.sub(completed, text)
+
+
+def message_with_ledger(body: bytes, words: Sequence[str]) -> bytes:
+    """The same of a message that somebody is told: JSON, whose `data` has `commands`."""
+    if not words:
+        return body
+    message: dict[str, Any] = msgspec.json.decode(body)
+    data = message["data"]
+    told = {**data, "commands": [with_ledger(each, words) for each in data["commands"]]}
+    return msgspec.json.encode({**message, "data": told})

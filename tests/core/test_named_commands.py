@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.named_commands import with_ledger
+from orchestrator.core.named_commands import message_with_ledger, with_ledger
 
 WORDS = ("--ledger", "b.db")
 
@@ -34,3 +34,9 @@ WORDS = ("--ledger", "b.db")
 def test_each_command_that_is_about_a_ledger_is_told_which(said: str, shown: str) -> None:
     assert with_ledger(said, WORDS) == shown
     assert with_ledger(said, ()) == said
+
+
+def test_the_commands_of_a_message_are_told_it_too() -> None:
+    body = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue n"]}}'
+    told = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue --ledger b.db n"]}}'
+    assert (message_with_ledger(body, WORDS), message_with_ledger(body, ())) == (told, body)

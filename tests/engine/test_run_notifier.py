@@ -61,7 +61,7 @@ async def test_the_end_of_a_run_is_told_once_and_the_next_one_too(tmp_path: Path
         assert [body["type"] for body in receiver.bodies] == ["run.done"]
         assert receiver.bodies[0]["data"] == {
             "run": "in", "rows": 3, "succeeded": 3, "failed": 0, "cancelled": 0,
-            "commands": ["orchestrator runs show in"],
+            "commands": [f"orchestrator runs show --ledger {tmp_path}/ledger.db in"],
         }  # fmt: skip
         assert receiver.got[0].url == URL
         await run(replace(request_in(tmp_path, 4), settings=TELLS), desk.view, around(desk, receiver))
@@ -76,7 +76,7 @@ async def test_rows_that_failed_are_told_of_with_what_to_type(tmp_path: Path) ->
         await carried_out(desk, receiver)
     [told] = receiver.bodies
     assert (told["type"], told["data"]["failed"]) == ("run.failed", 3)
-    assert "orchestrator retry in" in told["data"]["commands"]
+    assert f"orchestrator retry --ledger {tmp_path}/ledger.db in" in told["data"]["commands"]
 
 
 async def test_who_does_not_answer_is_told_later_by_the_next_process_under_the_same_id(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on(tmp_path
         [told] = receiver.bodies
         assert (told["type"], told["data"]["unfinished"]) == ("run.stopped", 3)
         assert "404" in told["data"]["why"]
-        assert told["data"]["commands"][-1] == "orchestrator resume in"
+        assert told["data"]["commands"][-1] == f"orchestrator resume --ledger {tmp_path}/ledger.db in"
 
 
 async def test_a_brake_that_stops_a_run_is_told_of(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_a_brake_that_stops_a_run_is_told_of(tmp_path: Path) -> None:
             await carried_out(desk, receiver, settings)
     [told] = receiver.bodies
     assert told["type"] == "run.held"
-    assert "orchestrator continue in" in told["data"]["commands"]
+    assert f"orchestrator continue --ledger {tmp_path}/ledger.db in" in told["data"]["commands"]
 
 
 async def test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_before(tmp_path: Path) -> None:

@@ -125,8 +125,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a display that nobody can see any more stops the run",
         path="orchestrator/cli/live.py",
-        old="            self._console.print(Text(printing.shown(line)))\n",
-        new="            pass\n        self._console.print(Text(printing.shown(line)))\n",
+        old="            self._console.print(Text(printing.shown(printing.named(line))))\n",
+        new="            pass\n        self._console.print(Text(printing.shown(printing.named(line))))\n",
         tests=(
             "tests/system/test_interruption.py::test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more",
         ),
