@@ -28,6 +28,7 @@ WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
 KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "events.at": "the story of a job, as whoever wrote it saw the time; nothing waits for it",
+        "jobs.ended_at": "the time of its last event, with which it is compared",
         "schedules.watermark": "the fires until then are recorded, and must not be a second time",
         "schedules.paused_until": "people said so",
         "fires.fire_at": "the time of a calendar",
