@@ -83,6 +83,7 @@ async def test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_
             found[str(column)] = value
     late = {name for name, value in found.items() if value is not None and value > now}
     assert late <= {*KEPT, "jobs.due_at", "submissions.cancel_at", "flows.due_at"}
+    assert found["events.at"] == ahead_at, "the story of a job is told as whoever wrote it saw the time"
     assert found["jobs.due_at"] <= now + WAIT_US_MAX
     assert found["submissions.cancel_at"] <= now + WAIT_US_MAX
     assert found["flows.due_at"] <= found["flows.fire_at"], "what is planned for then begins then"

@@ -84,6 +84,15 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="the story of a job is rewritten by whoever has another clock",
+        path="orchestrator/ledger/clocks.py",
+        old="        if str(column) not in KEPT and str(column) not in BROUGHT_BACK:\n",
+        new="        if (str(column) not in KEPT or column.table is events) and str(column) not in BROUGHT_BACK:\n",
+        tests=(
+            "tests/ledger/test_clocks.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
+        ),
+    ),
+    Fault(
         name="the heartbeat tells of each run that was ever served",
         path="orchestrator/engine/known_runs.py",
         old="        if lately:\n",
