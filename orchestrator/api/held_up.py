@@ -48,6 +48,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
         is_bound=said.is_bound,
         webhooks_fail=said.collecting is not None and said.collecting.by is CollectedBy.POLLING_INSTEAD,
         webhooks_come=said.webhook_share is not None and said.webhook_share >= WebhookHealth.RETURN,
+        unwanted_us=None if said.unwanted_until is None else max(0, said.unwanted_until - now),
         safe_us=None if safe_s is None else round(safe_s * SECOND_US),
         is_uncollectable=said.is_uncollectable,
         is_low_priority=bool(run.settings.policy.low_priority),

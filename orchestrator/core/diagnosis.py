@@ -36,6 +36,7 @@ READABLE: Final = (
 )
 RATE_BINDS: Final = "the rate limit of /run binds"
 CONCURRENCY_BINDS: Final = "the limit on requests at once binds"
+UNWANTED: Final = "the service wants no question about jobs for now: results are collected later"
 STRAY_429S: Final = "429s that our rate does not cause"
 
 _BY_REASON: Final[Mapping[str, Cause]] = {
@@ -354,6 +355,24 @@ def _limits(facts: Facts) -> Iterator[Finding]:
             yield from _sending(facts, run, run.sending)
 
 
+def _unwanted(facts: Facts) -> Iterator[Finding]:
+    """A rest that the service wants, which is obeyed as far as no result is lost by that."""
+    for run in facts.open_runs:
+        if not facts.is_worked_on or not run.unwanted_us or not run.at_service:
+            continue
+        left = f"it wants none for {rough_duration(run.unwanted_us)} more; {run.at_service:,} at the service"
+        if run.safe_us is not None:
+            left += f", of which the first result may be gone in {rough_duration(run.safe_us)}"
+        yield Finding(
+            cause=Cause.QUESTIONS_UNWANTED,
+            about=run.name,
+            sentence=UNWANTED,
+            evidence=(left,),
+            advice="nothing: where a result would be lost by that, single ones are asked for all the same",
+            needs_person=False,
+        )
+
+
 def _raised(facts: Facts) -> Iterator[Finding]:
     """Workers that were raised for runs, and that nobody who works may still want."""
     if facts.is_worked_on:
@@ -431,6 +450,7 @@ RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     _unreachable,
     _webhooks,
     _limits,
+    _unwanted,
     _raised,
     _stray,
     service_rules.way,

@@ -70,6 +70,9 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     webhooks_come: bool = False
     """Whether enough of them do, as far as is known."""
 
+    unwanted_us: int | None = None
+    """For how much longer the service wants no question about jobs; None where it says nothing of that."""
+
     safe_us: int | None = None
     """For how long no result can expire if nobody collects; None where none can."""
 

@@ -39,6 +39,7 @@ class Cause(StrEnum):
     COLD_START = "cold-start"
     QUEUE_FULL = "queue-full"
     OUTSTANDING_BOUND = "outstanding-bound"
+    QUESTIONS_UNWANTED = "questions-unwanted"
     WORKERS_RAISED = "workers-raised"
     STRAY_REFUSALS = "stray-refusals"
     CONCURRENCY = "concurrency"

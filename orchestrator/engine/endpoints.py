@@ -30,6 +30,10 @@ ANSWER_US_MAX: Final = MINUTE_US
 """A request of an earlier process that was sent longer ago than this and a window holds no slot any more."""
 
 
+UNWANTED_US: Final = 30 * SECOND_US
+"""A shorter rest that the service wants is a matter of course, and no news."""
+
+
 class Webhook(NamedTuple):
     """How the service reaches us: the key of the tokens, and the base URL."""
 
@@ -50,6 +54,7 @@ class ServedEndpoint(NamedTuple):
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
         unreachable_us = endpoint.connectivity.unreachable_us(now)
+        unwanted_until = self.api.limiter.wished_until(Operation.STATUS)
         if not endpoint.is_local:
             collecting = Collecting(by=endpoint.collected_by, safe_until=self.collector.soonest_deadline())
         return RunSaid(
@@ -64,6 +69,7 @@ class ServedEndpoint(NamedTuple):
             is_unserved=sending is None or is_released,
             is_bound=sending is not None and self.dispatcher.is_bound(sending),
             is_uncollectable=endpoint.uncollectable is not None,
+            unwanted_until=unwanted_until if unwanted_until - now > UNWANTED_US else None,
             unreachable_since=None if unreachable_us is None else now - unreachable_us,
             line_bytes_per_s=endpoint.line_bytes_per_s,
         )

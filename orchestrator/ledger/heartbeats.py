@@ -85,6 +85,9 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     is_uncollectable: bool = False
     """Whether even going on to ask is."""
 
+    unwanted_until: int | None = None
+    """Until when the service wants no question about jobs, where that is for a while (microseconds UTC)."""
+
     unreachable_since: int | None = None
     """Since when no request has got through to its service (microseconds UTC); None while they do."""
 
@@ -106,6 +109,7 @@ def together(one: RunSaid, other: RunSaid) -> RunSaid:
         is_unserved=one.is_unserved and other.is_unserved,
         is_bound=one.is_bound or other.is_bound,
         is_uncollectable=one.is_uncollectable or other.is_uncollectable,
+        unwanted_until=max(one.unwanted_until or 0, other.unwanted_until or 0) or None,
         unreachable_since=one.unreachable_since or other.unreachable_since,
         line_bytes_per_s=one.line_bytes_per_s or other.line_bytes_per_s,
     )

@@ -303,3 +303,16 @@ def test_workers_that_were_raised_and_are_nobodys_are_told_with_what_puts_them_b
     assert "runs tidy" in found.advice
     at_work = replace(NOBODY, held_by="process 7", silent_us=0)
     assert findings(Facts(ledger=at_work, raised_workers=[raised], now=7_200_000_000)) == ()
+
+
+def test_a_rest_that_the_service_wants_of_questions_is_told_while_jobs_are_there() -> None:
+    resting = replace(RUN, unwanted_us=50 * MINUTE_US, safe_us=28 * MINUTE_US)
+    [finding] = of(resting)
+    assert (finding.cause, finding.about, finding.needs_person) == (Cause.QUESTIONS_UNWANTED, "night run", False)
+    assert finding.evidence == (
+        "it wants none for 50 min more; 3 at the service, of which the first result may be gone in 28 min",
+    )
+    [finding] = of(replace(resting, safe_us=None))
+    assert finding.evidence == ("it wants none for 50 min more; 3 at the service",)
+    assert found(replace(resting, unwanted_us=0)) == found(replace(resting, counts={"queued": 10})) == []
+    assert Cause.QUESTIONS_UNWANTED not in found(resting, NOBODY)

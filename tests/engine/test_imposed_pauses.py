@@ -5,6 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.api.look import runs_now
+from orchestrator.core.diagnosis import UNWANTED
 from orchestrator.core.lifecycle import State
 from orchestrator.core.owing import CancelWhy
 from orchestrator.core.pacing import Operation
@@ -60,6 +62,21 @@ async def test_a_wish_for_an_hour_s_rest_loses_no_result(tmp_path: Path) -> None
         assert max(asked) < KEPT_S - 200, "and after the first answer the others followed at once"
         [warning] = told(p)
         assert "the service wants no question before" in warning
+
+
+async def test_while_it_lasts_status_says_that_no_question_is_wanted(tmp_path: Path) -> None:
+    transport = Scripted(run=numbered(), status=first_refused())
+    async with process(tmp_path / "db", transport, jobs=100) as p:
+        await p.begin()
+        while p.api.limiter.wished_until(Operation.STATUS) <= p.clock.now() + 60 * S:  # noqa: ASYNC110  nobody tells of it
+            await anyio.sleep(1)
+        await p.ledger.heartbeats.beat(p.engine.said())
+        [seen] = await runs_now(p.ledger, "process 7")
+        assert seen.finding == UNWANTED
+        await p.finish()
+        await p.ledger.heartbeats.beat(p.engine.said())
+        [seen] = await runs_now(p.ledger, "process 7")
+        assert seen.finding is None
 
 
 async def test_a_service_that_answers_most_questions_with_that_wish_gets_single_ones(tmp_path: Path) -> None:

@@ -19,6 +19,13 @@ FAULTS: tuple[Fault, ...] = (
         worlds=("wishful", 0, 4),
     ),
     Fault(
+        name="nobody is told that the service wants no question for an hour",
+        path="orchestrator/engine/endpoints.py",
+        old="unwanted_until=unwanted_until if unwanted_until - now > UNWANTED_US else None",
+        new="unwanted_until=None",
+        tests=(IMPOSED + "test_while_it_lasts_status_says_that_no_question_is_wanted",),
+    ),
+    Fault(
         name="where questions are refused nobody asks shortly before results are gone",
         path="orchestrator/engine/collecting/question_turns.py",
         old="                    self.endpoint.go_on()\n",
