@@ -497,3 +497,4 @@ class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
     input: msgspec.Raw | None
     output: msgspec.Raw | str | None
     """What it gave; as text where that is no JSON."""
+    metadata: msgspec.Raw | None = None  # what its row carries unsent

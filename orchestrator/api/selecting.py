@@ -291,6 +291,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
             for each in story.segments
         ],
         checkpoints=[CheckpointView(checkpoint=f"{each.segment}.{each.seq}", at=each.at) for each in story.checkpoints],
+        metadata=None if story.metadata is None else msgspec.Raw(story.metadata),
         input=None if story.input is None else msgspec.Raw(story.input),
         output=None if outcome is None or outcome.output is None else _json_or_text(outcome.output),
     )

@@ -203,6 +203,8 @@ def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:
         yield "error", found.error if raw else shortened(job.error or "", BLOB_WIDTH)
     if job.cluster is not None:
         yield "cluster", job.cluster
+    if found.metadata is not None:
+        yield "metadata", _blob(found.metadata, raw)
     yield "input", _blob(found.input, raw)
     if found.output is not None:
         yield "output", _blob(found.output, raw)

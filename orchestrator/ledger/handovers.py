@@ -19,7 +19,7 @@ from orchestrator.ledger.records import fitting, unpack, values
 from orchestrator.ledger.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
 from orchestrator.ledger.steps import counts_add
-from orchestrator.ledger.tables import intakes, jobs, outcomes, payloads, runs
+from orchestrator.ledger.tables import intakes, jobs, outcomes, payloads, row_metadata, runs
 from orchestrator.ledger.unsent_jobs import fail, forget_failed, nothing, states_of
 from orchestrator.ledger.writer import Transaction
 from orchestrator.units import MIB
@@ -73,6 +73,8 @@ class Owed(msgspec.Struct, frozen=True, array_like=True):
     packed_input: int
     stored: bytes | None
     packed: int | None
+    metadata: bytes | None = None
+    """What its row carries unsent."""
 
     @property
     def input(self) -> bytes:
@@ -123,13 +125,19 @@ _RELAYS: Final = (
     .order_by(relays.c.to_run)
 )
 _OWED_RUNS: Final = select(owed.c.to_run).group_by(owed.c.to_run)
+_CARRIES: Final = (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id)
 _OWED_SIZES: Final = (
     select(
         owed.c.job_id,
-        func.length(payloads.c.input) + func.coalesce(func.length(outcomes.c.output), 0),
+        func.length(payloads.c.input)
+        + func.coalesce(func.length(outcomes.c.output), 0)
+        + func.coalesce(func.length(row_metadata.c.metadata), 0),
     )
     .select_from(
-        owed.join(payloads, payloads.c.job_id == owed.c.job_id).outerjoin(outcomes, outcomes.c.job_id == owed.c.job_id)
+        owed.join(jobs, jobs.c.id == owed.c.job_id)
+        .join(payloads, payloads.c.job_id == jobs.c.id)
+        .outerjoin(outcomes, outcomes.c.job_id == jobs.c.id)
+        .outerjoin(row_metadata, _CARRIES)
     )
     .where(owed.c.to_run == bindparam("to_run"))
     .order_by(owed.c.job_id)
@@ -145,9 +153,12 @@ _OWED: Final = (
         payloads.c.packed,
         outcomes.c.output,
         outcomes.c.packed,
+        row_metadata.c.metadata,
     )
     .select_from(
-        jobs.join(payloads, payloads.c.job_id == jobs.c.id).outerjoin(outcomes, outcomes.c.job_id == jobs.c.id)
+        jobs.join(payloads, payloads.c.job_id == jobs.c.id)
+        .outerjoin(outcomes, outcomes.c.job_id == jobs.c.id)
+        .outerjoin(row_metadata, _CARRIES)
     )
     .where(jobs.c.id.in_(IN_BATCH))
     .order_by(jobs.c.id)
@@ -407,9 +418,11 @@ async def named_anew(
 
 
 def _rows_of(each: HandedOver) -> Sequence[PackedRow]:
-    if each.error is None:
-        return each.rows
-    return (nothing(each.of.custom_id, each.of.line),)
+    """Each carries on what the one that it was made of carries, unless it says something of its own."""
+    rows = each.rows if each.error is None else (nothing(each.of.custom_id, each.of.line),)
+    if (inherited := each.of.metadata) is None:
+        return rows
+    return [row if row.metadata is not None else msgspec.structs.replace(row, metadata=inherited) for row in rows]
 
 
 async def _forget_failed_steps(

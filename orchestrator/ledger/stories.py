@@ -16,7 +16,7 @@ from orchestrator.ledger.records import unpack, values
 from orchestrator.ledger.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.selection import SelectedJob, Selection
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.tables import endpoints, jobs, outcomes, payloads, submissions
+from orchestrator.ledger.tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
 
 
 class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -53,6 +53,9 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
     job: SelectedJob
     input: bytes | None
+    metadata: bytes | None
+    """What its row carries unsent."""
+
     policy: bytes | None
     """Its line's, with what it was tried again with."""
 
@@ -98,6 +101,11 @@ class Stories(Noun):
             return Story(
                 job=job,
                 input=await _input(view, job.job),
+                metadata=await view.value(
+                    select(row_metadata.c.metadata).where(
+                        row_metadata.c.run_id == run, row_metadata.c.job_id == job.job
+                    )
+                ),
                 policy=await _policy(view, job.job),
                 attempts_max=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
                 priority=await view.value(select(jobs.c.priority).where(jobs.c.id == job.job)),

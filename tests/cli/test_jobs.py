@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
 from orchestrator.cli.execution import load_api
@@ -38,6 +39,7 @@ def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
         async with open_ledger(folder / "orchestrator.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
             rows = [a_row(n, f"n-{n}", payload=b'{"lang":"%s"}' % (b"de" if n % 2 else b"en")) for n in range(1, 6)]
+            rows[1] = msgspec.structs.replace(rows[1], metadata=b'{"page":7}')
             await a_run(ledger, rows, name="night")
             await brought_to(ledger, State.SUCCEEDED, at, job=2)
             for job, trouble, message in (
@@ -199,7 +201,10 @@ def test_a_job_is_shown_whole_when_that_is_asked(night: Callable[..., Result]) -
     assert (whole["input"], whole["error"], whole["output"]) == ({"lang": "de"}, TOLD, None)
     assert [step["event"] for step in whole["timeline"]] == ["claimed", "accepted", "abandoned"]
     assert [each["ended"] for each in whole["submissions"]] == ["failed"]
-    assert json.loads(night("jobs", "show", "night", "n-2", "--json").stdout)["output"] == {"n": 1}
+    carrying = json.loads(night("jobs", "show", "night", "n-2", "--json").stdout)
+    assert (carrying["output"], carrying["metadata"], whole["metadata"]) == ({"n": 1}, {"page": 7}, None)
+    assert 'metadata  {"page":7}' in night("jobs", "show", "night", "n-2").stdout
+    assert "metadata" not in night("jobs", "show", "night", "n-3").stdout
 
 
 def test_a_job_of_the_only_run_needs_no_other_name(night: Callable[..., Result]) -> None:

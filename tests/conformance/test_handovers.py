@@ -1,6 +1,7 @@
 """Rows handed from run to run: owed with their last step, handed over once, traced back."""
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.flows import FlowKind
 from orchestrator.core.job import reopened
@@ -107,6 +108,35 @@ async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend
         assert await ledger.handovers.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
         assert (await ledger.runs.counts(second.id))[State.QUEUED] == 3
         assert [job.run for job in await jobs_now(ledger)][3:] == [second.id] * 3
+
+
+async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_backend: OpenBackend) -> None:
+    async with open_backend() as ledger:
+        of = await applied(ledger, now=EPOCH_AT)
+        [name] = await ledger.flows.add(of.id, of.name, of.definition, [EPOCH_AT], FlowKind.SCHEDULED)
+        flow = await ledger.flows.named(name)
+        assert flow is not None
+        carried = b'{"lang":"de"}'
+        rows = [replace(a_row(n), metadata=carried if n < 4 else None) for n in range(1, 5)]
+        first = await a_run(ledger, rows, name="first")
+        second = await ledger.runs.create(
+            name="second", service_url="https://api.example", endpoint="ep2", source="first", settings=SETTINGS
+        )
+        await ledger.handovers.follow(flow.id, "second", sources=[first], to_run=second)
+        await succeeded(ledger, 1, 2, 3, 4)
+
+        one, two, three, four = await ledger.handovers.owed(second.id, 500)
+        assert [each.metadata for each in (one, two, three, four)] == [carried] * 3 + [None]
+        own = HandedOver(two, packed_rows([replace(a_row(2, custom_id="b/0"), metadata=b'{"n":1}')]))
+        failed = HandedOver(three, error="the step raised ValueError")
+        became = [made(one, "a/0", "a/1"), own, failed, made(four, "d")]
+        await ledger.handovers.hand_over(await the_relay(ledger), became)
+        found = {
+            name: story.metadata
+            for name in ("a/0", "a/1", "b/0", three.custom_id, "d")
+            if (story := await ledger.stories.of(second.id, name)) is not None
+        }
+        assert found == {"a/0": carried, "a/1": carried, "b/0": b'{"n":1}', three.custom_id: carried, "d": None}
 
 
 async def test_two_rows_of_one_name_are_two(open_backend: OpenBackend) -> None:

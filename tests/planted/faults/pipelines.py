@@ -36,6 +36,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/conformance/test_pipelines.py::test_no_watermark_goes_back_with_the_clock",),
     ),
     Fault(
+        name="what a row carries unsent is gone in the next stage",
+        path="orchestrator/ledger/handovers.py",
+        old="    if (inherited := each.of.metadata) is None:\n",
+        new="    if (inherited := None) is None:\n",
+        tests=(f"{_HANDOVERS}::test_a_row_carries_on_what_the_one_carries_that_it_was_made_of",),
+    ),
+    Fault(
         name="a row that ends is not owed to the stage that follows",
         path="orchestrator/ledger/steps.py",
         old="        await owed_write(connection, done)\n",
