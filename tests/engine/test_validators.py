@@ -177,6 +177,18 @@ async def test_what_a_webhook_brings_is_judged_while_others_go_on(tmp_path: Path
         assert [each.output for each in await p.failures()] == [b'{"text":7}']
 
 
+async def test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged(tmp_path: Path) -> None:
+    settings = RunSettings(schema=schema(tmp_path))
+    async with process(tmp_path / "db", Scripted(), webhooks=True, settings=settings) as p:
+        await p.start("dispatcher")
+        await p.until(State.OUTSTANDING)
+        await tell(p, await submission_of(p), says("FAILED", "r-1"))
+        await tell(p, await submission_of(p), says("COMPLETED", "r-1", output={"text": "good"}))
+        await p.start("inbox")
+        await p.finish()
+        assert await p.story() == ["claimed", "accepted", "completed"]
+
+
 async def test_what_was_noted_last_is_judged_before_the_end(tmp_path: Path) -> None:
     settings = RunSettings(schema=schema(tmp_path), max_attempts=1)
     async with process(tmp_path / "db", Scripted(), webhooks=True, settings=settings) as p:

@@ -178,6 +178,20 @@ async def test_a_webhook_may_come_before_the_answer_to_its_submission(tmp_path: 
         assert [job.trouble for job in await p.results()] == [None]
 
 
+@pytest.mark.parametrize("records", [(FAILED, COMPLETED), (COMPLETED, FAILED)])
+async def test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result(
+    tmp_path: Path, records: tuple[Reply, ...]
+) -> None:
+    transport = Scripted(run=ACCEPTED._replace(after_s=5))
+    async with process(tmp_path / "db", transport, webhooks=True) as p:
+        await p.begin()
+        await p.until(State.SUBMITTING)
+        for record in records:
+            await tell(p, await submission_of(p), record)
+        await p.finish()
+        assert await p.story() == ["claimed", "accepted", "completed"], "nothing is paid again whose result is there"
+
+
 async def test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint(tmp_path: Path) -> None:
     transport = Scripted()
     async with process(tmp_path / "db", transport, webhooks=True) as p:

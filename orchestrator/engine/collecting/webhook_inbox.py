@@ -55,7 +55,9 @@ PaidTwice = Callable[[int, int], None]
 
 
 HELD_US: Final = 100_000
-"""How long what came before the answer to its submission waits until it is looked at again."""
+"""How long what came early waits until it is looked at again."""
+
+COMPLETED: Final = "COMPLETED"
 
 
 @dataclass(slots=True, eq=False)
@@ -202,12 +204,19 @@ class WebhookInbox:
         self._launch(judge)
 
     def _is_to_be_judged(self, notice: Notice, run: int) -> bool:
-        record = notice.record
-        is_result = record is not None and record.status == "COMPLETED"
-        return is_result and _key(notice) not in self._judged and self._validators.is_needed(run)
+        return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)
+
+    def _is_early(self, notice: Notice, job: Job) -> bool:
+        """Whether what counts for more is still to come.
+
+        That is the answer to its submission, which is the authority for what the service calls the job, or, where it is
+        announced as COMPLETED as well, what is found of its output.
+        """
+        if job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
+            return True
+        return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged
 
     def _hold(self, notice: Notice) -> None:
-        """The answer to its submission is the authority for what the service calls the job, and is still to come."""
         if not self._held:
             self._held_until = self._clock.now() + HELD_US
         self._held.append(notice)
@@ -237,10 +246,13 @@ class WebhookInbox:
             self._wakeup.wake()
 
     async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
-        """Acts on a batch; returns the notices whose job changed under our hands."""
+        """Acts on a batch; returns the notices whose job changed under our hands.
+
+        A job that is announced as COMPLETED and as FAILED has a result: what announces one goes first.
+        """
         found = await self._ledger.jobs.of_submissions(ids=[notice.submission for notice in batch])
         sorted_out = _SortedOut(standings=await self._standings(found))
-        for notice in batch:
+        for notice in sorted(batch, key=_completes, reverse=True):
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
                 sorted_out.settled.append(Settled(notice))
@@ -250,7 +262,7 @@ class WebhookInbox:
                 sorted_out.again.append(notice)  # one step for each job and batch
             elif _is_foreign(notice, job, found, endpoint):
                 self._disbelieve(notice, job, endpoint, sorted_out)
-            elif job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
+            elif self._is_early(notice, job):
                 self._hold(notice)
             elif notice.record is not None and self._is_to_be_judged(notice, job.run):
                 self._judge(notice, job.run, notice.record)
@@ -415,6 +427,11 @@ class WebhookInbox:
 def _key(notice: Notice) -> _Key:
     """What tells it from every other one."""
     return notice.submission, "" if notice.record is None else notice.record.status
+
+
+def _completes(notice: Notice) -> bool:
+    """Whether `notice` announces a result."""
+    return notice.record is not None and notice.record.status == COMPLETED
 
 
 def _size(notice: Notice) -> int:

@@ -134,10 +134,30 @@ FAULTS: tuple[Fault, ...] = (
         name="a webhook before the answer to its submission is believed at once",
         path="orchestrator/engine/collecting/webhook_inbox.py",
         old="                self._hold(notice)\n",
-        new="                self._sort_out(notice, job, found, sorted_out)\n",
+        new="                self._sort_out(notice, job, found, endpoint, sorted_out)\n",
         tests=(
             OTHER + "test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives",
             "tests/engine/test_webhook_inbox.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
+        ),
+    ),
+    Fault(
+        name="a job fails by a webhook although another one has brought its result",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
+        old="        for notice in sorted(batch, key=_completes, reverse=True):\n",
+        new="        for notice in batch:\n",
+        tests=(
+            "tests/engine/test_webhook_inbox.py::test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result",
+            "tests/engine/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
+        ),
+        worlds=("contrary", 0, 30),
+    ),
+    Fault(
+        name="a job fails by a webhook while its result is being judged",
+        path="orchestrator/engine/collecting/webhook_inbox.py",
+        old="        return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged\n",
+        new="        return False\n",
+        tests=(
+            "tests/engine/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
         ),
     ),
     Fault(

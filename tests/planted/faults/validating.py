@@ -13,7 +13,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what a webhook brings is not judged",
         path="orchestrator/engine/collecting/webhook_inbox.py",
-        old="        return is_result and _key(notice) not in self._judged and self._validators.is_needed(run)\n",
+        old="        return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)\n",
         new="        return False\n",
         tests=("tests/engine/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
     ),
