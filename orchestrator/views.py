@@ -136,6 +136,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     largest_retried: tuple[RetriedKind, ...] = ()
     """The largest kinds of executions that failed and were tried again."""
     all_empty: bool = False
+    empty_columns: tuple[str, ...] = ()
     output: str | None = None
     """Where the results were written; None: nowhere."""
 

@@ -85,6 +85,17 @@ def row_batches(
         yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
+class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What the two files of a run hold."""
+
+    results: int
+    failures: int
+    """How many rows each has."""
+
+    empty_columns: tuple[str, ...] = ()
+    """The columns of outputs that are null in every row."""
+
+
 async def write_files(
     ledger: Ledger,
     run: int,
@@ -94,9 +105,9 @@ async def write_files(
     include: Collection[Include] = (),
     chosen: Filter | None = None,
     writing: OutputSettings = AS_NAMED,
-) -> tuple[int, int]:
-    """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed;
-    returns how many rows they have. Of jobs that are `chosen`, if so, those of the input's order as they were taken in.
+) -> WrittenFiles:
+    """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed.
+    Of jobs that are `chosen`, if so, those of the input's order as they were taken in.
 
     Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
     it could when the run began.
@@ -117,7 +128,7 @@ async def _write_files(
     include: Collection[Include],
     chosen: Filter | None,
     writing: OutputSettings,
-) -> tuple[int, int]:
+) -> WrittenFiles:
     include = await included(ledger, run, include)
     of_results, of_errors = forms_of(output, errors, writing, include)
     inputs = of_results.needs_input or of_errors.needs_input
@@ -130,7 +141,7 @@ async def _write_files(
         for each in (good, bad):
             await each.finish()
         commit_files((results, failures))
-    return results.number, failures.number
+    return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
 
 
 async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:

@@ -113,7 +113,7 @@ class Foreground:
         self._files: tuple[Path, Path] | None = None
         """Results and errors."""
 
-        self._are_written = False
+        self._written: files.WrittenFiles | None = None
         self.so_far: Summary | None = None
         """How far the run had come when an error ended it; None where it had not begun."""
 
@@ -417,12 +417,12 @@ class Foreground:
         await check_not_appeared(ledger, run, self._seen, output, writing.format)
         growing = self._growing or Growing(ledger, run.id, output, include, self._view.warn)
         try:
-            await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
+            written = await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
         except StorageError:  # what has grown takes as much room
             growing.remove()
-            await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
+            written = await files.write_files(ledger, run.id, output, errors, include=include, writing=writing)
         growing.remove()
-        self._are_written = True
+        self._written = written
 
     def _begin_growing(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
         if self._growing is None:
@@ -462,10 +462,10 @@ class Foreground:
         summary = summary_of(
             counts, margins, standing, safe_offline_s=safe_s, wall_s=self._wall_s(), interrupted=interrupted
         )
-        if not self._are_written:
+        if self._written is None:
             return summary
         output, errors = str(written_to(self._request)), str(self._request.errors)
-        return msgspec.structs.replace(summary, output=output, errors=errors)
+        return msgspec.structs.replace(summary, output=output, errors=errors, empty_columns=self._written.empty_columns)
 
     async def _cut_short(self, ledger: Ledger) -> Summary | None:
         """How far the run had come when an error ended it: by the ledger, or, where that cannot be read any more, by

@@ -49,6 +49,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     errors: str
     results: int
     failures: int
+    empty_columns: tuple[str, ...] = ()
+    """The columns of outputs, or of members of them, that are null in every row of the results."""
 
 
 async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | None = None) -> Renamed:
@@ -159,11 +161,9 @@ async def exported(
     chosen = filter_of(where, now=ledger.now()) if where.strip() else None
     forms_of(output, errors, writing, include)
     check_outputs(ledger.path, (output if writing.split is None else part_of(output, 1), errors))
-    results, failures = await write_files(
-        ledger, run.id, output, errors, include=include, chosen=chosen, writing=writing
-    )
+    written = await write_files(ledger, run.id, output, errors, include=include, chosen=chosen, writing=writing)
     named = output if writing.split is None else parts_pattern(output)
-    return Exported(run=run.name, output=str(named), errors=str(errors), results=results, failures=failures)
+    return Exported(run=run.name, output=str(named), errors=str(errors), **msgspec.structs.asdict(written))
 
 
 def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Path]:

@@ -1,7 +1,7 @@
 """Figures as people read them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from orchestrator.core.costs import money
@@ -55,6 +55,17 @@ def kind_line(kind: RetriedKind) -> str:
     cost = "" if kind.cost is None else f", {money(kind.cost)}"
     left = f"; {counted(kind.unfinished, 'job')} of these not finished" if kind.unfinished else ""
     return f"{shortened(kind.sample, KIND_CHARS_MAX) or kind.class_} ({took}{cost}{left})"
+
+
+COLUMNS_SHOWN: Final = 3
+"""So many names fit a line."""
+
+
+def empty_columns_text(names: Sequence[str]) -> str:
+    """That these columns of a file of results hold nothing."""
+    shown = ", ".join(names[:COLUMNS_SHOWN])
+    more = f" and {counted(len(names) - COLUMNS_SHOWN, 'other column')}" if len(names) > COLUMNS_SHOWN else ""
+    return f"{shown}{more}: null in every row of the results"
 
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:

@@ -14,7 +14,7 @@ from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import add_control, unfinished_text
 from orchestrator.cli.execution import App, AtLedger, Work, carry_out, carry_out_at_ledger
-from orchestrator.cli.figures import finished
+from orchestrator.cli.figures import empty_columns_text, finished
 from orchestrator.cli.nouns import NounGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.recheck import add_recheck
@@ -134,4 +134,6 @@ async def _export(load: Callable[[], App], name: str | None, where: str, choices
         f"{found.run}: {counted(found.results, 'result')} in {found.output},"
         f" {counted(found.failures, 'error')} {to_errors}"
     )
+    if found.empty_columns:
+        printing.warn(empty_columns_text(found.empty_columns))
     return 0

@@ -11,6 +11,7 @@ from orchestrator.cli.figures import (
     again,
     attempts_failed,
     closest_call,
+    empty_columns_text,
     finished,
     kind_line,
     lasting,
@@ -28,7 +29,13 @@ SECONDS_MIN: Final = 0.05
 
 def summary_lines(summary: Summary, request: RunRequest, first: Snapshot | None) -> list[str]:
     """A headline and aligned figures; `first` is how things stood when this process began."""
-    rows = [*_counts(summary), *_trouble(summary), *_effort(summary, first), *_files(summary, request)]
+    rows = [
+        *_counts(summary),
+        *_empty(summary),
+        *_trouble(summary),
+        *_effort(summary, first),
+        *_files(summary, request),
+    ]
     width = max(len(label) for label, _ in rows)
     return [
         _headline(summary),
@@ -88,10 +95,15 @@ def _counts(summary: Summary) -> Iterator[tuple[str, str]]:
         yield label, f"{summary.jobs.get(state, 0):>{width},}"
 
 
-def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
+def _empty(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.all_empty:
         advice = f"{declared.REQUIRE_OUTPUT} takes such jobs for failed, {declared.STREAM} gathers what a worker yields"
         yield "empty", f"no result has anything in it: {advice}"
+    elif summary.empty_columns:
+        yield "empty", empty_columns_text(summary.empty_columns)
+
+
+def _trouble(summary: Summary) -> Iterator[tuple[str, str]]:
     uncertain = summary.uncertain
     if uncertain.seen:
         yield "uncertain", f"{uncertain.seen:,}, adopted {uncertain.adopted:,}, resubmitted {uncertain.resubmitted:,}"

@@ -16,6 +16,7 @@ import msgspec
 from orchestrator import declared
 from orchestrator.errors import MisfitError, UsageError
 from orchestrator.formats.compression import Packer, bare_name, packer
+from orchestrator.formats.empty_columns import EmptyColumns
 from orchestrator.formats.missing_members import MissingMembers
 from orchestrator.formats.outcome_columns import INPUT, Columns
 from orchestrator.formats.outcome_lines import Outcome
@@ -215,6 +216,7 @@ class OutcomeFile:
         self._form = form
         self._kept = ExitStack()
         self._rows: Rows | None = None
+        self._empty = None if form.is_errors else EmptyColumns(form.columns)
         self._packer: Packer | None = None
         self._is_left = False
         self.parts: list[Replacement] = []
@@ -242,7 +244,14 @@ class OutcomeFile:
                 self._rows.write(outcome)
             except MisfitError as error:
                 raise MisfitError(f"{self._path}: {error}") from None
+            if self._empty is not None:
+                self._empty.saw(outcome)
             self.number += 1
+
+    @property
+    def empty_columns(self) -> tuple[str, ...]:
+        """The columns of results, outputs or members of them, that are null in every row."""
+        return () if self._empty is None else self._empty.names
 
     def finish(self) -> None:
         """Makes everything durable beside its place. Nothing can be written afterwards."""

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 
 from orchestrator.api import View
 from orchestrator.api.applying import Applied
 from orchestrator.api.braking import RunBrakes
 from orchestrator.api.emulated import EmulateRequest
+from orchestrator.api.files import WrittenFiles
 from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
 from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.long_jobs import RunProgress
@@ -154,6 +156,7 @@ class FakeApp(FakeFlows):
         self.outcome: str | None = None
         self.so_far: int | None = None
         self.flow_of: str | None = None
+        self.written = WrittenFiles(results=1_234, failures=5)
         self.stopped = Stopped(ledger="l.db", was="process 7", ended=True, outcome="it stops")
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.put_back: list[PutBack] = []
@@ -340,7 +343,9 @@ class FakeApp(FakeFlows):
     ) -> Exported:
         written = [] if writing == AS_NAMED else [writing]
         self.asked.append((ledger, name, output, errors, *include, *filter(None, [where]), *written))
-        return Exported(run=name or "captions", output=str(output), errors=str(errors), results=1_234, failures=5)
+        return Exported(
+            run=name or "captions", output=str(output), errors=str(errors), **msgspec.structs.asdict(self.written)
+        )
 
     async def ledger_info(self, ledger: Path) -> LedgerInfo:
         self.asked.append((ledger,))

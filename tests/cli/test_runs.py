@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.api.files import WrittenFiles
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 
@@ -66,6 +67,14 @@ def test_a_run_is_exported_to_the_files_that_are_named() -> None:
     assert app.asked == [(Path("orchestrator.db"), "captions", Path("o.jsonl"), Path("e.jsonl"), "line>2")]
     assert json.loads(result.stdout)["results"] == 1_234
     assert result.stderr == "captions: 1,234 results in o.jsonl, 5 errors in e.jsonl\n"
+
+
+def test_an_export_tells_of_columns_that_are_null_in_every_row() -> None:
+    app = FakeApp()
+    app.written = WrittenFiles(results=3, failures=0, empty_columns=("output.text", "output.n"))
+    result = invoke(app, "runs", "export", "captions", "--output", "o.csv", "--errors", "e.csv", "--json")
+    assert json.loads(result.stdout)["empty_columns"] == ["output.text", "output.n"]
+    assert "output.text, output.n: null in every row of the results" in result.stderr.splitlines()[-1]
 
 
 def test_the_help_of_export_tells_of_no_file_that_grows() -> None:

@@ -89,6 +89,23 @@ def test_failed_attempts_are_told_with_those_that_were_retried(failed: int, retr
     assert f"  attempts   {told}" in summary_lines(came, REQUEST, None)
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (("output.text",), "output.text: null in every row of the results"),
+        (
+            tuple(f"output.{n}" for n in range(4)),
+            "output.0, output.1, output.2 and 1 other column: null in every row of the results",
+        ),
+    ],
+)
+def test_columns_that_are_null_in_every_row_are_told(columns: tuple[str, ...], told: str) -> None:
+    came = msgspec.structs.replace(summary(), empty_columns=columns)
+    assert f"  empty      {told}" in summary_lines(came, REQUEST, None)
+    all_empty = msgspec.structs.replace(came, all_empty=True)
+    assert not any("null in every row" in line for line in summary_lines(all_empty, REQUEST, None)), "it is told once"
+
+
 def test_the_end_of_a_run_with_failures_names_their_largest_kinds_and_what_to_do() -> None:
     kinds = (
         FailureKind(count=12, class_="failed", sample="ValueError: bad seed"),

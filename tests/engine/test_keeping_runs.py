@@ -17,7 +17,7 @@ from orchestrator.core.lifecycle import State
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, intake_lock, open_ledger
-from orchestrator.settings import Include, ResultOrder, ResultsRequest, RunSettings, Wish
+from orchestrator.settings import Include, OnMisfit, OutputSettings, ResultOrder, ResultsRequest, RunSettings, Wish
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
 CLOCK = SystemClock()
@@ -166,6 +166,14 @@ def test_what_is_followed_is_what_a_filter_means(tmp_path: Path) -> None:
         anyio.run(results, request, found.append)
         assert [json.loads(line)["line"] for line in found] == lines
         assert "input" not in json.loads(found[0])
+
+
+def test_an_export_knows_the_columns_that_are_null_in_every_row(tmp_path: Path) -> None:
+    writing = OutputSettings(flatten=("output", "output.none"), on_misfit=OnMisfit.JSON)
+    written = anyio.run(
+        partial(export_run, a_ledger(tmp_path), "night", tmp_path / "o.csv", tmp_path / "e.csv", writing=writing)
+    )
+    assert (written.results, written.empty_columns) == (1, ("output.none",))
 
 
 def test_a_filter_means_what_is_exported(tmp_path: Path) -> None:

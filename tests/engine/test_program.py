@@ -8,16 +8,18 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.api import run
 from orchestrator.api.messages import safe_text
 from orchestrator.client import Service
 from orchestrator.core.breaker import OFF
 from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.jobs import Result
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent
 from orchestrator.errors import StoppedError
-from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings import ConnectionSettings, OutputSettings, RunRequest, RunSettings
 from orchestrator.views import Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
@@ -168,3 +170,13 @@ async def test_answers_that_begin_with_a_byte_order_mark_are_answers(tmp_path: P
     async with service.serving():
         summary = await program(tmp_path, service, clock, view, jobs=20)
     assert (summary.jobs["succeeded"], summary.uncertain.seen, service.paid) == (20, 0, 20)
+
+
+async def test_the_end_of_a_run_tells_of_columns_that_are_null_in_every_row(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock, work=lambda *_: Result(output=b'{"text":null,"n":1}'))
+    writing = OutputSettings(flatten=("output.text", "output.n"))
+    request = replace(request_in(tmp_path, 2), output=tmp_path / "out.csv", writing=writing)
+    async with service.serving():
+        summary = await carried_out(request, service, clock, Silence())
+        assert (summary.all_empty, summary.empty_columns) == (False, ("output.text",))

@@ -43,6 +43,36 @@ def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_bytes().decode(), newline=""), delimiter=delimiter, strict=True))
 
 
+@pytest.mark.parametrize("name", ["o.csv", "o.parquet", "o.jsonl"])
+@pytest.mark.parametrize(
+    ("flatten", "outputs", "empty"),
+    [
+        ((), (b"null", b"null"), ("output",)),
+        ((), (b"null", b"0"), ()),
+        (PATHS, OUTPUTS[:2], ("output.none",)),
+        (("output", "output.n", "output.a"), (b'{"n":null}', b'{"n":[]}', b"null"), ("output.a",)),
+        ((), (), ()),
+    ],
+)
+def test_columns_that_are_null_in_every_row_are_known(
+    tmp_path: Path, name: str, flatten: tuple[str, ...], outputs: tuple[bytes, ...], empty: tuple[str, ...]
+) -> None:
+    form = form_of(tmp_path / name, OutputSettings(flatten=flatten, on_misfit=OnMisfit.JSON), (), is_errors=False)
+    with OutcomeFile(tmp_path / name, form) as file:
+        for n, output in enumerate(outputs, start=1):
+            file.write([result(n, output, input_=b'{"sku":"a"}')])
+        file.finish()
+        assert file.empty_columns == empty
+
+
+def test_errors_have_no_empty_columns(tmp_path: Path) -> None:
+    form = form_of(tmp_path / "e.csv", OutputSettings(), (), is_errors=True)
+    with OutcomeFile(tmp_path / "e.csv", form) as file:
+        file.write([failure(1)])
+        file.finish()
+        assert file.empty_columns == ()
+
+
 @pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.parquet", "o.jsonl", "o.csv.gz", "o.jsonl.zst", "o.tsv.zstd"])
 def test_whole_outputs_come_back_as_the_worker_wrote_them(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
