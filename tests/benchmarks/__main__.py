@@ -40,6 +40,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "beside": beside.beside,
     "restart": restart.restart,
     "ledger": steps.ledger,
+    "failures": steps.failures,
     "verify": audit.verify,
     "outputs": outputs.outputs,
     "cut": outputs.cut,

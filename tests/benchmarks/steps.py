@@ -1,6 +1,9 @@
 """Steps through the ledger's group commit, each awaited by a task of its own, as the services do it."""
 
+import sqlite3
 import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +15,7 @@ import msgspec
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core import job as transitions
 from orchestrator.core.job import Job, Outcome
+from orchestrator.core.responses import Trouble
 from orchestrator.engine.collecting.validators import Validators
 from orchestrator.engine.upkeep.rechecking import Rechecker
 from orchestrator.formats.rows import Row
@@ -34,6 +38,12 @@ DAY_US: Final = 86_400_000_000
 SECONDS_MAX: Final = 300.0
 RECHECK_MS_MAX: Final = 50.0
 """So long others may wait for the write lock while outputs are judged anew."""
+
+
+FAILS_EVERY: Final = 100
+FAILED_PERCENT_MAX: Final = 3.0
+FAILED_TEXT: Final = "RuntimeError: CUDA error: device-side assert triggered " + "at step 7 " * 100
+"""Longer than what is kept of it, so that the figure is of the most that it can be."""
 
 
 def ledger(jobs: int = JOBS) -> list[Figure]:
@@ -66,6 +76,47 @@ async def _measure(jobs: int) -> list[Figure]:
             benchmark="ledger", name="recheck: longest transaction", value=recheck_ms, unit="ms", at_most=RECHECK_MS_MAX
         ),
     ]
+
+
+def failures(jobs: int = JOBS) -> list[Figure]:
+    """What is kept of executions that failed, where every hundredth does: it is to be a small part of the ledger."""
+    with TemporaryDirectory() as name:
+        path = Path(name) / "ledger.db"
+        anyio.run(_fill_with_failures, path, jobs)
+        share = 100 * _share(path, ("failed_executions", "retried_kinds"))
+    return [
+        Figure(
+            benchmark="failures", name="failed executions at 1 %: of the ledger", value=share, unit="%",
+            at_most=FAILED_PERCENT_MAX,
+        )
+    ]  # fmt: skip
+
+
+async def _fill_with_failures(path: Path, jobs: int) -> None:
+    clock = SystemClock()
+    with anyio.fail_after(SECONDS_MAX):
+        async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
+            await group.start(ledger.serve)
+            run = await _filled(ledger, path.with_name("input.jsonl"), jobs)
+            await _lane(ledger, run, clock, [], fails=lambda job: job.id % FAILS_EVERY == 0 and job.attempt == 1)
+            assert (await ledger.runs.counts(run=run.id))["succeeded"] == jobs
+            [kind] = await ledger.failed_executions.kinds(run.id)
+            assert kind.n == jobs // FAILS_EVERY
+            group.cancel_scope.cancel()
+
+
+def _share(path: Path, tables: Sequence[str]) -> float:
+    """Of the file of a ledger, once it has no gaps, the part that is there for the rows of these tables."""
+
+    def pages() -> int:
+        database.execute("VACUUM")
+        return int(database.execute("PRAGMA page_count").fetchone()[0])
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        whole = pages()
+        for table in tables:
+            database.execute(f"DELETE FROM {table}")
+        return 1 - pages() / whole
 
 
 async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
@@ -106,8 +157,10 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
     return run
 
 
-async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> None:
-    """Claims and finishes jobs until there are none."""
+async def _lane(
+    ledger: Ledger, run: Run, clock: Clock, waits: list[float], fails: Callable[[Job], bool] = lambda _: False
+) -> None:
+    """Claims and finishes jobs until there are none; those that are to fail are tried again."""
     while claims := (
         await ledger.claims.take(
             run.id, endpoint=run.endpoint_id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US
@@ -115,7 +168,7 @@ async def _lane(ledger: Ledger, run: Run, clock: Clock, waits: list[float]) -> N
     ).claims:
         async with anyio.create_task_group() as task_pool:
             for claim in claims:
-                task_pool.start_soon(_live, ledger, claim.job, clock, waits)
+                task_pool.start_soon(_fail if fails(claim.job) else _live, ledger, claim.job, clock, waits)
 
 
 async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> None:
@@ -129,3 +182,17 @@ async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> N
     )
     assert await ledger.step(transitions.completed(accepted.after, outcome, reason="status", at=clock.now()))
     waits += [between - started, time.perf_counter() - between]
+
+
+async def _fail(ledger: Ledger, job: Job, clock: Clock, _waits: list[float]) -> None:
+    """A job whose execution fails, and is tried again at once."""
+    accepted = transitions.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
+    assert await ledger.step(accepted)
+    said = Outcome(
+        submission=job.submission, remote_id=f"job-{job.id}", status="FAILED", message=FAILED_TEXT, execution_ms=100
+    )
+    now = clock.now()
+    again = transitions.retried(
+        accepted.after, Trouble.FAILED, due_at=now, retry_until=None, reason="FAILED", at=now, told=said
+    )
+    assert await ledger.step(again)

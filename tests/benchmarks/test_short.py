@@ -48,6 +48,12 @@ def test_a_run_within_the_contract_s_limits_draws_no_429() -> None:
     assert 50 < value_of("use of 1000 /run in 10 s", figures) < 200
 
 
+def test_what_is_kept_of_failed_executions_is_a_small_part_of_the_ledger() -> None:
+    [figure] = steps.failures(jobs=1_000)
+    assert figure.at_most is not None
+    assert 0 < figure.value < figure.at_most
+
+
 def test_several_runs_at_several_endpoints_go_side_by_side() -> None:
     figures = endpoints.at_once(3, 100)
     assert value_of("3 endpoints: answered 429", figures) == 0
