@@ -5,11 +5,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
 from orchestrator.api.files import check_is_there, included, outcome_of
 from orchestrator.api.held_up import ledger_state, run_state
 from orchestrator.api.naming import run_named
+from orchestrator.api.retried import largest_retried
 from orchestrator.api.selecting import filter_of
 from orchestrator.clock import SystemClock
 from orchestrator.core import gates
@@ -109,11 +112,19 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
         by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
         return said.runs.get(run.id, RunSaid()).finding or by_ledger
 
-    return [
-        _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at)
+    found = [
+        (run, _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at))
         for run in seen.runs
         if run.accepted
     ]
+    return [await _with_retried(ledger, run, status) for run, status in found]
+
+
+async def _with_retried(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
+    """`status` of `run`, with what its executions failed of that were tried again, as long as it is not finished."""
+    if not status.retried_executions or not unfinished(status.jobs):
+        return status
+    return msgspec.structs.replace(status, largest_retried=await largest_retried(ledger, run))
 
 
 async def picture(

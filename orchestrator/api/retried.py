@@ -1,9 +1,19 @@
 """The kinds of executions of a run that failed and were tried again."""
 
+from typing import Final
+
 from orchestrator.core.failed_executions import RetriedKind, execution_s_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.failed_executions import RetriedKind as Row
 from orchestrator.ledger.runs import Run
+
+KINDS_SHOWN: Final = 3
+"""So many kinds of failures tell most of what went wrong."""
+
+
+async def largest_retried(ledger: Ledger, run: Run) -> tuple[RetriedKind, ...]:
+    """The largest of those of `run`."""
+    return tuple(view for _, view in (await retried_kinds(ledger, run))[:KINDS_SHOWN])
 
 
 async def retried_kinds(ledger: Ledger, run: Run) -> list[tuple[Row, RetriedKind]]:

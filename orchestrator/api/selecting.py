@@ -16,6 +16,7 @@ from orchestrator.core.failed_executions import FailedExecutionView
 from orchestrator.core.filter_text import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.filters import And, ClusterIs, Filter
 from orchestrator.core.job import RETRIED_EXECUTIONS
+from orchestrator.core.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
 from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import counted
 from orchestrator.engine.upkeep.cancelling import UNFINISHED
@@ -27,14 +28,10 @@ from orchestrator.ledger.selection import Cluster, SelectedJob
 from orchestrator.ledger.stories import Story
 from orchestrator.settings import LOCAL
 from orchestrator.views import (
-    CheckpointView,
     ClusterRow,
     Failures,
     FoundJobs,
     JobRow,
-    SegmentView,
-    SubmissionView,
-    TimelineStep,
     WholeJob,
 )
 

@@ -1,12 +1,11 @@
 """How a run stands, in numbers: for the summary and the progress display."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 import msgspec
 
 from orchestrator.api.counts import figures_of
-from orchestrator.api.retried import retried_kinds
+from orchestrator.api.retried import KINDS_SHOWN, largest_retried
 from orchestrator.core.error_messages import told
 from orchestrator.core.failed_executions import FailureKind
 from orchestrator.core.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
@@ -20,9 +19,6 @@ from orchestrator.ledger.margins import Margins
 from orchestrator.ledger.runs import Run
 from orchestrator.units import SECOND_US
 from orchestrator.views import CollectedBy, Snapshot, Summary
-
-KINDS_SHOWN: Final = 3
-"""So many kinds of failures tell most of what went wrong."""
 
 _NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
 
@@ -55,8 +51,7 @@ async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
     summary = msgspec.structs.replace(summary, all_empty=await ledger.results.are_all_empty(run.id))
     if summary.failed_executions:
-        retried = (await retried_kinds(ledger, run))[:KINDS_SHOWN]
-        summary = msgspec.structs.replace(summary, largest_retried=tuple(view for _, view in retried))
+        summary = msgspec.structs.replace(summary, largest_retried=await largest_retried(ledger, run))
     if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
         return summary
     kinds, _ = await ledger.selection.clustered(run.id)

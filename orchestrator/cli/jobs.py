@@ -20,11 +20,12 @@ from orchestrator.cli.nouns import ListedGroup
 from orchestrator.cli.options import also
 from orchestrator.cli.retry import add_retry, failed_with, sample_lines
 from orchestrator.cli.status import Json, JsonOfOne
+from orchestrator.core.job_story import TimelineStep
 from orchestrator.core.lifecycle import Event
 from orchestrator.core.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.units import MILLISECOND_US, SECOND_US
-from orchestrator.views import ClusterRow, FoundJobs, JobRow, TimelineStep, WholeJob
+from orchestrator.views import ClusterRow, FoundJobs, JobRow, WholeJob
 
 if TYPE_CHECKING:
     from rich.console import RenderableType  # at run time `--help` would pay for it

@@ -15,6 +15,7 @@ from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import (
     COLLECTED_BY,
+    KIND_CHARS_MAX,
     STATES,
     again,
     closest_call,
@@ -27,6 +28,7 @@ from orchestrator.cli.figures import (
 )
 from orchestrator.cli.options import also
 from orchestrator.core import wording
+from orchestrator.core.failed_executions import RetriedKind
 from orchestrator.core.lending import RaisedWorkers
 from orchestrator.core.profiles import endpoint_at, with_profile
 from orchestrator.settings import STANDARD_INPUT
@@ -213,6 +215,13 @@ def _remark(run: RunStatus) -> str:
     return f"{at}: {'; '.join(_parts(run)) or 'nothing left to do'}"
 
 
+def _kinds(retried: Sequence[RetriedKind]) -> str:
+    """What most of the executions said that were tried again."""
+    return ", ".join(
+        f"{wording.shortened(kind.sample, KIND_CHARS_MAX) or kind.class_} ({kind.count:,})" for kind in retried
+    )
+
+
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     """What there is to say of a run; `counted`: with its jobs in each state."""
     jobs, uncertain = run.jobs, run.uncertain
@@ -235,6 +244,8 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     if run.no_news:
         parts.append(f"{wording.counted(run.no_news, 'answer')} without news")
     parts += troubles(run)
+    if run.largest_retried:
+        parts.append(f"tried again after: {_kinds(run.largest_retried)}")
     if run.collected_by is not None and finished(jobs) < jobs["total"]:
         parts.append(f"collected {COLLECTED_BY[run.collected_by]}")
     parts += (again if run.collected_by is None else offline)(run.safe_offline_s)

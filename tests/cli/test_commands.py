@@ -15,6 +15,7 @@ from orchestrator import __version__
 from orchestrator.api.emulated import EmulateRequest
 from orchestrator.cli.execution import App, load_api
 from orchestrator.cli.status import status_text
+from orchestrator.core.failed_executions import RetriedKind
 from orchestrator.core.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.settings import Include, ResultOrder, ResultsRequest
 from orchestrator.views import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
@@ -85,6 +86,17 @@ def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) ->
     assert f"at abc123: {why}; 3 queued" in status_text(shown(held), width=200, colours=False)
     assert json.loads(invoke(FakeApp(runs=[held]), "status", "--json").stdout)[0]["held_up"] == why
     assert "nothing left to do" in status_text(shown(ended), width=80, colours=False)
+
+
+def test_status_says_what_executions_failed_of_that_are_tried_again() -> None:
+    kinds = tuple(
+        RetriedKind(count=n, class_="failed", sample=sample, execution_s=1.0)
+        for n, sample in ((1_200, "CUDA out of memory"), (3, ""))
+    )
+    run = msgspec.structs.replace(run_status(queued=3), retried_executions=1_203, largest_retried=kinds)
+    assert "tried again after: CUDA out of memory (1,200), failed (3)" in status_text(
+        shown(run), width=200, colours=False
+    )
 
 
 def test_status_shows_names_as_they_are_and_obeys_none() -> None:

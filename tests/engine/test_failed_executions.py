@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api import job_show
+from orchestrator.api import job_show, look
 from orchestrator.emulator.jobs import Result as Answer
 from orchestrator.ledger.failures_kept import MESSAGE_CHARS_MAX
 from tests.api.desk import desk, numbers
@@ -47,7 +47,10 @@ async def test_what_will_still_be_tried_is_among_the_failures_at_once(tmp_path: 
         assert kind.count == 0
         assert kind.retried is not None
         assert kind.retried.unfinished >= 1
+        [status] = await look.status(d.ledger)
+        assert [(each.sample, each.class_) for each in status.largest_retried] == [("no", "failed")]
         await run.wait()
+        assert (await look.status(d.ledger))[0].largest_retried == (), "it is finished"
         [kind] = await run.failures()
         assert (kind.count, kind.number) == (3, 1)
         assert kind.retried is not None

@@ -34,6 +34,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=("tests/engine/test_failed_executions.py::test_what_failed_and_succeeded_later_is_told_by_job_and_kind",),
     ),
     Fault(
+        name="of a run that goes on nothing says what its executions fail of",
+        path="orchestrator/api/look.py",
+        old="await _with_retried(ledger, run, status) for run, status in found",
+        new="status for _, status in found",
+        tests=("tests/engine/test_failed_executions.py::test_what_will_still_be_tried_is_among_the_failures_at_once",),
+    ),
+    Fault(
         name="what failed executions said is kept for ever",
         path="orchestrator/ledger/pruning.py",
         old="            await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))\n",
