@@ -34,7 +34,7 @@ RETRIED_S_MAX: Final = 600.0
 
 PAGE_EVENTS: Final = 2_000
 PAGE_BYTES_MAX: Final = 8 * MIB
-"""Results that are read at once, by their outputs as they are stored; one that is larger comes alone."""
+"""Results that are read at once, by their outputs and inputs as they are stored; one that is larger comes alone."""
 
 
 class Run:
@@ -153,7 +153,7 @@ class Run:
     ) -> tuple[list[Result], tuple[int, int], bool]:
         run = self._attached.run.id
         if order == "input":
-            jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
+            jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX, inputs=True)
             return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
         page, place, is_latest = await ended_since(ledger, run, key[0])
         return page, (place, 0), is_latest
@@ -303,7 +303,7 @@ class Run:
         if cluster:
             return list((await failures_of(ledger, run, limit)).clusters)
         failed: list[Result] = []
-        async with aclosing(finished_jobs(ledger, run.id, Rows.ERRORS)) as jobs:
+        async with aclosing(finished_jobs(ledger, run.id, Rows.ERRORS, inputs=True)) as jobs:
             async for job in jobs:
                 failed.append(Result.of(job))
                 if len(failed) >= limit:
@@ -315,7 +315,9 @@ async def ended_since(ledger: Ledger, run: int, place: int) -> tuple[list[Result
     """The results of a run that stand in the feed behind `place`, not too many at once; until where, and whether these
     were all.
     """
-    ended = await ledger.results.ended(run, tuple(TERMINAL), after=place, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX)
+    ended = await ledger.results.ended(
+        run, tuple(TERMINAL), after=place, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX, inputs=True
+    )
     if ended.upto is None:
         return [], place, True
     return [Result.of(job) for _, job in ended.jobs], ended.upto, False

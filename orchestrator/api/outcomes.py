@@ -1,7 +1,7 @@
 """What a program gives and gets: a job by its parts, and the result of one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self
 
@@ -11,7 +11,9 @@ from orchestrator.api.export import row_of
 from orchestrator.api.options import policy_of
 from orchestrator.core.error_messages import told
 from orchestrator.core.lifecycle import State
+from orchestrator.errors import DamagedError
 from orchestrator.formats.values import Given
+from orchestrator.ledger.records import unpack
 from orchestrator.ledger.results import FinishedJob
 from orchestrator.units import EPOCH
 
@@ -56,6 +58,8 @@ class Job:
 class Result:
     """What a job came to: it succeeded, failed for good, or was cancelled.
 
+    `index` is the place of its row in the input, from 0: for a list of inputs, `inputs[result.index]` is what was
+    given. `input` is what the worker got, decoded each time that it is asked for.
     `raw` is the output as the service sent it, JSON as bytes, and None where there is none; `output` decodes it each
     time that it is asked for. `error` says in one line why there is no result, `error_text` is all that was told, and
     `error_class` the kind of trouble. `attempts` counts the executions. `delay` and `execution` are how long the job
@@ -63,7 +67,7 @@ class Result:
     `metadata` is what its row carried.
 
         if result.error is None:
-            print(result.custom_id, result.output)
+            print(result.index, result.input, result.output)
     """
 
     custom_id: str
@@ -78,6 +82,21 @@ class Result:
     execution: timedelta | None
     ended_at: datetime
     metadata: Mapping[str, Any] | None = None
+    index: int = 0
+    _stored_input: bytes | None = field(default=None, repr=False)
+    """As the ledger has it, which is smaller: most who read results do not ask for it."""
+
+    _packed_input: int = field(default=0, repr=False)
+
+    @property
+    def input(self) -> Any:
+        """The input, decoded. Raises `OrchestratorError` where the ledger's copy of it is damaged."""
+        try:
+            return None if self._stored_input is None else _decode(unpack(self._stored_input, self._packed_input))
+        except DamagedError:
+            raise DamagedError(
+                f"{self.custom_id}: its input is damaged in the ledger; orchestrator verify tells what else is"
+            ) from None
 
     @property
     def output(self) -> Any:
@@ -105,6 +124,9 @@ class Result:
             execution=_time(job.execution_ms),
             ended_at=EPOCH + timedelta(microseconds=job.ended_at or 0),
             metadata=None if job.metadata is None else _decode(job.metadata),
+            index=job.line - 1,
+            _stored_input=job.stored_input,
+            _packed_input=job.packed_input,
         )
 
 

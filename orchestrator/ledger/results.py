@@ -240,15 +240,17 @@ class Results(Noun):
         last = upto if len(taken) == len(found) else found[len(taken) - 1][0]
         return Ended([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
 
-    async def in_order(self, run: int, *, after: tuple[int, int], most: int, bytes_max: int) -> list[FinishedJob]:
+    async def in_order(
+        self, run: int, *, after: tuple[int, int], most: int, bytes_max: int, inputs: bool = False
+    ) -> list[FinishedJob]:
         """Up to `most` jobs of `run` after the one at `(line, id)`, in input order, up to the first that has not ended;
-        fewer as with `page`.
+        fewer, and with their `inputs`, as with `page`.
         """
         line, job = after
         async with self._doors.reading() as connection:
             parameters = {"run": run, "line": line, "job": job, "most": most}
             found = list(takewhile(lambda row: row[2] in _ENDS, await connection.execute(_IN_ORDER, parameters)))
-            return await _finished(connection, [(row[0], row[1]) for row in found], bytes_max)
+            return await _finished(connection, [(row[0], row[1]) for row in found], bytes_max, inputs=inputs)
 
     async def first_place(self, run: int) -> int:
         """A place, as of `ended`, before everything that has happened to the jobs of `run`."""

@@ -72,6 +72,8 @@ def blocking() -> None:
     assert_type(results, Iterator[Result])
     for result in results:
         assert_type(result.custom_id, str)
+        assert_type(result.index, int)
+        assert_type(result.input, Any)
         assert_type(result.state, Literal["succeeded", "failed", "cancelled"])
         assert_type(result.raw, bytes | None)
         assert_type(result.error, str | None)

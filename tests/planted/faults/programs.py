@@ -8,6 +8,13 @@ CONTINUED = "tests/engine/test_continued.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="the place of a result in the input is counted from 1",
+        path="orchestrator/api/outcomes.py",
+        old="            index=job.line - 1,\n",
+        new="            index=job.line,\n",
+        tests=("tests/api/test_results.py::test_a_result_has_its_input_and_its_place_in_the_input",),
+    ),
+    Fault(
         name="a run that a program has under way keeps the settings that it began with",
         path="orchestrator/api/hosting.py",
         old="        runs.settings_of[run.id] = run.settings\n",
