@@ -11,6 +11,7 @@ from orchestrator.core.policy import Policy
 from orchestrator.declaration import SWITCH, Form, Group, Kind, Setting, duration, one_of, parsed, path, text, whole
 from orchestrator.declared_brakes import BRAKES, NOTIFY
 from orchestrator.declared_inputs import ALLOW_ENV, INPUTS, ONCE, REPLACE_INPUT, REUSE
+from orchestrator.declared_outputs import FILES, OUTPUTS
 from orchestrator.declared_plan import DRY_RUN, WORKERS_MAX, WORKERS_MIN
 from orchestrator.declared_profiles import PROFILE
 from orchestrator.settings import (
@@ -18,19 +19,14 @@ from orchestrator.settings import (
     Include,
     LogFormat,
     OnExpired,
-    OnMisfit,
     OnStuck,
     OnUncertain,
-    OutputFormat,
-    OutputSettings,
     Pinned,
-    ResultOrder,
     RunRequest,
     RunSettings,
 )
 from orchestrator.settings_account import AccountSettings
 
-FILES: Final = "Files"
 SERVICE: Final = "Service"
 JOBS: Final = "Jobs"
 LONG: Final = "Long jobs"
@@ -48,7 +44,6 @@ def pinned_ref(pinned: Pinned) -> str:
 _service: Final = Group(ConnectionSettings, SERVICE)
 _account: Final = Group(AccountSettings, SERVICE)
 _file: Final = Group(RunRequest, FILES)
-_output: Final = Group(OutputSettings, FILES)
 _job: Final = Group(RunSettings, JOBS)
 _trouble: Final = Group(RunSettings, TROUBLE)
 _long: Final = Group(RunSettings, LONG)
@@ -164,38 +159,6 @@ INCLUDE: Final = _file(
     "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and `text`, the"
     " whole of what a worker said of an error; several with commas between them.",
     default="nothing",
-)
-OUTPUT_FORMAT: Final[Setting[OutputFormat]] = _output(
-    "output-format",
-    one_of(OutputFormat),
-    "What [the results](files.md#out) are written in. The errors are JSON lines, or what their own name says;"
-    " OpenAI Batch has both.",
-    field="format",
-    default="as its name ends (`.csv`, `.tsv`, `.parquet`, packed with `.gz` or `.zst`), or `jsonl`",
-)
-ORDER: Final = _output(
-    "order",
-    one_of(ResultOrder),
-    "The order of the rows in the files: that of the input, or that in which the jobs ended.",
-)
-SPLIT: Final = _output(
-    "split",
-    whole(1),
-    "Writes the results to numbered files of so many rows, as `results-00001.csv`. All of them appear, or none.",
-    default="one file",
-)
-FLATTEN: Final = _output(
-    "flatten",
-    Form(Kind.LIST, "output.PATH", written.flattened, tuple),
-    "A member of each output, as `output.caption` or `output.choices.0.text`, in a column of its own, or of the input."
-    " Repeatable; these then stand in place of the output.",
-    default="the whole output, as JSON where the format has columns",
-)
-ON_MISFIT: Final = _output(
-    "on-misfit",
-    one_of(OnMisfit),
-    "What becomes of a value that [the format cannot hold](files.md#misfits). `error`: nothing is written, and the row"
-    " is named. `json`: its JSON text is written.",
 )
 OVERWRITE: Final = Setting(
     "overwrite",
@@ -457,9 +420,6 @@ QUIET: Final = Setting(
 # --- which command takes which
 
 Settings = tuple[Setting[Any], ...]
-
-OUTPUTS: Final[Settings] = (OUTPUT_FORMAT, ORDER, SPLIT, FLATTEN, ON_MISFIT)
-"""How outputs are written."""
 
 _LINE: Final[Settings] = (LISTEN, WEBHOOK_URL, LIMIT, PACING, REQUESTS_PER_WORKER, SERVICE_KEY, REST_URL)
 

@@ -354,6 +354,7 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The members of outputs (and inputs) that stand in columns of their own, in place of the whole output."""
 
     on_misfit: OnMisfit = OnMisfit.ERROR
+    csv_safe: bool = False  # whether a cell that a spreadsheet would compute is made a text
 
 
 AS_NAMED: Final = OutputSettings()

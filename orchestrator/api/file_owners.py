@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.core.placeholders import placeholders
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.formats.outcome_files import format_of, parts_of
@@ -37,7 +37,7 @@ def files_of(run: Run) -> Iterator[Path]:
     if settings.output is not None:
         output = Path(settings.output)
         yield from (output, partial_of(output))
-        if declared.SPLIT.key in settings.told:
+        if declared_outputs.SPLIT.key in settings.told:
             yield from parts_of(output)
     if settings.errors is not None:
         yield Path(settings.errors)

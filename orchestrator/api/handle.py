@@ -265,6 +265,7 @@ class Run:
         split: int | None = None,
         flatten: str | Sequence[str] = (),
         on_misfit: Literal["error", "json"] = "error",
+        csv_safe: bool = False,
         include: str | Sequence[str] = (),
         where: str = "",
     ) -> Exported:
@@ -279,7 +280,13 @@ class Run:
         self._host.check_open()
         output = Path(path)
         writing, more = writing_of(
-            format=format, order=order, split=split, flatten=flatten, on_misfit=on_misfit, include=include
+            format=format,
+            order=order,
+            split=split,
+            flatten=flatten,
+            on_misfit=on_misfit,
+            csv_safe=csv_safe,
+            include=include,
         )
         beside = errors_for(output) if errors is None else Path(errors)
         ledger, run = self._host.ledger, self._attached.run

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from orchestrator import declared, declared_brakes, declared_inputs, declared_plan
+from orchestrator import declared, declared_brakes, declared_inputs, declared_outputs, declared_plan
 from orchestrator.api.config import Choices, choose
 from orchestrator.core.openai import Via
 from orchestrator.core.policy import Policy
@@ -218,19 +218,21 @@ def writing_of(
     split: int | None,
     flatten: str | Sequence[str],
     on_misfit: str,
+    csv_safe: bool,
     include: str | Sequence[str],
 ) -> tuple[OutputSettings, tuple[Include, ...]]:
     """How outputs are written, and what their rows carry besides. Raises `UsageError`."""
 
     def said(setting: Setting[Any]) -> str:
-        return "format=" if setting is declared.OUTPUT_FORMAT else named(setting)
+        return "format=" if setting is declared_outputs.OUTPUT_FORMAT else named(setting)
 
     given = {
-        declared.OUTPUT_FORMAT.key: format,
-        declared.ORDER.key: order,
-        declared.SPLIT.key: split,
-        declared.FLATTEN.key: [flatten] if isinstance(flatten, str) else list(flatten),
-        declared.ON_MISFIT.key: on_misfit,
+        declared_outputs.OUTPUT_FORMAT.key: format,
+        declared_outputs.ORDER.key: order,
+        declared_outputs.SPLIT.key: split,
+        declared_outputs.FLATTEN.key: [flatten] if isinstance(flatten, str) else list(flatten),
+        declared_outputs.ON_MISFIT.key: on_misfit,
+        declared_outputs.CSV_SAFE.key: csv_safe,
         declared.INCLUDE.key: include if isinstance(include, str) else ",".join(include),
     }
     choices = Choices.of(given, said)

@@ -94,6 +94,7 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
     split: int | None = None
     flatten: str | Sequence[str] | None = None
     on_misfit: Literal["error", "json"] | None = None
+    csv_safe: bool | None = None
     body_bytes_max: int | None = None
     format: str | None = None
     id_field: str | None = None

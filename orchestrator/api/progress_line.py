@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.core.lifecycle import TERMINAL
 from orchestrator.core.policy import rough_duration
-from orchestrator.core.wording import counted
+from orchestrator.core.wording import counted, visible
 from orchestrator.units import SECOND_US
 from orchestrator.views import Snapshot
 
@@ -62,7 +62,7 @@ class ProgressLine:
 
 def told(snapshot: Snapshot) -> str:
     """How the run stands, in one line."""
-    return f"{snapshot.run}: {', '.join(_parts(snapshot))}"
+    return visible(f"{snapshot.run}: {', '.join(_parts(snapshot))}").replace("\n", " ")  # a worker's words, too
 
 
 def _parts(snapshot: Snapshot) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.api.file_owners import owner_of, written_by_other
 from orchestrator.api.naming import run_named
 from orchestrator.core.policy import Policy
@@ -203,7 +203,9 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
 
 def _check_has_output(configuration: Configuration) -> None:
     """What a file or a variable says of outputs may be for other runs; what a flag says is for this one's."""
-    if said := [setting for setting in (*declared.OUTPUTS, declared.INCLUDE) if setting.key in configuration.in_flags]:
+    if said := [
+        setting for setting in (*declared_outputs.OUTPUTS, declared.INCLUDE) if setting.key in configuration.in_flags
+    ]:
         raise UsageError(
             f"{said[0]} says how the files of {declared.OUTPUT} are written, and there are none; give {declared.OUTPUT}"
             " too, or leave it to: orchestrator runs export"

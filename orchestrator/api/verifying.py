@@ -6,7 +6,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.api.audit import AuditCounts, Finding, Findings, Kind, Progress, audit_ledger
 from orchestrator.api.compare import Files, compare_files
 from orchestrator.api.naming import run_named
@@ -118,7 +118,7 @@ def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
     """How the files were written: as is said, or as they were exported, or the run was told, if they are its own."""
     fields: dict[str, Any] = {"format": request.format or told.format, "order": request.order or told.order}
     if run.settings.output == str(request.output and request.output.absolute()):
-        for setting in (declared.OUTPUT_FORMAT, declared.ORDER):
+        for setting in (declared_outputs.OUTPUT_FORMAT, declared_outputs.ORDER):
             if fields[setting.name] is None and (texts := run.settings.told.get(setting.key)):
                 fields[setting.name] = setting.form.read(texts)
     return OutputSettings(**{name: value for name, value in fields.items() if value is not None})

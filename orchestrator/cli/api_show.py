@@ -19,7 +19,7 @@ Rows = Iterable[tuple[str, str]]
 
 def put_answer(raw: bytes) -> None:
     """The answer as one line of JSON, its tokens untouched."""
-    printing.put(compact(raw) + b"\n")
+    printing.put_data(compact(raw) + b"\n")
     printing.flush()
 
 
@@ -77,18 +77,18 @@ def _counts(counts: msgspec.Struct) -> Rows:
 def put_json_answer(answer: "JsonAnswer", *, as_json: bool) -> None:
     """An answer of a shape that is not ours: indented for people; events as one array."""
     if isinstance(answer.value, tuple):
-        printing.put(b"[" + b",".join(msgspec.json.encode(event) for event in answer.value) + b"]\n")
+        printing.put_data(b"[" + b",".join(msgspec.json.encode(event) for event in answer.value) + b"]\n")
         printing.flush()
     elif as_json:
         put_answer(answer.raw)
     else:
-        printing.put(msgspec.json.format(answer.raw, indent=2) + b"\n")
+        printing.put_data(msgspec.json.format(answer.raw, indent=2) + b"\n")
         printing.flush()
 
 
 def put_event(document: object) -> None:
     """One event of a stream, at once, on a line of its own."""
-    printing.put(msgspec.json.encode(document) + b"\n")
+    printing.put_data(msgspec.json.encode(document) + b"\n")
     printing.flush()
 
 

@@ -134,7 +134,7 @@ class Display:
         """Narrower than the terminal: a `^C` echoed behind a full line would push the display out of its place."""
         snapshot = self._snapshot
         width = min(max(options.max_width - len("^C^C"), 1), WIDTH_MAX)
-        name = Text(snapshot.run, style="bold", no_wrap=True, overflow="ellipsis")
+        name = Text(printing.shown(snapshot.run), style="bold", no_wrap=True, overflow="ellipsis")
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.width = width
         grid.add_column(no_wrap=True)
@@ -223,9 +223,14 @@ def _speed(snapshot: Snapshot) -> Iterable[Text]:
     yield Text(f"{lasting(int(snapshot.wall_s))} so far")
 
 
+def _shown(sentence: str) -> str:
+    """It may repeat what a worker said."""
+    return printing.shown(printing.named(sentence))
+
+
 def _service(snapshot: Snapshot) -> Iterable[Text]:
     for text in standstill(snapshot):
-        yield Text(printing.named(text), style=f"bold {colours.DOUBTFUL}")
+        yield Text(_shown(text), style=f"bold {colours.DOUBTFUL}")
     if snapshot.window_allowed or snapshot.throttled:
         used = window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled)
         yield Text(used, style=colours.DOUBTFUL if snapshot.throttled else "")
@@ -234,7 +239,7 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
     if snapshot.uncertain_seen:
         yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style=colours.DOUBTFUL)
     for text in troubles(snapshot):
-        yield Text(text, style=colours.DOUBTFUL)
+        yield Text(_shown(text), style=colours.DOUBTFUL)
     if snapshot.webhooks_fail:
         yield Text(WEBHOOKS_FAIL)
     for text in offline(snapshot.safe_offline_s):

@@ -9,7 +9,7 @@ from typing import Final
 
 import typer
 
-from orchestrator import declared, declared_brakes, declared_plan
+from orchestrator import declared, declared_brakes, declared_outputs, declared_plan
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.display import view_for_stderr
@@ -25,7 +25,14 @@ from orchestrator.errors import StoppedError
 from orchestrator.units import KIB, MIB, SECOND_US
 
 _NOT_OF_PLAN: Final = {
-    *(declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS, declared.OVERWRITE, declared.AFRESH),
+    *(
+        declared.OUTPUT,
+        declared.ERRORS,
+        declared.INCLUDE,
+        *declared_outputs.OUTPUTS,
+        declared.OVERWRITE,
+        declared.AFRESH,
+    ),
     *(
         declared.RETRY_FAILED,
         declared_plan.DRY_RUN,

@@ -16,7 +16,7 @@ from orchestrator import declared
 from orchestrator.cli import colours
 from orchestrator.cli.json_times import with_iso_times
 from orchestrator.core.named_commands import with_ledger
-from orchestrator.core.wording import visible
+from orchestrator.core.wording import visible, visible_json
 from orchestrator.errors import StoppedError
 from orchestrator.settings import LEDGER_DEFAULT
 
@@ -49,6 +49,14 @@ def put(data: bytes) -> None:
         raise _given_up(error) from error
 
 
+def put_data(data: bytes) -> None:
+    """Writes JSON, or rows of another format, to standard output: as they are, but on a terminal with all that it would
+    obey, or not show, as JSON writes that. Raises as `put` does.
+    """
+    is_seen = sys.stdout.isatty()
+    put(visible_json(data.decode(errors="backslashreplace")).encode() if is_seen else data)
+
+
 def flush() -> None:
     """Hands on what `put` still holds. Raises `ReaderLeftError` and `UnwritableError`."""
     try:
@@ -79,7 +87,7 @@ def has_reader_left() -> bool:
 
 def put_json(value: object) -> None:
     """Writes `value` to standard output as one line of JSON, its times in ISO 8601 beside. Raises as `put` does."""
-    put(msgspec.json.encode(with_iso_times(value)) + b"\n")
+    put_data(msgspec.json.encode(with_iso_times(value)) + b"\n")
     flush()
 
 

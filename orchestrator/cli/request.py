@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared, declared_inputs, written
+from orchestrator import declared, declared_inputs, declared_outputs, written
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener, connection_of, key_of
 from orchestrator.api.options import check_together
@@ -129,8 +129,8 @@ def verify_request(run: str | None, choices: Choices, *, complete: bool) -> Veri
         name=run or named,
         output=output,
         errors=errors,
-        format=choices[declared.OUTPUT_FORMAT],
-        order=choices[declared.ORDER],
+        format=choices[declared_outputs.OUTPUT_FORMAT],
+        order=choices[declared_outputs.ORDER],
         complete=complete,
     )
 

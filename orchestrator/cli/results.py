@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.execution import App, Work, carry_out
@@ -17,7 +17,13 @@ from orchestrator.cli.request import ledger_of
 from orchestrator.errors import UsageError
 from orchestrator.settings import OutputSettings, ResultOrder, ResultsRequest
 
-_WRITTEN: Final = (declared.INCLUDE, declared.OUTPUT_FORMAT, declared.FLATTEN, declared.ON_MISFIT)
+_WRITTEN: Final = (
+    declared.INCLUDE,
+    declared_outputs.OUTPUT_FORMAT,
+    declared_outputs.FLATTEN,
+    declared_outputs.ON_MISFIT,
+    declared_outputs.CSV_SAFE,
+)
 
 Errors = Annotated[
     bool, typer.Option(str(declared.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines.")
@@ -52,7 +58,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
         if errors and failed:
             raise UsageError(f"{declared.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:
-            raise UsageError(f"--follow prints jobs as they end; {declared.ORDER} input is for what has ended")
+            raise UsageError(f"--follow prints jobs as they end; {declared_outputs.ORDER} input is for what has ended")
         request = ResultsRequest(
             ledger=ledger_of(choices),
             name=name,
@@ -68,7 +74,7 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
-    count = await (_followed(load, request) if request.follow else load().results(request, printing.put))
+    count = await (_followed(load, request) if request.follow else load().results(request, printing.put_data))
     printing.flush()
     if not count:
         such = "such " if request.where else ""
@@ -81,7 +87,7 @@ async def _followed(load: Callable[[], App], request: ResultsRequest) -> int:
     """The same, where somebody waits for each line; it ends, too, once nobody reads any more."""
 
     def put(line: bytes) -> None:
-        printing.put(line)
+        printing.put_data(line)
         printing.flush()
 
     return await while_read(lambda: load().results(request, put))

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
@@ -26,7 +26,7 @@ from orchestrator.core.wording import counted
 from orchestrator.formats.replace import NOWHERE
 from orchestrator.settings import OutputSettings, ServeRequest
 
-_WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared.OUTPUTS)
+_WRITTEN: Final[declared.Settings] = (declared.OUTPUT, declared.ERRORS, declared.INCLUDE, *declared_outputs.OUTPUTS)
 
 LEFT_EXIT_CODE: Final = 1
 """Something could not be put back."""

@@ -7,7 +7,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from orchestrator.cli import printing
-from orchestrator.core.wording import shortened
+from orchestrator.core.wording import shortened, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType  # Rich is slow to import, and `--json` needs none of it
@@ -29,7 +29,6 @@ GAP: Final = 2
 
 _BETWEEN_WORDS: Final = re.compile(r"[-_./: ]+")
 _INDENT: Final = re.compile(r" *(?:\d+\. +)?")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def put_list(
@@ -100,6 +99,7 @@ def of_names(
     from rich.text import Text  # noqa: PLC0415
 
     names = [plain(name) for name in names]
+    figures = [each._replace(cells=[plain(cell) for cell in each.cells]) for each in figures]
     width = screen_width() if width is None else width
     said = [] if remarks is None else [plain(remark) for remark in remarks.cells]
     wanted = min(max(map(cell_len, said), default=0), REMARK_CELLS, width // 2) + GAP if any(said) else 0
@@ -218,11 +218,10 @@ def put(*parts: "RenderableType") -> None:
 
 
 def plain(cell: object) -> str:
-    """A name or a number as the text of one cell; nothing in it can be meant to be invisible."""
-    text = "" if cell is None else str(cell)
-    return "".join(c if c.isprintable() else " " for c in text)
+    """A name or a number as the text of one cell, on one line; nothing in it can be meant to be invisible."""
+    return visible(re.sub(r"\s", " ", "" if cell is None else str(cell)))
 
 
 def harmless(text: str) -> str:
-    """A worker's text as it is, but for what a terminal would obey."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    """A worker's text as it is, but for what a terminal would obey, or not show."""
+    return visible(text.expandtabs())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.api.config import Choices
 from orchestrator.cli import printing, tables
 from orchestrator.cli.execution import App, Work, carry_out
@@ -33,7 +33,7 @@ _FLAGS: Final = {
     "errors": Annotated[
         str | None, option(declared.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
     ],
-    **flags_of(declared.OUTPUT_FORMAT, declared.ORDER, declared.LEDGER, declared.CONFIG),
+    **flags_of(declared_outputs.OUTPUT_FORMAT, declared_outputs.ORDER, declared.LEDGER, declared.CONFIG),
     "json": Annotated[bool | None, option(declared.JSON, "One JSON object on standard output at the end.")],
 }
 

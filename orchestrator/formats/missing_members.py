@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared_outputs
 from orchestrator.core.names import nearest
 from orchestrator.errors import MisfitError
 from orchestrator.formats.outcome_columns import Columns, kind_of_cell, roots_of
@@ -52,8 +52,8 @@ class MissingMembers:
     def _told(self, path: str, first: Outcome) -> str:
         rows = "the first row does not have" if self._rows == 1 else f"none of the first {self._rows:,} rows has"
         return (
-            f"{declared.FLATTEN} {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is to be empty,"
-            f" add {declared.ON_MISFIT} {OnMisfit.JSON}"
+            f"{declared_outputs.FLATTEN} {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
+            f" to be empty, add {declared_outputs.ON_MISFIT} {OnMisfit.JSON}"
         )
 
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared, declared_outputs
 from orchestrator.errors import MisfitError, UsageError
 from orchestrator.formats.compression import Packer, bare_name, packer
 from orchestrator.formats.empty_columns import EmptyColumns
@@ -42,6 +42,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     include: tuple[Include, ...] = ()
     flatten: tuple[str, ...] = ()
     on_misfit: OnMisfit = OnMisfit.ERROR
+    csv_safe: bool = False
     split: int | None = None
 
     @property
@@ -71,6 +72,7 @@ def form_of(path: Path, settings: OutputSettings, include: Collection[Include], 
         include=tuple(each for each in Include if each in include),
         flatten=settings.flatten,
         on_misfit=settings.on_misfit,
+        csv_safe=settings.csv_safe,
         split=settings.split,
     )
     _check(path, form)
@@ -89,7 +91,7 @@ def _check(path: Path, form: Form) -> None:
         )
     is_stream_of_several = form.split is not None and is_stream(path)
     if is_stream_of_several:
-        raise UsageError(f"{declared.SPLIT} {form.split}: {path} is one stream; name a file, or leave that out")
+        raise UsageError(f"{declared_outputs.SPLIT} {form.split}: {path} is one stream; name a file, or leave that out")
     if form.format is OutputFormat.PARQUET:
         if bare_name(path.name) != path.name:
             raise UsageError(f"{path}: Parquet is packed inside, and not again; call it {bare_name(path.name)}")
@@ -97,7 +99,11 @@ def _check(path: Path, form: Form) -> None:
             raise UsageError(f"{path}: {not_installed()}")
     if form.format is OutputFormat.OPENAI_BATCH:
         include = [each for each in form.include if each is not Include.METADATA]
-        more = [setting for setting, value in ((declared.INCLUDE, include), (declared.FLATTEN, form.flatten)) if value]
+        more = [
+            setting
+            for setting, value in ((declared.INCLUDE, include), (declared_outputs.FLATTEN, form.flatten))
+            if value
+        ]
         if more:
             raise UsageError(f"{path}: lines of OpenAI Batch have no place for more; leave out {more[0]}")
 
@@ -161,7 +167,7 @@ def rows_of(form: Form, open_part: OpenPart) -> Rows:
             return ParquetRows(columns, open_part, form.split, form.on_misfit)
         case OutputFormat.CSV | OutputFormat.TSV:
             delimiter = DELIMITERS[form.format.value]
-            encode = table_line(columns, delimiter, form.on_misfit)
+            encode = table_line(columns, delimiter, form.on_misfit, csv_safe=form.csv_safe)
             return LineRows(encode, open_part, form.split, header=table_header(columns, delimiter))
         case OutputFormat.OPENAI_BATCH:
             return LineRows(batch_line(form.on_misfit), open_part, form.split)

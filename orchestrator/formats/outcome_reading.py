@@ -16,7 +16,7 @@ from orchestrator.formats.compression import DamagedInputError, unpacked
 from orchestrator.formats.outcome_columns import INPUT, METADATA, OF_ANY, OUTPUT, Cell, Column, Holds
 from orchestrator.formats.outcome_files import Form, parts_of, rows_of
 from orchestrator.formats.outcome_lines import Outcome
-from orchestrator.formats.outcome_text import DELIMITERS, texts_of
+from orchestrator.formats.outcome_text import DELIMITERS, MARK, harmless, texts_of
 from orchestrator.formats.parquet import pyarrow
 from orchestrator.settings import Include, OnMisfit, OutputFormat
 from orchestrator.units import MIB
@@ -161,6 +161,9 @@ class _TableReader(_Formed):
         self._delimiter = delimiter
         self._is_errors = is_errors
         self._header: list[str] = []
+        self._is_safe: bool | None = None
+        """Whether cells are made harmless for spreadsheets; None: none has shown it yet."""
+
         super().__init__(_form([], is_errors=is_errors))
         self._columns = self._form.columns
 
@@ -186,10 +189,20 @@ class _TableReader(_Formed):
             self._columns = self._form.columns
 
     def is_of(self, row: Written, outcome: Outcome) -> bool:
-        return bool(row.value == [text or "" for text in texts_of(self._columns, outcome, OnMisfit.JSON)])
+        texts = [text or "" for text in texts_of(self._columns, outcome, OnMisfit.JSON)]
+        safe = [harmless(text) for text in texts]
+        if texts == safe:
+            return bool(row.value == texts)
+        if self._is_safe is None and row.value in (texts, safe):
+            self._is_safe = row.value == safe  # one file is written in one way
+        return bool(row.value == (safe if self._is_safe else texts))
 
     def custom_id(self, row: Written) -> str | None:
-        return row.value[0] if len(row.value) == len(self._columns.all) == len(self._header) else None
+        if not len(row.value) == len(self._columns.all) == len(self._header):
+            return None
+        text: str = row.value[0]
+        bare = text.removeprefix(MARK)
+        return bare if self._is_safe is not False and harmless(bare) == text else text
 
     def shown(self, row: Written) -> str:
         return self._delimiter.join(row.value)[:SHOWN_CHARS]

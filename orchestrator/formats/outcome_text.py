@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator import declared
+from orchestrator import declared_outputs
 from orchestrator.errors import MisfitError
 from orchestrator.formats import outcome_openai
 from orchestrator.formats.outcome_columns import Cell, Column, Columns, Holds, kind_of_cell
@@ -22,11 +22,22 @@ _string: Final = msgspec.json.Decoder(str)
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 
+COMPUTED: Final = ("=", "+", "-", "@", "\t", "\r")
+"""With these begins what a spreadsheet takes for a formula."""
+
+MARK: Final = "'"
+"""Before a text it has a spreadsheet take it as it is."""
+
+SEPARATORS: Final = ",;\t"
+"""What spreadsheets split a line by: behind one of these an unquoted text would begin a cell."""
+
+_is_number: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
+
 
 def misfit(outcome: Outcome, what: str) -> MisfitError:
     """Why the row of `outcome` cannot be written as it is."""
     row = f"{outcome.line.custom_id} (row {outcome.number:,} of the input)"
-    return MisfitError(f"{row}: {what}; write it as its JSON text with {declared.ON_MISFIT} {OnMisfit.JSON}")
+    return MisfitError(f"{row}: {what}; write it as its JSON text with {declared_outputs.ON_MISFIT} {OnMisfit.JSON}")
 
 
 def json_line(columns: Columns) -> Callable[[Outcome], bytes]:
@@ -50,14 +61,26 @@ def _raw(cell: Cell) -> object:
     return msgspec.Raw(cell) if isinstance(cell, bytes) else cell
 
 
-def table_line(columns: Columns, delimiter: str, on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
-    """What makes lines of a table of outcomes. Raises `MisfitError` there."""
-    is_special = _special(delimiter)
+def table_line(
+    columns: Columns, delimiter: str, on_misfit: OnMisfit, *, csv_safe: bool = False
+) -> Callable[[Outcome], bytes]:
+    """What makes lines of a table of outcomes, of which no spreadsheet computes a cell with `csv_safe`. Raises
+    `MisfitError` there.
+    """
+    is_special = _special(SEPARATORS if csv_safe else delimiter)
 
     def line(outcome: Outcome) -> bytes:
-        return _joined(texts_of(columns, outcome, on_misfit), delimiter, is_special)
+        texts = texts_of(columns, outcome, on_misfit)
+        return _joined(map(harmless, texts) if csv_safe else texts, delimiter, is_special)
 
     return line
+
+
+def harmless(text: str | None) -> str | None:
+    """The text of a cell, with an apostrophe before what a spreadsheet would compute. A number is one there, too."""
+    if text is None or not text.startswith(COMPUTED) or _is_number(text):
+        return text
+    return MARK + text
 
 
 def table_header(columns: Columns, delimiter: str) -> bytes:
@@ -65,9 +88,9 @@ def table_header(columns: Columns, delimiter: str) -> bytes:
     return _joined([column.name for column in columns.all], delimiter, _special(delimiter))
 
 
-def _special(delimiter: str) -> Callable[[str], object]:
+def _special(delimiters: str) -> Callable[[str], object]:
     """Finds what makes a cell need its quotes."""
-    return re.compile(f'[{delimiter}"\r\n]').search
+    return re.compile(f'[{delimiters}"\r\n]').search
 
 
 def _joined(texts: Iterable[str | None], delimiter: str, is_special: Callable[[str], object]) -> bytes:

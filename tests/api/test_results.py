@@ -1,10 +1,12 @@
 """What a result says of the row that it is of."""
 
+import csv
 import itertools
 import json
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +20,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def test_a_result_has_its_input_and_its_place_in_the_input(tmp_path: Path) -> None:
-    inputs = [{"n": 5, "text": "words " * 1_000}, Job({"n": 6}, custom_id="six"), {"n": 7}]
-    given = [inputs[0], {"n": 6}, {"n": 7}]
+    inputs: list[Any] = [{"n": 5, "text": "words " * 1_000}, Job({"n": 6}, custom_id="six"), {"n": 7}]
+    given: list[Any] = [inputs[0], {"n": 6}, {"n": 7}]
     seconds = itertools.cycle([9.0, 1.0, 5.0])
     async with desk(tmp_path, seconds=lambda _: next(seconds)) as d, d.orchestrator() as orc:
         run = await orc.submit(inputs, endpoint=ENDPOINT, name="captions")
@@ -55,3 +57,14 @@ async def test_what_has_failed_has_its_input_too(tmp_path: Path) -> None:
         await run.wait()
         failed = await run.failures(cluster=False)
         assert [(each.index, each.input) for each in failed] == [(1, {"n": 1}), (3, {"n": 3})]
+
+
+async def test_results_are_exported_for_a_spreadsheet(tmp_path: Path) -> None:
+    async with desk(tmp_path) as d, d.orchestrator() as orc:
+        run = await orc.submit([{"v": "=1+1"}, {"v": "-1.5"}], endpoint=ENDPOINT, name="captions")
+        await run.wait()
+        await run.export(tmp_path / "o.csv", flatten="output.v", csv_safe=True)
+        assert [row["output.v"] for row in csv.DictReader((tmp_path / "o.csv").read_text().splitlines())] == [
+            "'=1+1",
+            "-1.5",
+        ]

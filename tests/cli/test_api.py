@@ -95,7 +95,7 @@ def test_a_failed_job_is_exit_code_1_and_its_reason_draws_nothing_on_the_termina
         "job      job-1",
         "status   FAILED",
         "retries  1",
-        "error    bad \N{REPLACEMENT CHARACTER}[2J seed",
+        "error    bad \\x1b[2J seed",
     ]
 
 
@@ -305,7 +305,7 @@ def test_a_stream_prints_its_chunks_and_ends_with_the_job(end: str, code: int) -
     with service(*CHUNKS, ok(f'{{"status":"{end}","stream":[]}}')) as served:
         result = served.api("stream", "abc", "job-1")
     assert result.exit_code == code
-    assert result.stdout == 'a \N{REPLACEMENT CHARACTER}[2J b\n{"t":1.50}\nbare\n{"other":1}\n'
+    assert result.stdout == 'a \\x1b[2J b\n{"t":1.50}\nbare\n{"other":1}\n'
     assert result.stderr == f"job job-1 is {end}; 4 chunks\n"
 
 

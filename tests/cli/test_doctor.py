@@ -40,7 +40,7 @@ def test_the_first_line_says_what_holds_it_up_and_what_needs_a_person_is_exit_co
         "captions: paused: nothing is sent",
         "  seen: 7 queued",
         "  what to do: orchestrator unpause captions",
-        "night\N{REPLACEMENT CHARACTER}[2J: the rate limit binds",
+        "night\\x1b[2J: the rate limit binds",
         "  what to do: nothing",
         "not looked at: the service: there is no key",
     ]

@@ -29,7 +29,7 @@ def test_each_line_is_printed_on_a_line_that_moves_no_cursor() -> None:
     printed, _ = read("p1", "--tail", "2")
     assert printed.stdout.splitlines() == [
         "2026-01-01T00:00:05Z system container started",
-        "2026-01-01T00:00:06Z container  [2Ja b   ",
+        "2026-01-01T00:00:06Z container \\x1b[2Ja b \\x9b\\u202e",
     ]
     assert (printed.exit_code, printed.stderr) == (0, "")
     as_json, streams = read("p1", "--tail", "2", "--since", "2026-01-01T00:00Z", "--source", "container", "--json")

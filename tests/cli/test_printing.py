@@ -1,16 +1,24 @@
 """The two streams, when somebody reads them and when nobody does any more."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import StringIO
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
 import pytest
+from rich.console import Console
 
-from orchestrator.cli import printing
+from orchestrator.api.progress_line import told
+from orchestrator.cli import api_show, printing, tables
 from orchestrator.cli.execution import execute
+from orchestrator.cli.live import Display
+from orchestrator.client.records import JsonAnswer
+from orchestrator.core.lifecycle import State
+from tests.cli.fake_api import snapshot
 
 
 @contextmanager
@@ -118,3 +126,63 @@ def test_a_terminal_gets_long_lines_broken_between_words(monkeypatch: pytest.Mon
         "/a/path/that/is/longer/than/a/line",
         "is no ledger",
     ]
+
+
+class Terminal(TextIOWrapper):
+    """A screen of which the test sees what is on it."""
+
+    def __init__(self) -> None:
+        super().__init__(BytesIO(), encoding="utf-8", write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def text(self) -> str:
+        shown = self.buffer
+        assert isinstance(shown, BytesIO)
+        return shown.getvalue().decode()
+
+
+HOSTILE = "gnp.\u202eexe \x9b2J \x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda text: printing.put_json({"error": text}),
+        lambda text: printing.put_data(msgspec.json.encode({"output": text}) + b"\n"),
+        lambda text: api_show.put_answer(msgspec.json.encode({"output": text})),
+        lambda text: api_show.put_event({"text": text}),
+        lambda text: api_show.put_json_answer(
+            JsonAnswer(value={"a": text}, raw=msgspec.json.encode({"a": text})), as_json=False
+        ),
+        lambda text: tables.put_lines([text, f"  {text}"]),
+        lambda text: tables.put(tables.lines([(text, f"{text}\n\tFile")])),
+        lambda text: tables.put(tables.columns(("A", "B"), [(text, text)])),
+        lambda text: tables.put(
+            tables.of_names("A", [text], [tables.Figures("B", [text])], remarks=tables.Figures("C", [text]), width=120)
+        ),
+    ],
+)
+def test_a_worker_s_words_neither_move_nor_hide_anything_in_any_view(put: Callable[[str], None]) -> None:
+    with redirect_stdout(Terminal()) as screen:
+        put(HOSTILE)
+    assert "\\u202e" in screen.text
+    assert all(each.isprintable() or each == "\n" for each in re.sub(r"\x1b\[[0-9;]*m", "", screen.text))
+    assert "\x1b[31m" not in screen.text
+
+
+def test_data_that_nobody_looks_at_is_as_it_came(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    printing.put_data(HOSTILE.encode())
+    printing.flush()
+    assert capfdbinary.readouterr().out == HOSTILE.encode()
+
+
+def test_the_display_of_a_run_shows_what_is_hidden_in_a_sentence() -> None:
+    screen = StringIO()
+    moved = msgspec.structs.replace(snapshot(queued=3), run=HOSTILE, held_up=HOSTILE, finding=HOSTILE)
+    Console(file=screen, width=120, color_system=None).print(Display(moved))
+    for shown in (screen.getvalue(), told(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
+        assert "\\u202e" in shown
+        assert all(each.isprintable() or each == "\n" for each in shown)

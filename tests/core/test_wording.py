@@ -1,11 +1,13 @@
 """Sentences that are said in several places."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.pipelines import Schedule, when_it_fires
-from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened, visible
+from orchestrator.core.wording import ELLIPSIS, collect_again, counted, shortened, visible, visible_json
 from orchestrator.units import HOUR_US, MINUTE_US
 from tests.texts import texts
 
@@ -79,3 +81,15 @@ def test_nothing_that_a_terminal_obeys_or_hides_is_left_in_what_is_visible(text:
 
 def test_marks_that_turn_the_direction_and_escapes_are_written_out() -> None:
     assert visible("gnp.\u202eexe\x1b[2J\r\nnext") == "gnp.\\u202eexe\\x1b[2J\\r\nnext"
+
+
+@given(texts())
+def test_json_shows_all_that_there_is_and_means_the_same(text: str) -> None:
+    document = json.dumps({"said": text}, ensure_ascii=False)
+    shown = visible_json(document)
+    assert json.loads(shown) == {"said": text}
+    assert shown.isprintable()
+
+
+def test_json_on_several_lines_stays_so_and_what_is_hidden_is_escaped_as_json_does() -> None:
+    assert visible_json('{\n"a": "\u202eb\x9b\U000e0001"}\n') == '{\n"a": "\\u202eb\\u009b\\udb40\\udc01"}\n'

@@ -371,3 +371,43 @@ def test_lines_of_openai_batch_have_what_their_rows_carry(tmp_path: Path) -> Non
     write(tmp_path / "e.jsonl", [carrying(failure(1), b'{"k":"w"}')], format=OutputFormat.OPENAI_BATCH)
     [line] = batch(tmp_path / "e.jsonl")
     assert line["metadata"] == {"k": "w"}
+
+
+COMPUTED = ('=HYPERLINK("http://x")', "+1+cmd", "-1+2", "@SUM(A1)", "\t=1", "\r=1", "-", "=")
+LEFT_ALONE = ("-1.5", "-2e10", "a=b", "'=1", "", "a;=1", "x\t=1", "1-2")
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.tsv"])
+def test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted(tmp_path: Path, name: str) -> None:
+    path, delimiter = tmp_path / name, "\t" if name == "o.tsv" else ","
+    rows = [result(n, msgspec.json.encode({"v": text})) for n, text in enumerate((*COMPUTED, *LEFT_ALONE), start=1)]
+    rows += [result(40, b'{"v":-1.50}'), result(41, b'{"v":true}'), result(42, b"{}"), result(43, b'{"v":[-1]}')]
+    write(path, rows, flatten=("output.v",), csv_safe=True, on_misfit=OnMisfit.JSON)
+    found = [row["output.v"] for row in table(path, delimiter)]
+    assert found == [*(f"'{text}" for text in COMPUTED), *LEFT_ALONE, "-1.50", "true", "", "[-1]"]
+    for separated in ('"a;=1"', '"x\t=1"'):
+        assert separated in path.read_bytes().decode(), "where a line is split by another separator"
+
+    write(path, rows, flatten=("output.v",), on_misfit=OnMisfit.JSON)
+    assert [row["output.v"] for row in table(path, delimiter)][: len(COMPUTED)] == list(COMPUTED), "only where wanted"
+
+
+def test_what_a_worker_says_of_an_error_is_no_formula_either(tmp_path: Path) -> None:
+    path = tmp_path / "failed.csv"
+    write(path, [failure(1, "=1+1")], csv_safe=True)
+    assert table(path)[0]["error.message"] == "'=1+1"
+
+
+def test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    rows = [result(n, msgspec.json.encode({"v": text})) for n, text in enumerate(("plain", "=1", "-1", "=2"), start=1)]
+    for csv_safe in (True, False):
+        write(path, rows, flatten=("output.v",), csv_safe=csv_safe)
+        reader = reader_of(path, OutputFormat.CSV, is_errors=False)
+        assert all(reader.is_of(*pair) for pair in zip(reader, rows, strict=True))
+
+        other = {"'=2": "=2"} if csv_safe else {"=2": "'=2"}
+        [[was, now]] = other.items()
+        path.write_text(path.read_text().replace(was, now))
+        reader = reader_of(path, OutputFormat.CSV, is_errors=False)
+        assert [reader.is_of(*pair) for pair in zip(reader, rows, strict=True)] == [True, True, True, False]

@@ -306,6 +306,20 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="marks that turn the direction of a text are handed to the terminal by tables",
+        path="orchestrator/cli/tables.py",
+        old="    return visible(text.expandtabs())",
+        new="    return text",
+        tests=("tests/cli/test_printing.py::test_a_worker_s_words_neither_move_nor_hide_anything_in_any_view",),
+    ),
+    Fault(
+        name="rows and JSON reach a terminal with what it would obey",
+        path="orchestrator/cli/printing.py",
+        old="    is_seen = sys.stdout.isatty()\n    put(",
+        new="    is_seen = False\n    put(",
+        tests=("tests/cli/test_printing.py::test_a_worker_s_words_neither_move_nor_hide_anything_in_any_view",),
+    ),
+    Fault(
         name="a terminal is handed escape sequences that a message repeats",
         path="orchestrator/cli/printing.py",
         old="    return visible(text)\n",

@@ -8,6 +8,33 @@ _CORRECTED = "tests/engine/test_corrected_input.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a cell that a spreadsheet would compute is written as it came where that is not wanted",
+        path="orchestrator/formats/outcome_text.py",
+        old="_joined(map(harmless, texts) if csv_safe else texts,",
+        new="_joined(texts,",
+        tests=(
+            "tests/formats/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+        ),
+    ),
+    Fault(
+        name="numbers are made texts for spreadsheets",
+        path="orchestrator/formats/outcome_text.py",
+        old=" or _is_number(text):\n",
+        new=":\n",
+        tests=(
+            "tests/formats/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+        ),
+    ),
+    Fault(
+        name="a file for spreadsheets is taken for a changed one",
+        path="orchestrator/formats/outcome_reading.py",
+        old="row.value == (safe if self._is_safe else texts)",
+        new="row.value == texts",
+        tests=(
+            "tests/formats/test_outcome_files.py::test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too",
+        ),
+    ),
+    Fault(
         name="a mistyped member has an empty column",
         path="orchestrator/formats/outcome_files.py",
         old="    return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows\n",
