@@ -39,6 +39,7 @@ DECLARING: Final = {
     "orchestrator/declared.py",
     "orchestrator/declared_brakes.py",
     "orchestrator/declared_inputs.py",
+    "orchestrator/declared_outputs.py",
     "orchestrator/declared_plan.py",
     "orchestrator/api/emulated.py",
 }

@@ -66,6 +66,7 @@ EVERY_KEY = """
         split = 1000
         flatten = ["output.caption"]
         on-misfit = "json"
+        csv-safe = true
         format = "csv"
         id-field = "id"
         input-field = "job"
