@@ -19,6 +19,7 @@ from orchestrator.core.breaker import OFF as BREAKER_OFF
 from orchestrator.core.breaker import Rules
 from orchestrator.core.escalation import Rule, format_rule, parse_rule
 from orchestrator.core.moments import parse_moment, written_moment
+from orchestrator.core.names import looks_like_an_id
 from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.policy import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.core.row_variables import parse_allowed
@@ -53,6 +54,11 @@ def endpoint(text: str) -> str:
     elif not _ENDPOINT.fullmatch(text):
         raise ValueError(f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION')
     return text
+
+
+def is_endpoint_name(given: str) -> bool:
+    """Whether `given` is not taken for an id as it stands."""
+    return not (given.startswith(LOCAL) or "/" in given or looks_like_an_id(given))
 
 
 def parse_name(text: str) -> str:

@@ -16,6 +16,18 @@ from orchestrator.core.interfaces import Interface, Noun
 from orchestrator.core.lending import Bounds
 
 
+def endpoints_at(service: Service, rest_url: str) -> Endpoints:
+    """The account's endpoints, as `EndpointBounds` asks for them."""
+    at = service_url(rest_url)
+    newer = service_url(PUBLIC[Interface.V2]) if rest_url.rstrip("/") == PUBLIC[Interface.V1] else at
+
+    def rest(url: httpx.URL) -> Rest:
+        return Rest(url, service.headers, service.transport_to(url), service.clock)
+
+    forms: list[EndpointForm] = [EndpointsV2(rest(newer)), EndpointsV1(rest(at))]
+    return Endpoints(Forms(Noun.ENDPOINTS, Interface.AUTO, forms))
+
+
 class EndpointBounds:
     """Those of the account's endpoints. Calls raise what `Endpoints` raises."""
 
@@ -23,14 +35,7 @@ class EndpointBounds:
         """`service` has the key, `rest_url` is where REST v1 is. v2, which is asked first, is at its own address at the
         public service, and elsewhere at the same one. Raises `UsageError` for a URL that is none.
         """
-        at = service_url(rest_url)
-        newer = service_url(PUBLIC[Interface.V2]) if rest_url.rstrip("/") == PUBLIC[Interface.V1] else at
-
-        def rest(url: httpx.URL) -> Rest:
-            return Rest(url, service.headers, service.transport_to(url), service.clock)
-
-        forms: list[EndpointForm] = [EndpointsV2(rest(newer)), EndpointsV1(rest(at))]
-        self._endpoints = Endpoints(Forms(Noun.ENDPOINTS, Interface.AUTO, forms))
+        self._endpoints = endpoints_at(service, rest_url)
 
     async def show(self, endpoint: str) -> Bounds:
         """How they are now."""

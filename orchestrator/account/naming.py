@@ -5,19 +5,15 @@ what looks like one, but is none there. Names need not be unique; one that sever
 """
 
 import difflib
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
 from orchestrator.client.refusals import RefusedError
+from orchestrator.core.names import looks_like_an_id
 from orchestrator.errors import UsageError
 
 T = TypeVar("T")
-
-_LOOKS_LIKE_AN_ID: Final = re.compile(r"(?=[a-z]*[0-9])[a-z0-9]+")
-"""The service's ids are lower-case letters with digits among them; a name with a capital, a dash or a space, or
-without any digit, is none."""
 
 _NOT_FOUND: Final = 404
 
@@ -34,11 +30,6 @@ class Named(Protocol):
 
     @property
     def name(self) -> str: ...
-
-
-def looks_like_an_id(text: str) -> bool:
-    """Whether `text` is taken for an id until the service says otherwise."""
-    return _LOOKS_LIKE_AN_ID.fullmatch(text) is not None
 
 
 def id_of(kind: str, given: str, among: Iterable[Named]) -> str:

@@ -7,7 +7,9 @@ from typing import Final
 
 import msgspec
 
+from orchestrator import declared
 from orchestrator.api.controlling import beside
+from orchestrator.api.endpoint_ids import EndpointNames
 from orchestrator.api.pipeline_files import read_pipeline
 from orchestrator.api.telling import key_of
 from orchestrator.core.calendar import next_fires
@@ -20,6 +22,7 @@ from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, is_made, open_ledger
+from orchestrator.settings import ConnectionSettings
 
 FIRES_SHOWN: Final = 5
 
@@ -57,6 +60,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """The next ones; without a schedule what a flow of now would be."""
 
     warnings: tuple[str, ...]
+    endpoints: Mapping[str, str] = {}
+    """The id of each stage's endpoint, also where it was named."""
 
 
 async def apply(
@@ -66,15 +71,22 @@ async def apply(
     check: bool,
     view: View | None = None,
     dependencies: Dependencies | None = None,
+    connection: ConnectionSettings | None = None,
+    config: str | None = None,
 ) -> list[Applied]:
     """Checks all of `files`, and, unless that is all there is to do, records each in the ledger, which is made if there
-    is none. A pipeline counts from then on; flows that have begun keep what they began with.
+    is none. A pipeline counts from then on; flows that have begun keep what they began with. Endpoints that are named
+    are looked up in the account of `connection`, or that the configuration file, which may be named by `config`, and
+    the environment say.
 
     Raises `UsageError` where anything is wrong with any of them: then none is recorded.
     """
     dependencies = dependencies or Dependencies()
     now, environ = dependencies.clock.now(), dependencies.environ
-    pipelines = _all_of(files, now)
+    names = EndpointNames(dependencies=dependencies, connection=connection, config=config)
+    pipelines = {file: await names.in_pipeline(each) for file, each in _all_of(files, now).items()}
+    for name in dict.fromkeys(names.unknown):
+        (view or Silent()).warn(taken_for_id(name))
     if check:
         return [_shown(each, str(file), now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
     await _make(ledger, dependencies)
@@ -89,14 +101,27 @@ async def apply_in(
     *,
     check: bool,
     view: View,
-    environ: Mapping[str, str],
+    names: EndpointNames,
 ) -> Applied:
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
-    pipeline = read(now)
+    pipeline, environ = await names.in_pipeline(read(now)), names.dependencies.environ
+    for name in dict.fromkeys(names.unknown):
+        view.warn(taken_for_id(name))
     if check:
         return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
     return await _recorded(ledger, pipeline, told, view, environ)
+
+
+def taken_for_id(name: str) -> str:
+    """What is said of a name that could not be looked up."""
+    return f"the endpoint {name} is taken for an id: there is no API key to look up who is called so"
+
+
+def endpoints_of(pipeline: Pipeline) -> dict[str, str]:
+    """The endpoints of its stages, by the stages' names."""
+    key = declared.ENDPOINT.key
+    return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
 
 
 def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
@@ -172,6 +197,7 @@ def _shown(
         fires_at=when_it_fires(schedule),
         fires=tuple(_fire(pipeline, fire) for fire in fires),
         warnings=tuple(_warnings(pipeline, environ)),
+        endpoints=endpoints_of(pipeline),
     )
 
 

@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Final, Literal, overload
 
+from orchestrator.api.endpoint_ids import EndpointNames
 from orchestrator.api.export import Rows, finished_jobs
 from orchestrator.api.following import as_it_is
 from orchestrator.api.hosting import Attached, Host
@@ -211,7 +212,7 @@ class Run:
         kind of failures by its number or name in `failures`; returns what came of it, in words.
 
         These jobs keep what else is said, until they are retried once more; `None` leaves them the run's settings.
-        `endpoint` is the id of another endpoint of the same service, to which they go.
+        `endpoint` is the id or the name of another endpoint of the same service, to which they go.
         Raises `UsageError` for a filter that is none, and where the run is to be cancelled: `unpause` it.
 
             await run.retry(where="class=timed_out", execution_timeout="30m")
@@ -224,10 +225,17 @@ class Run:
             execution_timeout_ms=policy.execution_timeout_ms,
             ttl_ms=policy.ttl_ms,
             max_attempts=attempts_of(max_attempts),
-            endpoint=endpoint,
+            endpoint=None if endpoint is None else await self._endpoint_id(endpoint),
         )
         done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"
+
+    async def _endpoint_id(self, given: str) -> str:
+        """The id of the endpoint that is called so, where the run's account is the one that can be asked."""
+        host = self._host
+        if self._attached.run.service_url != host.connection.serverless_url.rstrip("/"):
+            return given
+        return await EndpointNames(connection=host.connection, dependencies=host.dependencies).id_of(given)
 
     async def recheck(
         self,

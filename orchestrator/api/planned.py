@@ -11,6 +11,7 @@ import msgspec
 
 from orchestrator import declared, declared_plan
 from orchestrator.api.config import Choices
+from orchestrator.api.endpoint_ids import EndpointNames
 from orchestrator.api.inputs import Inputs, check
 from orchestrator.api.options import settings_from
 from orchestrator.api.outcomes import Job
@@ -41,6 +42,7 @@ async def planned(
     endpoint = choices[declared.ENDPOINT]
     if endpoint is None:
         raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
+    endpoint = await EndpointNames(connection=connection, dependencies=dependencies).id_of(endpoint)
     is_file = isinstance(inputs, str | PathLike)
     name = choices[declared.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,7 @@ from orchestrator import declared
 from orchestrator.api.applying import Applied, apply_in
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import connection_of
+from orchestrator.api.endpoint_ids import EndpointNames
 from orchestrator.api.flow_handle import Flow
 from orchestrator.api.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.handle import Order, Run
@@ -146,6 +147,12 @@ class Orchestrator:
         self._host.check_open()
         return self._host
 
+    @property
+    def _endpoint_names(self) -> EndpointNames:
+        config = self._options["config"]
+        named = None if config is None else str(config)
+        return EndpointNames(connection=self._connection, dependencies=self._dependencies, config=named)
+
     def _chosen(self, options: Mapping[str, object]) -> Choices:
         return chosen({**self._options, **options}, self._dependencies.environ)
 
@@ -166,9 +173,10 @@ class Orchestrator:
         length; or the path of a file in any format, as its name or `format` says. They are read no faster than they are
         written down, and sent as they come;
         with `all_or_nothing` none is sent before the last one was checked. A plain iterable that is no list is iterated
-        in a thread of its own. `endpoint` is an endpoint's id, `local:FILE.py:FUNCTION`, or a function, which is run
-        here: it is given a dict with `id` and `input` and returns the output. The same name goes on with the same run:
-        what it has is not taken again. Without a name it is the file's, or else the run is a new one each time.
+        in a thread of its own. `endpoint` is an endpoint's id or name, `local:FILE.py:FUNCTION`, or a function, which
+        is run here: it is given a dict with `id` and `input` and returns the output. A name is looked up once, and the
+        run keeps the id. The same name of a run goes on with the same run: what it has is not taken again. Without one
+        it is the file's, or else the run is a new one each time.
 
         Raises `InputError` for an input that cannot be taken (those before it are, unless `all_or_nothing`),
         `UsageError` where nothing can be sent, and whatever the inputs raise: then give them again, and it goes on.
@@ -309,9 +317,7 @@ class Orchestrator:
         """
         host = self._open_host
         told, read = reading_of(pipeline)
-        applied = await apply_in(
-            host.ledger, told, read, check=check, view=host.view, environ=self._dependencies.environ
-        )
+        applied = await apply_in(host.ledger, told, read, check=check, view=host.view, names=self._endpoint_names)
         host.flows_changed()
         return applied
 

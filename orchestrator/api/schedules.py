@@ -1,12 +1,13 @@
 """Schedules: how they stand, when they fire next, what has fired, and what is wrong with them; paused and continued."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from orchestrator.api.applying import endpoints_of
 from orchestrator.api.controlling import beside
 from orchestrator.api.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
 from orchestrator.api.look import UNTOLD_US
@@ -61,6 +62,8 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     held: int
     last: FlowStatus | None
+    endpoints: Mapping[str, str] = {}
+    """The ids of its endpoints, by its stages."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +128,7 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
                 running=states[each.id, FlowState.RUNNING],
                 held=states[each.id, FlowState.HELD],
                 last=status_of(last[0]) if last else None,
+                endpoints=endpoints_of(each.pipeline),
             )
         )
     return found

@@ -39,7 +39,14 @@ async def serve(
     view = view or Silent()
     log = log_of(request, view, dependencies.clock, dependencies.environ)
     if request.apply:
-        await apply(request.apply, request.ledger, check=False, view=view, dependencies=dependencies)
+        await apply(
+            request.apply,
+            request.ledger,
+            check=False,
+            view=view,
+            dependencies=dependencies,
+            connection=request.connection,
+        )
     serving = Serving(request, log or view, dependencies, stop or anyio.Event())
     try:
         with (

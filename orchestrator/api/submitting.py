@@ -12,6 +12,7 @@ from orchestrator import declared, declared_inputs
 from orchestrator.api import messages
 from orchestrator.api.config import Choices
 from orchestrator.api.connecting import check_listener
+from orchestrator.api.endpoint_ids import EndpointNames
 from orchestrator.api.hosting import Attached, Host
 from orchestrator.api.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
 from orchestrator.api.naming import run_named
@@ -139,11 +140,14 @@ class Submission:
     async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
         """The run, made if it is new, and its settings from now on."""
         known = await (run_named(ledger, self.name) if self.appends else ledger.runs.named(self.name))
-        target = None if self.endpoint is None else target_of(self.host, self.endpoint)
+        names = EndpointNames(connection=self.host.connection, dependencies=self.host.dependencies)
+        target = None if self.endpoint is None else await self._target(names, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
+        if known is None or self.options.get(declared.ESCALATE.name) is not None:  # what a run has are ids
+            settings = replace(settings, escalate=await names.in_rules(settings.escalate))
         check_usable(settings, named)
         if known is None:
-            run = await self._made(ledger, target, settings)
+            run = await self._made(ledger, target or await self._target(names, self._chosen_endpoint()), settings)
         elif target is not None and target != (known.service_url, known.endpoint):
             run = await self._rebound(ledger, known, *target)
         else:
@@ -163,12 +167,17 @@ class Submission:
         self.host.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
         return await run_named(ledger, known.name, not_accepted=True)
 
-    async def _made(self, ledger: Ledger, target: tuple[str, str] | None, settings: RunSettings) -> Run:
-        if target is None:
-            endpoint = self.choices[declared.ENDPOINT]
-            if endpoint is None:
-                raise UsageError("endpoint= is missing: give your endpoint's id, or a function of yours")
-            target = target_of(self.host, endpoint)
+    async def _target(self, names: EndpointNames, endpoint: str | Function) -> tuple[str, str]:
+        """As `target_of`, by the id of an endpoint that was named."""
+        return target_of(self.host, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
+
+    def _chosen_endpoint(self) -> str:
+        endpoint = self.choices[declared.ENDPOINT]
+        if endpoint is None:
+            raise UsageError("endpoint= is missing: give your endpoint's id or name, or a function of yours")
+        return endpoint
+
+    async def _made(self, ledger: Ledger, target: tuple[str, str], settings: RunSettings) -> Run:
         url, name = target
         source = source_of(self.inputs)
         return await ledger.runs.create(

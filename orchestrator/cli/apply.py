@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator import declared
+from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.options import also
@@ -28,13 +29,17 @@ def add_apply(commands: typer.Typer, load: Callable[[], App]) -> None:
 
     @commands.command()
     @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
-    def apply(files: Files, check: Check = False) -> AtLedger:
+    def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
         """Check the files of pipelines, show their next fires, and record a new version of each."""
-        return partial(_apply, load, files, check)
+        return partial(_apply, load, files, check, choices.configuration.named)
 
 
-async def _apply(load: Callable[[], App], files: list[Path], check: bool, ledger: Path, as_json: bool) -> int:
-    found = await load().apply(files, ledger, check=check)
+async def _apply(
+    load: Callable[[], App], files: list[Path], check: bool, config: str | None, ledger: Path, as_json: bool
+) -> int:
+    from orchestrator.cli.display import PlainView  # noqa: PLC0415  `--help` needs none
+
+    found = await load().apply(files, ledger, check=check, view=PlainView(), config=config)
     if as_json:
         printing.put_json(found)
         return 0
@@ -46,6 +51,8 @@ async def _apply(load: Callable[[], App], files: list[Path], check: bool, ledger
 def _put(found: "Applied") -> None:
     printing.say(f"{found.name}: {counted(len(found.stages), 'stage')} ({', '.join(found.stages)}); {found.fires_at}")
     tables.put(tables.columns(HEADINGS, (row for fire in found.fires for row in _rows(fire))))
+    for stage, endpoint in found.endpoints.items():
+        printing.say(f"{found.name}: {stage} is at the endpoint {endpoint}")
     for warning in found.warnings:
         printing.warn(f"{found.name}: {warning}")
     version = "" if found.version is None else f" as version {found.version}"

@@ -7,11 +7,8 @@ is (`--serverless-url` alone), there is nobody to ask, and whatever was given is
 """
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import typer
 
 from orchestrator import declared, declared_brakes
@@ -20,11 +17,12 @@ from orchestrator.cli import access
 from orchestrator.cli.access import Connect
 from orchestrator.cli.execution import execute, exit_if_refused
 from orchestrator.cli.options import Flags
-from orchestrator.core.escalation import Rule, endpoints_of
+from orchestrator.core.escalation import endpoints_of, with_ids
 from orchestrator.core.profiles import address_of, profile_of
 from orchestrator.declared_profiles import PROFILE
-from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
+from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import LOCAL, SERVERLESS_URL_DEFAULT
+from orchestrator.written import is_endpoint_name
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
@@ -66,7 +64,9 @@ def with_endpoint_id(flags: Flags, connect: Connect = access.connect, *, told_on
     if code := execute(look):
         raise typer.Exit(code)
     found = {**flags, declared.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
-    return found | {declared.ESCALATE.name: _texts(rules, ids)} if ids.keys() & set(endpoints_of(rules)) else found
+    if not ids.keys() & set(endpoints_of(rules)):
+        return found
+    return found | {declared.ESCALATE.name: list(declared.ESCALATE.form.write(with_ids(rules, ids)))}
 
 
 async def id_at(place: str, given: str, choices: Choices, connect: Connect = access.connect) -> str:
@@ -88,14 +88,7 @@ async def id_at(place: str, given: str, choices: Choices, connect: Connect = acc
 
 def is_looked_up(given: str, choices: Choices) -> bool:
     """Whether `given` is a name that somebody can be asked about."""
-    return is_name(given) and _is_account_known(choices)
-
-
-def is_name(given: str) -> bool:
-    """Whether `given` is not taken for an id as it stands."""
-    from orchestrator.account.naming import looks_like_an_id  # noqa: PLC0415
-
-    return not (given.startswith(LOCAL) or "/" in given or looks_like_an_id(given))
+    return is_endpoint_name(given) and _is_account_known(choices)
 
 
 def _is_account_known(choices: Choices) -> bool:
@@ -106,17 +99,7 @@ def _is_account_known(choices: Choices) -> bool:
 def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
     """Whether the file says something of endpoints by their names, which the command takes."""
     takes = any(each.name in flags for each in declared_brakes.OF_ENDPOINTS)
-    return takes and _is_account_known(choices) and any(map(is_name, choices.endpoints))
-
-
-def _texts(rules: Iterable[Rule], ids: dict[str, str]) -> list[str]:
-    """The rules as they are written, with ids for names."""
-    return list(declared.ESCALATE.form.write(tuple(_with_ids(rule, ids) for rule in rules)))
-
-
-def _with_ids(rule: Rule, ids: dict[str, str]) -> Rule:
-    steps = (msgspec.structs.replace(step, endpoint=ids.get(step.endpoint or "", step.endpoint)) for step in rule.steps)
-    return msgspec.structs.replace(rule, steps=tuple(steps))
+    return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.endpoints))
 
 
 async def _name_of(given: str, account: "Account") -> str:
@@ -133,22 +116,7 @@ async def _name_of(given: str, account: "Account") -> str:
 
 
 async def endpoint_id(given: str, account: "Account") -> str:
-    """The id of the endpoint that is called `given`, or has that id. Raises `UsageError`, and what asking raises.
+    """The id of the endpoint that is called `given`, or has that id, as `account.endpoint_ids` finds it."""
+    from orchestrator.account import endpoint_ids  # noqa: PLC0415
 
-    What the account does not have may still be an id: of an endpoint that is everybody's, or of an emulator's.
-    """
-    from orchestrator.account.naming import UnknownNameError, id_of  # noqa: PLC0415
-    from orchestrator.client import RefusedError  # noqa: PLC0415
-
-    try:
-        return id_of("endpoint", given, await account.endpoints.list())
-    except (UnknownNameError, RefusedError) as error:
-        why = error
-    except (NotSent, Unanswered) as error:
-        raise StoppedError(str(error)) from None
-    with suppress(RefusedError, UsageError, NotSent, Unanswered):
-        await account.service.endpoint(given).health()
-        return given
-    if isinstance(why, UnknownNameError):
-        raise why
-    raise StoppedError(f"{declared.ENDPOINT} {given:.80}: {why}; the endpoint's id needs no list") from None
+    return await endpoint_ids.endpoint_id(given, account.endpoints, account.service)

@@ -12,7 +12,7 @@ from orchestrator import declared
 from orchestrator.api.config import Choices
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.control import when_set
-from orchestrator.cli.endpoint_names import id_at, is_name
+from orchestrator.cli.endpoint_names import id_at
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import window
 from orchestrator.cli.nouns import ShownGroup
@@ -21,6 +21,7 @@ from orchestrator.core.pacing import Limit, Operation, parse_limit
 from orchestrator.core.profiles import endpoint_at
 from orchestrator.errors import UsageError
 from orchestrator.views import EndpointLimits, OperationLimits
+from orchestrator.written import is_endpoint_name
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ async def _id_of(
     load: Callable[[], App], name: str, endpoint: str | None, choices: Choices, ledger: Path
 ) -> str | None:
     """The id of an endpoint of the run: the account is asked only about what is none."""
-    if endpoint is None or not is_name(endpoint):
+    if endpoint is None or not is_endpoint_name(endpoint):
         return endpoint
     known = await load().limits(ledger, name)
     if not known or endpoint in {each.endpoint for each in known}:

@@ -13,7 +13,7 @@ from orchestrator.api.continuing import next_command
 from orchestrator.cli import options, printing
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.control import Json, told
-from orchestrator.cli.endpoint_names import id_at, is_name
+from orchestrator.cli.endpoint_names import id_at
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
 from orchestrator.cli.figures import lasting
 from orchestrator.cli.options import also
@@ -23,6 +23,7 @@ from orchestrator.declaration import Setting
 from orchestrator.errors import UsageError
 from orchestrator.settings import Chosen
 from orchestrator.views import RunControl
+from orchestrator.written import is_endpoint_name
 
 if TYPE_CHECKING:
     from orchestrator.api.selecting import JobsPreview  # at run time `--help` would pay for it
@@ -96,7 +97,7 @@ async def _retry(
         return await _nothing(load, preview.run, ledger, as_json=as_json)
     run = await load().show(ledger, preview.run)
     endpoint = own.get(declared.ENDPOINT.name)
-    if endpoint is not None and is_name(endpoint):
+    if endpoint is not None and is_endpoint_name(endpoint):
         own[declared.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"

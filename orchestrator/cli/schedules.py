@@ -103,7 +103,7 @@ async def _list(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
         found,
         as_json=as_json,
         none=f"{ledger} has no pipelines yet; record one with: orchestrator apply FILE",
-        headings=("PIPELINE", "FIRES", "NEXT", "FLOWS", "LAST"),
+        headings=("PIPELINE", "FIRES", "NEXT", "FLOWS", "LAST", "ENDPOINTS"),
         row=_row,
     )
     return 0
@@ -118,7 +118,8 @@ def _row(found: "ScheduleStatus") -> Iterable[str]:
     counts = {"waiting": found.waiting, "running": found.running, "held": found.held}
     flows = ", ".join(f"{n:,} {state}" for state, n in counts.items() if n)
     last = "-" if found.last is None else f"{found.last.name} {found.last.state}"
-    return found.name, found.fires, next_at, flows or "-", last
+    endpoints = ", ".join(dict.fromkeys(found.endpoints.values()))
+    return found.name, found.fires, next_at, flows or "-", last, endpoints or "-"
 
 
 async def _next(load: Callable[[], App], name: str | None, most: int, ledger: Path, as_json: bool) -> int:

@@ -342,6 +342,18 @@ def endpoints_of(rules: Iterable[Rule]) -> list[str]:
     return list(dict.fromkeys(named))
 
 
+def with_ids(rules: Iterable[Rule], ids: Mapping[str, str]) -> tuple[Rule, ...]:
+    """The rules of an escalation, with the `ids` of the endpoints that they name."""
+
+    def replaced(rule: Rule) -> Rule:
+        steps = (
+            msgspec.structs.replace(step, endpoint=ids.get(step.endpoint or "", step.endpoint)) for step in rule.steps
+        )
+        return msgspec.structs.replace(rule, steps=tuple(steps))
+
+    return tuple(map(replaced, rules))
+
+
 # --- as they are carried out
 
 

@@ -1,5 +1,5 @@
-"""What the program needs of an account: how many workers an endpoint may have, and what they cost. Whoever puts the
-program together says where that is to be had (`Dependencies`).
+"""What the program needs of an account: how many workers an endpoint may have, what they cost, and which endpoint has a
+name. Whoever puts the program together says where that is to be had (`Dependencies`).
 """
 
 from collections.abc import Callable
@@ -29,6 +29,17 @@ class WorkerPrices(Protocol):
         """At that endpoint; None where nobody says."""
         ...
 
+
+class EndpointIds(Protocol):
+    """The ids of the endpoints of an account. Calls raise `OrchestratorError`."""
+
+    async def of(self, given: str) -> str:
+        """That of the endpoint that is called so, or has this id."""
+        ...
+
+
+MakeEndpointIds = Callable[[Service, str], EndpointIds]
+"""Those of the account whose key a service has, at a REST URL."""
 
 MakePrices = Callable[[Service, str], WorkerPrices]
 """Those of the account whose key a service has, at a REST URL."""

@@ -16,7 +16,14 @@ from orchestrator.client.hooks import PostHook, post_hook
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.addresses import Address
 from orchestrator.core.profiles import address_of
-from orchestrator.engine.bounds import MakeBounds, MakePrices, WorkerBounds, WorkerPrices
+from orchestrator.engine.bounds import (
+    EndpointIds,
+    MakeBounds,
+    MakeEndpointIds,
+    MakePrices,
+    WorkerBounds,
+    WorkerPrices,
+)
 from orchestrator.engine.upkeep.heartbeat import LOOK_S
 from orchestrator.engine.upkeep.watch import ASK_EVERY_S
 from orchestrator.engine.user_functions import PerformsTasks
@@ -78,6 +85,13 @@ def real_prices(service: Service, rest_url: str) -> WorkerPrices:
     return EndpointPrices(service, rest_url)
 
 
+def real_endpoint_ids(service: Service, rest_url: str) -> EndpointIds:
+    """The ids of endpoints by their names in the account. Raises `UsageError` for a bad URL."""
+    from orchestrator.account import endpoint_ids  # noqa: PLC0415  who gives ids needs no account
+
+    return endpoint_ids.EndpointIds(service, rest_url)
+
+
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
     """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
     from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
@@ -93,6 +107,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     service: MakeService = real_service
     bounds: MakeBounds = real_bounds
     prices: MakePrices = real_prices
+    endpoint_ids: MakeEndpointIds = real_endpoint_ids
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 

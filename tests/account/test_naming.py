@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.account.naming import by_name, id_of, looks_like_an_id
+from orchestrator.account.naming import by_name, id_of
 from orchestrator.account.rest import ProblemError
 from orchestrator.client.refusals import Refusal
+from orchestrator.core.names import looks_like_an_id
 from orchestrator.errors import UsageError
 
 

@@ -252,7 +252,15 @@ class FakeApp(FakeFlows):
         self.asked.append((ledger, name, chosen, *filter(None, [endpoint])))
         return self.endpoints[0]
 
-    async def apply(self, files: Sequence[Path], ledger: Path, *, check: bool) -> list[Applied]:
+    async def apply(
+        self,
+        files: Sequence[Path],
+        ledger: Path,
+        *,
+        check: bool,
+        view: View | None = None,
+        config: str | None = None,
+    ) -> list[Applied]:
         self.asked.append((files, ledger, check))
         return self.applied
 

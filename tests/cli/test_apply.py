@@ -23,6 +23,7 @@ APPLIED = Applied(
         ),
     ),
     warnings=("keep is missing",),
+    endpoints={"caption": "abc123"},
 )
 
 
@@ -44,6 +45,7 @@ def test_the_next_fires_are_a_table_with_their_files() -> None:
     ]
     assert result.stderr.splitlines() == [
         "captions: 2 stages (caption, embed); 30 2 * * * in Europe/Berlin",
+        "captions: caption is at the endpoint abc123",
         "warning: captions: keep is missing",
         "captions: captions.toml is recorded as version 2",
     ]

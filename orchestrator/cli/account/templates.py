@@ -167,7 +167,8 @@ def _text(path: Path) -> str:
 
 
 async def _show(given: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.account.naming import id_of, looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.naming import id_of  # noqa: PLC0415
+    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
 
     template = await account.templates.show(given) if looks_like_an_id(given) else None
     if template is None:
@@ -183,7 +184,8 @@ async def template_id(given: str, account: "Account") -> str:
     """The id of the template that is called `given`. What looks like an id is taken for one, and what is in no list may
     be one all the same: of a template that is everybody's. Raises `UsageError` where there is none.
     """
-    from orchestrator.account.naming import UnknownNameError, id_of, looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.naming import UnknownNameError, id_of  # noqa: PLC0415
+    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
 
     if looks_like_an_id(given):
         return given
@@ -206,7 +208,7 @@ def _lines(template: "Template") -> Iterator[tuple[str, object]]:
 
 async def _name_of(given: str, account: "Account") -> str:
     """The name of the template that has this id, or this name: it is deleted by its name."""
-    from orchestrator.account.naming import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
 
     known = await account.templates.list() if looks_like_an_id(given) else ()
     is_name = any(each.name == given for each in known)

@@ -5,7 +5,7 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the account is asked about ids",
-        path="orchestrator/cli/endpoint_names.py",
+        path="orchestrator/written.py",
         old='"/" in given or looks_like_an_id(given)',
         new='"/" in given',
         tests=("tests/cli/test_endpoint_names.py::test_an_id_needs_no_key_and_no_request",),

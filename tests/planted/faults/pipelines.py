@@ -8,6 +8,22 @@ _HANDOVERS = "tests/conformance/test_handovers.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a pipeline keeps the name of an endpoint where the id belongs",
+        path="orchestrator/api/endpoint_ids.py",
+        old="            settings[declared.ENDPOINT.key] = (await self.id_of(texts[-1], told),)\n",
+        new="            await self.id_of(texts[-1], told)\n",
+        tests=("tests/api/test_endpoint_names.py::test_a_pipeline_names_endpoints_and_the_ids_are_recorded_and_shown",),
+    ),
+    Fault(
+        name="a program's run is at the name of its endpoint",
+        path="orchestrator/api/submitting.py",
+        old="target_of(self.host, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)",
+        new="target_of(self.host, endpoint)",
+        tests=(
+            "tests/api/test_endpoint_names.py::test_a_run_is_submitted_by_the_name_of_its_endpoint_and_keeps_the_id",
+        ),
+    ),
+    Fault(
         name="who begins in the second of two hours gets the fires of the first",
         path="orchestrator/core/calendar.py",
         old="        if at_us > last_us:\n",
