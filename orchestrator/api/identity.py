@@ -156,6 +156,8 @@ def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
     settings = msgspec.structs.replace(request.settings or before, told=told(request), takes_over=before.takes_over)
+    if settings.reuse is None and before.reuse is not None and (before.reuse.version or before.takes_over):
+        settings = msgspec.structs.replace(settings, reuse=before.reuse)
     output, errors = request.output, request.errors
     if output is None or errors is None or is_stream(output):
         return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)

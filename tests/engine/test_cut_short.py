@@ -92,7 +92,9 @@ async def test_results_that_can_be_written_no_more_although_they_could(tmp_path:
     service = SimulatedService(clock, workers=50)
     view = Vandal((tmp_path / "out.jsonl").mkdir)
     async with service.serving():
-        with pytest.raises(StorageError, match=r"it is a folder.*everything is in the ledger") as raised:
+        with pytest.raises(
+            StorageError, match=r"has appeared while the run went on.*everything is in the ledger"
+        ) as raised:
             await program(tmp_path, service, clock, view, jobs=3)
 
     assert isinstance(raised.value.summary, Summary)

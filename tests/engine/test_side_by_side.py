@@ -143,10 +143,11 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
         b'{"accessId":"env:STORE_ID","accessSecret":"env:STORE_SECRET","bucketName":"b","endpointUrl":"https://s3"}'
     )
     async with engine_at(tmp_path / "db", {HERE: here, THERE: there}, environ) as engine:
+        allowing = RunSettings(allow_env=("STORE_*",))
         plain = await a_run(engine, "plain", jobs=20)
         paused = await a_run(engine, "paused", jobs=20)
         cancelled = await a_run(engine, "cancelled", endpoint="ep2", jobs=20)
-        lacking = await a_run(engine, "lacking", url=THERE, jobs=20, s3_config=s3_config)
+        lacking = await a_run(engine, "lacking", url=THERE, jobs=20, settings=allowing, s3_config=s3_config)
         await asked(engine, paused, Action.PAUSE)
         await asked(engine, cancelled, Action.CANCEL)
         sessions = await serve(engine, plain, paused, cancelled, lacking)

@@ -50,13 +50,6 @@ def twice_named() -> bytes:
     return sink.getvalue()
 
 
-def twice_keyed() -> bytes:
-    sink = io.BytesIO()
-    kind = pa.map_(pa.string(), pa.int64())
-    parquet.write_table(pa.table({"m": pa.array([[("a", 1), ("a", 2)]], type=kind)}), sink)
-    return sink.getvalue()
-
-
 def footer_of(length: int) -> bytes:
     return b"PAR1" + b"x" * 100 + struct.pack("<I", length) + b"PAR1"
 
@@ -159,7 +152,6 @@ FILES: Final[dict[str, Bad]] = {
         "a.parquet", lambda: table()[:30] + b"\0" * 4_000 + table()[4_030:], 1, "from here on it cannot be read"
     ),
     "packed Parquet": Bad("a.parquet.gz", lambda: gzip.compress(table()), None, "so it must be a file, and not packed"),
-    "a map with a key twice": Bad("a.parquet", twice_keyed, 1, "from here on it cannot be read"),
     "a column of Parquet twice": Bad("a.parquet", twice_named, 1, "2 columns are called 'a'"),
     # --- OpenAI Batch
     "a request without a body": Bad(
