@@ -19,6 +19,7 @@ from tests.engine.process import process
 from tests.engine.rows import rows
 from tests.engine.scripted import CUT, Asked, Reply, Scripted, gaps, in_turn
 from tests.engine.test_validators import schema
+from tests.factories import S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -144,6 +145,17 @@ async def test_an_answer_may_take_as_long_as_an_execution(tmp_path: Path, after_
         await p.until_event(lambda step: step.before.state is State.SUBMITTING)
         assert await p.story() == ["claimed", story]
         assert p.clock.now() >= (await p.events())[0].at + min(after_s, 300) * 1_000_000
+
+
+async def test_what_a_machine_sleeps_through_is_not_counted_as_paid(tmp_path: Path) -> None:
+    settings = replace(DIRECT, policy=Policy(execution_timeout_ms=60_000))
+    async with process(tmp_path / "db", Scripted(openai=GOOD), jobs=requests(1), settings=settings) as p:
+        await p.begin()
+        await p.until(State.SUBMITTING)
+        await anyio.sleep(1)  # its request has left
+        p.clock.jump(2_400 * S)
+        await p.finish()
+        assert [found.execution_ms for found in await p.results()] == [60_000], "at most, as for any execution"
 
 
 def replace_after(reply: Reply, after_s: float) -> Reply:

@@ -372,9 +372,12 @@ class Dispatcher:
         leaving = partial(self._ledger.mark, claim.job.submission)
         if permit.operation is Operation.OPENAI:
             asked = builder.question(claim)
-            return await self._endpoint.api.openai(
+            answer = await self._endpoint.api.openai(
                 permit, asked.route, asked.body, within_s=asked.within_s, leaving=leaving
             )
+            # No execution takes longer; a machine that slept meanwhile finds the answer long after it had come.
+            latest_at = answer.sent_at + round(asked.within_s * SECOND_US)
+            return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))
         body = builder.body(claim)
         return await self._endpoint.api.run(permit, body, leaving=leaving)
 

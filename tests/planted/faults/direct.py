@@ -35,6 +35,14 @@ FAULTS: tuple[Fault, ...] = (
         worlds=("direct", 0, 12),
     ),
     Fault(
+        name="past the queue a machine that sleeps pays for the time",
+        path="orchestrator/engine/sending/dispatcher.py",
+        old="            return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))\n",
+        new="            return answer\n",
+        tests=(f"{_HERE}test_what_a_machine_sleeps_through_is_not_counted_as_paid",),
+        worlds=("swarm", 316, 1),
+    ),
+    Fault(
         name="past the queue nobody judges outputs",
         path="orchestrator/engine/sending/direct.py",
         old='        if record.status == "COMPLETED":\n',
