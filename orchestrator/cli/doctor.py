@@ -44,7 +44,7 @@ def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
 
 
 def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) -> None:
-    carry_out(with_endpoint_id(flags), prepare)
+    carry_out(with_endpoint_id(flags), prepare, tells_raised=False)
 
 
 async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool) -> int:

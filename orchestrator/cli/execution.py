@@ -25,6 +25,7 @@ from orchestrator.cli.failures import (
     leading_failure,
     write_crash_report,
 )
+from orchestrator.cli.raised_workers import tell_raised
 from orchestrator.cli.request import ledger_of
 from orchestrator.core.findings import Diagnosis
 from orchestrator.core.flows import FlowState
@@ -286,21 +287,39 @@ def understood(flags: Mapping[str, object], prepare: Callable[[Choices], T]) -> 
         return Understood(asked, choices, choices.is_on(declared.JSON), choices.is_on(declared.QUIET))
 
 
-def carry_out(flags: Mapping[str, object], prepare: Prepare) -> NoReturn:
-    """Everything between the flags and the exit code."""
+def carry_out(flags: Mapping[str, object], prepare: Prepare, *, tells_raised: bool = True) -> NoReturn:
+    """Everything between the flags and the exit code. Not `tells_raised`: the command itself tells of workers that are
+    paid still.
+    """
     with exit_if_refused():
-        work, ledger = prepare(choose(flags, os.environ))
+        choices = choose(flags, os.environ)
+        work, ledger = prepare(choices)
+    if tells_raised and ledger is not None and not choices.is_on(declared.JSON):
+        work = telling_raised(work, ledger)
     raise typer.Exit(execute(work, ledger=ledger))
 
 
-def carry_out_at_ledger(flags: Mapping[str, object], prepare: Callable[[Choices], AtLedger]) -> NoReturn:
+def telling_raised(work: Work, ledger: Path) -> Work:
+    """`work`, and then which workers are still paid that were raised for a run."""
+
+    async def both() -> int:
+        code = await work()
+        await tell_raised(ledger)
+        return code
+
+    return both
+
+
+def carry_out_at_ledger(
+    flags: Mapping[str, object], prepare: Callable[[Choices], AtLedger], *, tells_raised: bool = True
+) -> NoReturn:
     """The same for a command about the ledger that was chosen."""
 
     def at_ledger(choices: Choices) -> tuple[Work, Path]:
         ledger = ledger_of(choices)
         return partial(prepare(choices), ledger, choices.is_on(declared.JSON)), ledger
 
-    carry_out(flags, at_ledger)
+    carry_out(flags, at_ledger, tells_raised=tells_raised)
 
 
 def execute(work: Work, *, ledger: Path | None = None, needs: Callable[[], object] = lambda: None) -> int:

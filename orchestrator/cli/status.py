@@ -27,9 +27,9 @@ from orchestrator.cli.figures import (
     window,
 )
 from orchestrator.cli.options import also
+from orchestrator.cli.raised_workers import raised_lines
 from orchestrator.core import wording
 from orchestrator.core.failed_executions import RetriedKind
-from orchestrator.core.lending import RaisedWorkers
 from orchestrator.core.profiles import endpoint_at, with_profile
 from orchestrator.settings import STANDARD_INPUT
 from orchestrator.units import SECOND_US
@@ -68,7 +68,11 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
     """Registers `status`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **options.flags_of(declared.LEDGER, declared.CONFIG), json=Json)
+    @also(
+        partial(carry_out_at_ledger, tells_raised=False),
+        **options.flags_of(declared.LEDGER, declared.CONFIG),
+        json=Json,
+    )
     def status(name: SomeRun = None, every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, also while they run."""
         return partial(_status, load, name, every)
@@ -79,7 +83,7 @@ def add_list_and_show(runs: typer.Typer, load: Callable[[], App]) -> None:
     flags = options.flags_of(declared.LEDGER, declared.CONFIG)
 
     @runs.command("list")
-    @also(carry_out_at_ledger, **flags, json=Json)
+    @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)
     def list_(every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
         return partial(_status, load, None, every)
@@ -145,16 +149,8 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
         why = f" ({printing.shown(shown.owed_problem)})" if shown.owed_problem else ""
         said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
     if not held_by:
-        said += [printing.shown(_raised(each)) for each in shown.raised_workers]
+        said += map(printing.shown, raised_lines(shown.raised_workers))
     return tables.drawn(_table(runs, width), "", *map(Text, map(printing.named, said)), width=width, colours=colours)
-
-
-def _raised(workers: RaisedWorkers) -> str:
-    where = with_profile(workers.endpoint, workers.service_url)
-    return (
-        f"{where} still has {workers.raised} instead of {workers.before}, since {_minute(workers.since)} UTC: they are"
-        " paid. Whoever works on this ledger next puts them back; to do that at once: orchestrator runs tidy"
-    )
 
 
 def _more(shown: RunsShown) -> str:

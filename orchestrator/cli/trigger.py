@@ -19,8 +19,10 @@ from orchestrator.cli.execution import (
     INTERRUPTED_EXIT_CODE,
     App,
     AtLedger,
+    Work,
     carry_out_at_ledger,
     execute,
+    telling_raised,
     understood,
 )
 from orchestrator.cli.options import Flags, also
@@ -93,7 +95,9 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
     asked, _, as_json, quiet = understood(flags, prepare)
     for warning in serve_warnings(asked.request) if asked.wait else ():  # without it nothing is sent
         printing.warn(warning)
-    work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
+    work: Work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
+    if not (asked.wait or as_json):  # who works on the ledger puts them back
+        work = telling_raised(work, asked.request.ledger)
     raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().trigger))
 
 
