@@ -7,6 +7,7 @@ import msgspec
 from orchestrator.emulator.faults import Fault, FaultDice
 from orchestrator.emulator.jobs import Job, Status
 from orchestrator.emulator.lies import Lies
+from orchestrator.emulator.wire import BYTE_ORDER_MARK
 from orchestrator.units import SECOND_US
 
 WEBHOOK_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT})
@@ -38,6 +39,8 @@ class Announcements:
             Webhook(url=job.webhook, body=msgspec.json.encode(record)) for record in self._lies.announcements(job)
         ]
         for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
+            if self._dice.strikes(Fault.MARKED_ANSWER):
+                webhook = msgspec.structs.replace(webhook, body=BYTE_ORDER_MARK + webhook.body)  # noqa: PLW2901
             if self._dice.strikes(Fault.LATE_WEBHOOK):
                 at = now + round(self._dice.faults.late_webhook_s * SECOND_US)
                 self._late_count += 1

@@ -143,7 +143,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """An update of a job in progress is overtaken by the one before it, which is what is shown until the next."""
 
     marked_answer: float = 0.0
-    """The answer's JSON begins with a byte order mark."""
+    """The JSON of an answer or a webhook begins with a byte order mark."""
     long_pause: float = 0.0
     """A 429 that no limit has caused, with the wish (`Retry-After`) that no such request comes for `long_pause_s`."""
 

@@ -167,6 +167,15 @@ def test_a_duplicate_webhook_is_due_twice() -> None:
     assert first == second
 
 
+def test_a_webhook_can_begin_with_a_byte_order_mark() -> None:
+    subject = world(Faults(marked_answer=1.0))
+    submit(subject, webhook=HOOK)
+    finish(subject)
+    (webhook,) = subject.step(T0).webhooks
+    assert webhook.body.startswith(b"\xef\xbb\xbf{")
+    assert msgspec.json.decode(webhook.body[3:])["status"] == "COMPLETED"
+
+
 def test_a_late_webhook_is_due_after_its_delay_even_if_the_job_is_gone_by_then() -> None:
     subject = world(Faults(late_webhook=1.0, late_webhook_s=7200.0))
     submit(subject, webhook=HOOK)
