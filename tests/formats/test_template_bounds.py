@@ -122,6 +122,13 @@ def test_what_a_loop_makes_is_paid_for_at_each_turn() -> None:
         made(ROW)
 
 
+def test_turns_that_make_nothing_are_paid_for_too() -> None:
+    loops = "{% set few = range(N)|list %}{% for a in few %}{% for b in few %}{% endfor %}{% endfor %}"
+    assert template_of(loops.replace("N", "200"))(ROW) == ""
+    with pytest.raises(ValueError, match="this makes more of one row than templates may"):
+        template_of(loops.replace("N", "600"))(ROW)
+
+
 def test_an_operation_is_looked_at_before_it_is_carried_out() -> None:
     made = template_of("{{ 10 ** 20000 % 7 }}")
     with pytest.raises(ValueError, match="4,000 characters, digits"):

@@ -146,7 +146,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/formats/sandbox.py",
         old='        node.body.insert(0, nodes.ExprStmt(_called("turn", [nodes.Const(size)])))\n',
         new="",
-        tests=(f"{_BOUNDS}::test_what_a_loop_makes_is_paid_for_at_each_turn",),
+        tests=(f"{_BOUNDS}::test_turns_that_make_nothing_are_paid_for_too",),
     ),
     Fault(
         name="rows with the same input that are claimed together are all sent",
