@@ -21,10 +21,21 @@ class NounGroup(TyperGroup):
         if ctx.resilient_parsing:
             verb = None
         elif is_bare:
-            verb = self.default_verb
+            verb = self._with_flags(ctx, args)
         else:
             verb = self.named_verb if self._is_name(ctx, args[0]) else None
         return list(super().parse_args(ctx, args if verb is None else [verb, *args]))
+
+    def _with_flags(self, ctx: Any, args: list[str]) -> str:
+        """Which one is meant where flags follow the noun, and a name perhaps follows them."""
+        verbs = [self.default_verb, *([] if self.named_verb is None else [self.named_verb])]
+        commands = [found for verb in verbs if (found := self.get_command(ctx, verb)) is not None]
+        valued = {
+            flag for each in commands for of in each.params if not getattr(of, "is_flag", True) for flag in of.opts
+        }
+        words = (word for before, word in zip(("", *args), args, strict=False) if before not in valued)
+        word = next((word for word in words if not word.startswith("-")), None)
+        return verbs[-1] if word is not None and self._is_name(ctx, word) else self.default_verb
 
     def _is_name(self, ctx: Any, word: str) -> bool:
         """Whether it is neither a verb nor one that was mistyped."""
