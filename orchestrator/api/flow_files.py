@@ -22,6 +22,7 @@ from orchestrator.api import flow_commands, messages
 from orchestrator.api.config import Choices
 from orchestrator.api.file_owners import check_flow_owns
 from orchestrator.api.files import row_batches, write_files
+from orchestrator.api.ledger_words import ledger_words
 from orchestrator.api.taking_in import row_variables
 from orchestrator.api.telling import told_of_run, told_to
 from orchestrator.api.user_commands import carry_out
@@ -352,8 +353,7 @@ class LocalFiles:
     def _with_ledger(self, body: bytes) -> bytes:
         """A message whose commands find the ledger, wherever they are given."""
         path = self.ledger.path
-        words = () if path == LEDGER_DEFAULT else (str(declared.LEDGER), shlex.quote(str(path.absolute())))
-        return message_with_ledger(body, words)
+        return message_with_ledger(body, ledger_words(path if path == LEDGER_DEFAULT else path.absolute()))
 
 
 def _reuse(stage: Stage) -> Reuse | None:

@@ -6,6 +6,7 @@ from typing import Literal
 from orchestrator.api.controlling import control_flow
 from orchestrator.api.handle import ended_since
 from orchestrator.api.hosting import Host
+from orchestrator.api.ledger_words import with_its_ledger
 from orchestrator.api.outcomes import Result
 from orchestrator.core.flows import ENDED, FlowState
 from orchestrator.core.lifecycle import State
@@ -58,7 +59,7 @@ class Flow:
     @property
     def why(self) -> str:
         """Why it is held, or ended as it did."""
-        return self._row.why
+        return with_its_ledger(self._row.why, self._host.ledger.path)
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.controlling import asked, beside
+from orchestrator.api.ledger_words import with_its_ledger
 from orchestrator.api.look import runs_now
 from orchestrator.api.naming import ambiguous_name, unknown_name
 from orchestrator.core.calendar import fires_from, instant_of
@@ -140,14 +141,14 @@ async def flows_list(
     """The latest flows, newest fires first. Raises `UsageError` where there is no ledger, or no such pipeline."""
     async with looking_at(ledger, dependencies) as opened:
         of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
-        return [status_of(flow) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
+        return [status_of(flow, opened.path) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
 
 
 async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
     """The flow of exactly that name, or None. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
         flow = await opened.flows.named(name)
-        return None if flow is None else status_of(flow)
+        return None if flow is None else status_of(flow, opened.path)
 
 
 async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
@@ -165,7 +166,7 @@ async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None =
             for stage in stages
         )
         return FlowShown(
-            flow=status_of(flow),
+            flow=status_of(flow, opened.path),
             version=await opened.pipelines.version(flow.definition),
             stages=shown,
             notifications=tuple(map(_notification, await opened.outbox.of_flow(flow.id))),
@@ -178,8 +179,8 @@ def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsync
     return read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
 
 
-def status_of(flow: Flow) -> FlowStatus:
-    """How it stands, for people."""
+def status_of(flow: Flow, ledger: Path) -> FlowStatus:
+    """How it stands in `ledger`, for people."""
     return FlowStatus(
         name=flow.name,
         pipeline=flow.pipeline_name,
@@ -189,7 +190,7 @@ def status_of(flow: Flow) -> FlowStatus:
         recorded_at=flow.recorded_at,
         started_at=flow.started_at,
         ended_at=flow.ended_at,
-        why=flow.why,
+        why=with_its_ledger(flow.why, ledger),
         late=flow.is_late,
         braked=flow.is_braked,
     )

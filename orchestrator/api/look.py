@@ -11,6 +11,7 @@ from orchestrator.api.counts import figures_of
 from orchestrator.api.export import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
 from orchestrator.api.files import check_is_there, included, outcome_of
 from orchestrator.api.held_up import ledger_state, run_state
+from orchestrator.api.ledger_words import with_its_ledger
 from orchestrator.api.naming import run_named
 from orchestrator.api.retried import largest_retried
 from orchestrator.api.selecting import filter_of
@@ -19,6 +20,7 @@ from orchestrator.core import gates
 from orchestrator.core.diagnosis import findings
 from orchestrator.core.facts import Facts
 from orchestrator.core.filters import asks_input
+from orchestrator.core.lending import RaisedWorkers
 from orchestrator.core.lifecycle import State, unfinished
 from orchestrator.errors import UsageError
 from orchestrator.formats.outcome_files import checked_rows, form_of
@@ -78,6 +80,14 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
         )
 
 
+async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
+    """Of endpoints whose bounds were raised for a run, where nobody is at work who puts them back. Raises `UsageError`
+    where there is no ledger.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return [] if holder(ledger) is not None else [each.shown for each in await opened.loans.all()]
+
+
 def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
     """The process that was heard of last."""
     beat = max(beats, key=lambda each: each.beaten_at, default=None)
@@ -113,7 +123,12 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
         return said.runs.get(run.id, RunSaid()).finding or by_ledger
 
     found = [
-        (run, _status(run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at))
+        (
+            run,
+            _status(
+                run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at, of=ledger.path
+            ),
+        )
         for run in seen.runs
         if run.accepted
     ]
@@ -177,12 +192,14 @@ def _status(
     finding: str | None,
     *,
     age_us: int,
+    of: Path,
 ) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
     said = present.runs.get(run.id, RunSaid())
     held = seen.brakes.get(run.id)
     left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
+    held_up = gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
@@ -200,7 +217,7 @@ def _status(
         janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=wishes.pause,
         cancelled=wishes.cancel,
-        held_up=gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held,
+        held_up=None if held_up is None else with_its_ledger(held_up, of),
         finding=finding,
         jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
         held_by=held_by,

@@ -10,6 +10,7 @@ import msgspec
 from orchestrator.api.applying import endpoints_of
 from orchestrator.api.controlling import beside
 from orchestrator.api.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
+from orchestrator.api.ledger_words import with_its_ledger
 from orchestrator.api.look import UNTOLD_US
 from orchestrator.core.calendar import fires_between, next_fires
 from orchestrator.core.firing import COUNTED_MAX, GapKind, gap
@@ -17,6 +18,7 @@ from orchestrator.core.flows import LIVE, FlowState
 from orchestrator.core.local_times import local
 from orchestrator.core.pipelines import when_it_fires
 from orchestrator.core.wording import counted
+from orchestrator.declared_schedules import NOTE
 from orchestrator.engine.dependencies import Dependencies
 from orchestrator.engine.observers.view import Silent, View
 from orchestrator.engine.upkeep.looking import Looker
@@ -127,8 +129,8 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
                 waiting=states[each.id, FlowState.WAITING],
                 running=states[each.id, FlowState.RUNNING],
                 held=states[each.id, FlowState.HELD],
-                last=status_of(last[0]) if last else None,
                 endpoints=endpoints_of(each.pipeline),
+                last=status_of(last[0], ledger.path) if last else None,
             )
         )
     return found
@@ -168,7 +170,7 @@ async def schedules_history(
                 fire_at=row.fire_at,
                 what="skipped" if row.skipped is not None else row.state or "removed",
                 flow=row.flow,
-                why=row.skipped or row.why or "",
+                why=with_its_ledger(row.skipped or row.why or "", ledger),
             )
             for row in await opened.fires.latest(pipeline.id, most)
         ]
@@ -206,7 +208,7 @@ async def schedules_pause(
         while True:
             before, now = await _settled(opened, name)
             if not note.strip():  # a wrong name is told first
-                raise UsageError(f"say why {name} is paused, for whoever looks; it takes a note")
+                raise UsageError(f"say why {name} is paused, for whoever looks: {NOTE} 'WHY'")
             ends = None if until is None else time_of(until, before.pipeline, "--until")
             if ends is not None and ends <= now:
                 raise UsageError(f"--until {until} is past")
@@ -287,7 +289,7 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
     untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
     texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)
-    return [Trouble(pipeline=each.name, kind=kind, text=text) for kind, text in texts]
+    return [Trouble(pipeline=each.name, kind=kind, text=with_its_ledger(text, ledger.path)) for kind, text in texts]
 
 
 def _untold(told: Sequence[Notification]) -> Iterator[str]:

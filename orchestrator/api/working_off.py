@@ -102,7 +102,7 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
     while True:
         flow = await flow_named(ledger, name)
         if flow.state in {*ENDED, FlowState.HELD} or stop.is_set() or holder(ledger.path) is None:
-            return status_of(flow)
+            return status_of(flow, ledger.path)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
 
@@ -192,4 +192,4 @@ class WorkingOff:
         """The flows that have begun or ended since then, and those that have not ended."""
         async with beside(self._request.ledger, self._dependencies) as ledger:
             latest = await ledger.flows.touched(began)
-            return tuple(status_of(flow) for flow in latest)
+            return tuple(status_of(flow, ledger.path) for flow in latest)

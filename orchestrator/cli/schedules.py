@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator import declared
+from orchestrator import declared, declared_schedules
 from orchestrator.cli import options, printing, tables
 from orchestrator.cli.access import Yes, confirm
 from orchestrator.cli.execution import App, AtLedger, carry_out_at_ledger
@@ -24,7 +24,7 @@ TROUBLE_EXIT_CODE = 1
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=10_000, help="So many at most.")]
-Note = Annotated[str, typer.Option("--note", metavar="T", help="Why, for whoever looks: it must be said.")]
+Note = Annotated[str, options.option(declared_schedules.NOTE)]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="T", help="It goes on by itself then. Default: once somebody continues it."),

@@ -232,7 +232,7 @@ async def test_a_schedule_that_is_paused_leaves_a_gap_or_is_made_up_for(tmp_path
     await desk.applies()
     with pytest.raises(UsageError, match="'q'"):  # a wrong name is told before a missing note
         await schedules_pause(desk.ledger, "q", "", None, desk.dependencies)
-    with pytest.raises(UsageError, match="say why p is paused"):
+    with pytest.raises(UsageError, match="say why p is paused, for whoever looks: --note 'WHY'"):
         await schedules_pause(desk.ledger, "p", " ", None, desk.dependencies)
     await schedules_pause(desk.ledger, "p", "stocktaking", None, desk.dependencies)
     with pytest.raises(UsageError, match="p is paused already: stocktaking"):

@@ -6,6 +6,7 @@ import anyio
 import msgspec
 import pytest
 
+from orchestrator.api.flows import status_of
 from orchestrator.api.schedules import schedules_check
 from orchestrator.core.pipelines import News, Notify, Pipeline
 from orchestrator.engine.dependencies import Dependencies
@@ -87,6 +88,9 @@ async def test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on(
         flow = await p.flow(FIRST)
         assert (flow.state, flow.is_braked) == ("held", True), flow.why
         assert why in flow.why
+        shown = status_of(flow, Path("my b.db")).why
+        assert shown.count(" --ledger 'my b.db'") == flow.why.count("orchestrator ")
+        assert "orchestrator " in flow.why or "in a row" in flow.why
         assert await told_of(p) == ["held"]
         assert [work.flow.name for work in p.scheduler.stuck] == [FIRST]
         assert await p.ledger.flows.pause(flow.id, "looked at")

@@ -4,6 +4,20 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="a name behind flags is none of its noun's",
+        path="orchestrator/cli/nouns.py",
+        old="            verb = self._with_flags(ctx, args)\n",
+        new="            verb = self.default_verb\n",
+        tests=("tests/cli/test_nouns.py::test_a_noun_with_a_name_is_about_what_is_called_so",),
+    ),
+    Fault(
+        name="the next command says nothing of workers that a killed run has left raised",
+        path="orchestrator/cli/execution.py",
+        old="        await tell_raised(ledger)\n",
+        new="",
+        tests=("tests/cli/test_raised_workers.py::test_any_command_in_a_terminal_says_which_workers_are_still_paid",),
+    ),
+    Fault(
         name="the account is asked about ids",
         path="orchestrator/written.py",
         old='"/" in given or looks_like_an_id(given)',

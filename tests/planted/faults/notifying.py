@@ -6,6 +6,13 @@ _NOTIFICATIONS = "tests/engine/test_notifications.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
+        name="why a flow is held names commands that look for another ledger",
+        path="orchestrator/api/flows.py",
+        old="        why=with_its_ledger(flow.why, ledger),\n",
+        new="        why=flow.why,\n",
+        tests=("tests/engine/test_braked_flows.py::test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on",),
+    ),
+    Fault(
         name="that a run is over is not owed by the step that ends it",
         path="orchestrator/ledger/owing.py",
         old="        await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)\n",
