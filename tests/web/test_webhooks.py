@@ -119,6 +119,12 @@ async def test_no_answer_is_given_before_the_notice_is_durable() -> None:
     assert exchange.sent[0]["status"] == 200
 
 
+async def test_a_webhook_behind_a_byte_order_mark_is_the_same_news() -> None:
+    world = World()
+    await world.send(hook(), b"\xef\xbb\xbf" + BODY)
+    assert world.sink.notices == [NOTED]
+
+
 async def test_a_repeated_webhook_is_handed_on_and_answered_200_again() -> None:
     world = World()
 
