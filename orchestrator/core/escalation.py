@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.filters import folded
 from orchestrator.core.names import nearest
 from orchestrator.core.policy import (
     EXECUTION_TIMEOUT_MS_MAX,
@@ -28,6 +27,7 @@ from orchestrator.core.policy import (
     policy_problems,
 )
 from orchestrator.core.responses import Trouble
+from orchestrator.core.wording import folded
 from orchestrator.units import MILLISECOND_US
 
 TROUBLES: Final = (

@@ -12,6 +12,7 @@ import msgspec
 
 from orchestrator.core.lifecycle import State
 from orchestrator.core.responses import Trouble
+from orchestrator.core.wording import folded
 
 
 class Comparison(StrEnum):
@@ -222,14 +223,6 @@ def _is_text(known: str | None, comparison: Comparison, text: str) -> bool:
             return known.startswith(text)
         case _:
             return folded(text) in folded(known)
-
-
-_SMALL: Final = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
-
-
-def folded(text: str) -> str:
-    """With small letters of ASCII only: what databases can do too."""
-    return text.translate(_SMALL)
 
 
 Ordered = TypeVar("Ordered", int, float, str)

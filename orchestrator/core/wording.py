@@ -51,3 +51,11 @@ def visible_json(text: str) -> str:
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+_SMALL: Final = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
+
+
+def folded(text: str) -> str:
+    """With small letters of ASCII only: what databases can do too."""
+    return text.translate(_SMALL)

@@ -32,12 +32,12 @@ from orchestrator.core.filters import (
     asks_input,
     asks_message,
     asks_metadata,
-    folded,
     matches,
     pushed,
     required,
 )
 from orchestrator.core.lifecycle import State
+from orchestrator.core.wording import folded
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.doors import Noun
 from orchestrator.ledger.records import STATE_OF, fitting, unpack, values
