@@ -105,7 +105,7 @@ def test_a_secret_comes_from_standard_input_or_the_environment() -> None:
     assert named.exit_code == 0
     assert shell.account.secrets.resolve({"A": "{{ RUNPOD_SECRET_a }}{{ RUNPOD_SECRET_b }}"}) == {"A": "se crethunter2"}
     listed = shell("secrets", "list")
-    assert [line.split()[1:] for line in listed.stdout.splitlines()][-2:] == [["a"], ["b", "x", "[1m"]]
+    assert [line.split()[1:] for line in listed.stdout.splitlines()][-2:] == [["a"], ["b", "x\\x1b[1m"]]
     ids = [each["id"] for each in json.loads(shell("secrets", "list", "--json").stdout)]
     assert json.loads(shell("secrets", "delete", ids[0], "--yes", "--json").stdout) == {"id": ids[0], "deleted": True}
     assert shell("secrets", "delete", ids[1], "--yes").stderr == f"secret {ids[1]}: deleted\n"
