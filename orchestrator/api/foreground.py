@@ -247,10 +247,7 @@ class Foreground:
 
     async def _beside(self, around: TaskGroup) -> Summary:
         """Takes the run in beside the process that works on the ledger, follows it, and takes its place if it ends."""
-        async with (
-            beside(self._request.ledger, self._dependencies) as ledger,
-            AsyncExitStack() as self._turn,
-        ):
+        async with beside(self._request.ledger, self._dependencies) as ledger, AsyncExitStack() as self._turn:
             run, settings = await self._found(ledger)
             check_not_local(run, self._request.ledger)
             followed = self._standing = Followed(ledger, run, self._clock, self._view)

@@ -4,10 +4,9 @@ import heapq
 
 import msgspec
 
-from orchestrator.emulator.faults import Fault, FaultDice
+from orchestrator.emulator.faults import BYTE_ORDER_MARK, Fault, FaultDice
 from orchestrator.emulator.jobs import Job, Status
 from orchestrator.emulator.lies import Lies
-from orchestrator.emulator.wire import BYTE_ORDER_MARK
 from orchestrator.units import SECOND_US
 
 WEBHOOK_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT})

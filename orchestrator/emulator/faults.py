@@ -19,6 +19,9 @@ from orchestrator.units import SECOND_US
 
 T = TypeVar("T")
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""What some programs, and proxies that write an answer anew, begin text with."""
+
 
 class Fault(StrEnum):
     """A fault, by the name of its rate in `Faults`."""

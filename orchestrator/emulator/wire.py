@@ -10,13 +10,10 @@ from http import HTTPStatus
 import msgspec
 
 from orchestrator.emulator.answers import HTML_PAGE, Answer, ConnectionCut, ErrorBodies, Refusal, bombed, in_form
-from orchestrator.emulator.faults import Fault, FaultDice
+from orchestrator.emulator.faults import BYTE_ORDER_MARK, Fault, FaultDice
 from orchestrator.units import SECOND_US
 
 BARE_ERROR = b'{"error":"something went wrong"}'
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some programs, and proxies that write an answer anew, begin text with."""
 
 
 def key_in(authorization: str) -> str:
