@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from orchestrator.ledger.tables import metadata
+from orchestrator.ledger.schema.job_tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -13,12 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.blocking import apply, backfill, map, serve, trigger  # noqa: A004  as of an executor
-    from orchestrator.api.flow_handle import Flow
-    from orchestrator.api.handle import Run
-    from orchestrator.api.outcomes import Job, Result
-    from orchestrator.api.pipeline_structs import Notify, Pipeline, Schedule, Stage
-    from orchestrator.api.program import Orchestrator
+    from orchestrator.api.python.flow import Flow
+    from orchestrator.api.python.orchestrator import Orchestrator
+    from orchestrator.api.python.pipeline import Notify, Pipeline, Schedule, Stage
+    from orchestrator.api.python.results import Job, Result
+    from orchestrator.api.python.run import Run
+    from orchestrator.api.python.sync import apply, backfill, map, serve, trigger  # noqa: A004  as of an executor
     from orchestrator.errors import InputError, OrchestratorError, StoppedError, StorageError, UsageError
 
 __version__ = "0.1.0"
@@ -46,16 +46,16 @@ __all__ = [
 ]
 
 _HOME = {
-    "Flow": "api.flow_handle",
-    "Job": "api.outcomes",
-    "Notify": "api.pipeline_structs",
-    "Orchestrator": "api.program",
-    "Pipeline": "api.pipeline_structs",
-    "Result": "api.outcomes",
-    "Run": "api.handle",
-    "Schedule": "api.pipeline_structs",
-    "Stage": "api.pipeline_structs",
-    **dict.fromkeys(("apply", "backfill", "map", "serve", "trigger"), "api.blocking"),
+    "Flow": "api.python.flow",
+    "Job": "api.python.results",
+    "Notify": "api.python.pipeline",
+    "Orchestrator": "api.python.orchestrator",
+    "Pipeline": "api.python.pipeline",
+    "Result": "api.python.results",
+    "Run": "api.python.run",
+    "Schedule": "api.python.pipeline",
+    "Stage": "api.python.pipeline",
+    **dict.fromkeys(("apply", "backfill", "map", "serve", "trigger"), "api.python.sync"),
 }
 
 

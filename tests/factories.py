@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, Outcome, Transition
-from orchestrator.core.lifecycle import TERMINAL, Event, State
-from orchestrator.core.responses import Trouble
-from orchestrator.formats.rows import Row
-from orchestrator.settings import RunSettings
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.service.responses import Trouble
+from orchestrator.formats.input.rows import Row
+from orchestrator.settings.structs import RunSettings
 from tests.simulation.clock import EPOCH_AT
 
 S = 1_000_000

@@ -22,14 +22,14 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator import api
-from orchestrator.api.config import choose
-from orchestrator.cli.display import QuietView
-from orchestrator.cli.execution import load_api
-from orchestrator.cli.figures import finished
-from orchestrator.cli.live import Display
-from orchestrator.cli.request import run_request
+from orchestrator.cli.framework.requests import run_request
+from orchestrator.cli.framework.runner import load_api
+from orchestrator.cli.output.formats import finished
+from orchestrator.cli.output.live_display import Display
+from orchestrator.cli.output.progress_views import QuietView
 from orchestrator.emulator.serving import serve
-from orchestrator.views import Snapshot
+from orchestrator.settings.sources import choose
+from orchestrator.views.status import Snapshot
 from tests.cli.command_line import call
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "pictures"

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator import declared, declared_pipelines
-from orchestrator.api import emulated
-from orchestrator.api.config import RUNS, Section
-from orchestrator.api.emulated import EMULATOR
-from orchestrator.declaration import Setting
-from orchestrator.declared_plan import FIGURES_OF_PLAN
-from orchestrator.declared_profiles import PROFILE
+from orchestrator.api.emulation import flags
+from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.settings import pipeline_keys, run_flags
+from orchestrator.settings.plan_flags import FIGURES_OF_PLAN
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import RUNS, Section
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 PAGES: Final = (DOCS / "reference.md", DOCS / "pipelines.md")
@@ -50,17 +50,17 @@ def _keys(section: Section) -> str:
 
 
 _BLOCKS: Final[Mapping[str, str]] = {
-    "run": _table("Flag", declared.RUN),
+    "run": _table("Flag", run_flags.RUN),
     "figures": _table("Flag", FIGURES_OF_PLAN),
-    "emulate": _table("Flag", emulated.EMULATE),
+    "emulate": _table("Flag", flags.EMULATE),
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),
-    "file only": _table("Key", declared.FILE_ONLY),
-    "pipeline": _keys_table(declared_pipelines.PIPELINE),
-    "schedule": _keys_table(declared_pipelines.SCHEDULE),
-    "stage": _keys_table(declared_pipelines.STAGE),
-    "notify": _keys_table(declared_pipelines.NOTIFY),
-    "stage settings": ", ".join(f"`{setting.key}`" for setting in declared_pipelines.STAGE_RUN),
+    "file only": _table("Key", run_flags.FILE_ONLY),
+    "pipeline": _keys_table(pipeline_keys.PIPELINE),
+    "schedule": _keys_table(pipeline_keys.SCHEDULE),
+    "stage": _keys_table(pipeline_keys.STAGE),
+    "notify": _keys_table(pipeline_keys.NOTIFY),
+    "stage settings": ", ".join(f"`{setting.key}`" for setting in pipeline_keys.STAGE_RUN),
 }
 
 

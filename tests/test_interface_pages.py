@@ -1,6 +1,6 @@
 """The pages about the interface list every line of the contract, with commands and tests that exist.
 
-A page explains its shorthands (*client* is `account/test_pods.py`). In a column headed "Test", each part between
+A page explains its shorthands (*client* is `account/pods/test_pods.py`). In a column headed "Test", each part between
 semicolons begins with one and names functions of that file; one of them says in its docstring which line of the
 contract it is about.
 """
@@ -20,7 +20,7 @@ from tests.cli.fake_api import FakeApp
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("interface-jobs", "interface-pods", "interface-endpoints", "interface-templates-and-secrets")
-SHORTHAND = re.compile(r"\*(\w+)\*\s+(?:is )?`(\w+/test_\w+\.py)`")
+SHORTHAND = re.compile(r"\*(\w+)\*\s+(?:is )?`([\w/]+/test_\w+\.py)`")
 NOUNS = ("api", "pods", "endpoints", "templates", "secrets", "run", "emulate")
 
 

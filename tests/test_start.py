@@ -11,7 +11,7 @@ import orchestrator.ledger, orchestrator.client
 assert "sqlalchemy.orm" not in sys.modules
 assert "pygments" not in sys.modules
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-assert AsyncConnection is orchestrator.ledger.writer.AsyncConnection
+assert AsyncConnection is orchestrator.ledger.transactions.group_commit.AsyncConnection
 assert AsyncSession.__module__ == "sqlalchemy.ext.asyncio.session"
 import httpx, httpx._main, rich
 assert httpx.Client and httpx._main.main
@@ -20,8 +20,8 @@ LOADED_BEFORE = """
 import httpx
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 import orchestrator.ledger, orchestrator.client
-assert AsyncConnection is orchestrator.ledger.writer.AsyncConnection
-assert orchestrator.client.transport.httpx is httpx
+assert AsyncConnection is orchestrator.ledger.transactions.group_commit.AsyncConnection
+assert orchestrator.client.http.transport.httpx is httpx
 """
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from typer.main import get_command
 
 import orchestrator
-from orchestrator import declared
 from orchestrator.cli import build
-from orchestrator.cli.execution import load_api
-from orchestrator.declaration import Setting
+from orchestrator.cli.framework.runner import load_api
+from orchestrator.settings import run_flags
+from orchestrator.settings.setting import Setting
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parent / "docs"
@@ -66,7 +66,7 @@ def tried() -> frozenset[str]:
                     found.update(re.split(r"[\s=]+", text))
                 case _:
                     pass
-    settings = {name: str(each) for name, each in vars(declared).items() if isinstance(each, Setting)}
+    settings = {name: str(each) for name, each in vars(run_flags).items() if isinstance(each, Setting)}
     return frozenset(found | {settings[word] for word in found & settings.keys()})
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.core.resuming import CHECKPOINT_BYTES_MAX as TAKEN_BYTES_MAX
-from orchestrator.emulator.handlers import HandlerJob
+from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX as TAKEN_BYTES_MAX
+from orchestrator.emulator.workers.handlers import HandlerJob
 from orchestrator.worker import CHECKPOINT_BYTES_MAX, LongJob
 
 RESUME = {"key": "k", "segment": 3, "checkpoint": {"n": 1}, "soft_s": 3_600.0, "until": 2**40}

@@ -11,7 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from alembic import op
 
-from orchestrator.core.error_messages import error_key
+from orchestrator.core.text.error_text import error_key
 
 revision = "0007"
 down_revision = "0006"

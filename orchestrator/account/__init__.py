@@ -9,18 +9,9 @@ from it or has to catch has its name here, and stands on docs/account.md.
 """
 
 from orchestrator.account.account import Account
-from orchestrator.account.blocking import (
-    BlockingAccount,
-    BlockingEndpoints,
-    BlockingPods,
-    BlockingSecrets,
-    BlockingTemplates,
-)
-from orchestrator.account.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
-from orchestrator.account.graphql import GraphQLError
-from orchestrator.account.interfaces import CannotSayError
-from orchestrator.account.logs import LogLine
-from orchestrator.account.pod_records import (
+from orchestrator.account.endpoints.endpoints import EndpointRecord, EndpointSpec, WorkerRecord
+from orchestrator.account.pods.pods import ActionRefusedError, WaitError
+from orchestrator.account.pods.records import (
     Cloud,
     CpuConfig,
     GlobalMount,
@@ -40,13 +31,22 @@ from orchestrator.account.pod_records import (
     PodStatus,
     Utilization,
 )
-from orchestrator.account.pod_specs import CpuRequest, GpuRequest, PodCreate, PodModify
-from orchestrator.account.pods import ActionRefusedError, WaitError
-from orchestrator.account.rest import ProblemError
-from orchestrator.account.secrets import Secret
-from orchestrator.account.templates import EnvironmentVariable, Template
-from orchestrator.client.refusals import AnswerError
-from orchestrator.core.interfaces import Interface
+from orchestrator.account.pods.specs import CpuRequest, GpuRequest, PodCreate, PodModify
+from orchestrator.account.sync import (
+    BlockingAccount,
+    BlockingEndpoints,
+    BlockingPods,
+    BlockingSecrets,
+    BlockingTemplates,
+)
+from orchestrator.account.templates.secrets import Secret
+from orchestrator.account.templates.templates import EnvironmentVariable, Template
+from orchestrator.account.transport.fallback import CannotSayError
+from orchestrator.account.transport.graphql import GraphQLError
+from orchestrator.account.transport.logs import LogLine
+from orchestrator.account.transport.rest import ProblemError
+from orchestrator.client.jobs.refusals import AnswerError
+from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.errors import NotSent, Unanswered, UsageError
 
 __all__ = [

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable, Mapping
 
-from orchestrator.account.endpoints import EndpointForm, Endpoints
-from orchestrator.account.endpoints_graphql import EndpointsGraphQL
-from orchestrator.account.endpoints_v1 import EndpointsV1
-from orchestrator.account.endpoints_v2 import EndpointsV2
-from orchestrator.account.graphql import GraphQL
-from orchestrator.account.interfaces import F, Forms, elsewhere
-from orchestrator.account.pods import Pods
-from orchestrator.account.rest import Rest, team_header
-from orchestrator.account.secrets import SecretForm, Secrets, SecretsGraphQL, SecretsV2
-from orchestrator.account.templates import TemplateForm, Templates
-from orchestrator.account.templates_graphql import TemplatesGraphQL
-from orchestrator.account.templates_rest import TemplatesV1, TemplatesV2
+from orchestrator.account.endpoints.endpoints import EndpointForm, Endpoints
+from orchestrator.account.endpoints.graphql import EndpointsGraphQL
+from orchestrator.account.endpoints.rest_v1 import EndpointsV1
+from orchestrator.account.endpoints.rest_v2 import EndpointsV2
+from orchestrator.account.pods.pods import Pods
+from orchestrator.account.templates.graphql import TemplatesGraphQL
+from orchestrator.account.templates.rest import TemplatesV1, TemplatesV2
+from orchestrator.account.templates.secrets import SecretForm, Secrets, SecretsGraphQL, SecretsV2
+from orchestrator.account.templates.templates import TemplateForm, Templates
+from orchestrator.account.transport.fallback import F, Forms, elsewhere
+from orchestrator.account.transport.graphql import GraphQL
+from orchestrator.account.transport.rest import Rest, team_header
 from orchestrator.client import Service
-from orchestrator.client.serverless import service_url
-from orchestrator.core.interfaces import Interface, Noun, tried
-from orchestrator.settings import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
+from orchestrator.client.jobs.serverless import service_url
+from orchestrator.core.service.account_interfaces import Interface, Noun, tried
+from orchestrator.settings.structs import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
 
 class Account:

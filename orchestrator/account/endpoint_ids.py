@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 
-from orchestrator.account.bounds import endpoints_at
-from orchestrator.account.endpoints import Endpoints
-from orchestrator.account.naming import UnknownNameError, id_of
+from orchestrator.account.endpoints.endpoints import Endpoints
+from orchestrator.account.endpoints.worker_bounds import endpoints_at
+from orchestrator.account.name_lookup import UnknownNameError, id_of
 from orchestrator.client import RefusedError, Service
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 

@@ -8,23 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.api.applying import apply
-    from orchestrator.api.braking import brakes, brakes_set
-    from orchestrator.api.controlling import cancel_jobs, control, prioritize, resend, retry
-    from orchestrator.api.doctoring import doctor
-    from orchestrator.api.emulating import emulate
-    from orchestrator.api.flows import backfill, backfill_preview, flow_called, flow_show, flows_list, trigger
-    from orchestrator.api.foreground import run
-    from orchestrator.api.keeping_runs import delete, export_run, rename
-    from orchestrator.api.ledgers import ledger_backup, ledger_compact, ledger_info
-    from orchestrator.api.limiting import limits, limits_reset, limits_set
-    from orchestrator.api.lineage import flow_lineage
-    from orchestrator.api.long_jobs import follow_progress, progress
-    from orchestrator.api.look import latest, results, show, status
-    from orchestrator.api.planning import plan
-    from orchestrator.api.rechecking import recheck
-    from orchestrator.api.rerunning import flow_rerun
-    from orchestrator.api.schedules import (
+    from orchestrator.api.admin.brakes import brakes, brakes_set
+    from orchestrator.api.admin.ledger_admin import ledger_backup, ledger_compact, ledger_info
+    from orchestrator.api.admin.limits import limits, limits_reset, limits_set
+    from orchestrator.api.admin.process_stop import stop
+    from orchestrator.api.admin.revalidate import recheck
+    from orchestrator.api.admin.run_admin import delete, export_run, rename
+    from orchestrator.api.admin.tidy import tidy
+    from orchestrator.api.emulation.emulate import emulate
+    from orchestrator.api.flows.apply import apply
+    from orchestrator.api.flows.flows import backfill, backfill_preview, flow_called, flow_show, flows_list, trigger
+    from orchestrator.api.flows.lineage import flow_lineage
+    from orchestrator.api.flows.rerun import flow_rerun
+    from orchestrator.api.flows.schedules import (
         schedules_check,
         schedules_continue,
         schedules_history,
@@ -33,14 +29,18 @@ if TYPE_CHECKING:
         schedules_pause,
         schedules_remove,
     )
-    from orchestrator.api.selecting import cancel_preview, failures, job_show, jobs_list, retry_preview
-    from orchestrator.api.serving import serve
-    from orchestrator.api.stopping import stop
-    from orchestrator.api.tidying import tidy
-    from orchestrator.api.verifying import verify
-    from orchestrator.api.watching import watch
-    from orchestrator.api.working_off import tick, wait_for_flow
-    from orchestrator.engine.observers.view import View
+    from orchestrator.api.flows.tick import tick, wait_for_flow
+    from orchestrator.api.foreground.serve import serve
+    from orchestrator.api.foreground.session import run
+    from orchestrator.api.foreground.watch import watch
+    from orchestrator.api.inspect.doctor import doctor
+    from orchestrator.api.inspect.status import latest, results, show, status
+    from orchestrator.api.outcomes.job_queries import cancel_preview, failures, job_show, jobs_list, retry_preview
+    from orchestrator.api.outcomes.verify import verify
+    from orchestrator.api.planning.plan import plan
+    from orchestrator.api.runs.commands import cancel_jobs, control, prioritize, resend, retry
+    from orchestrator.api.runs.job_progress import follow_progress, progress
+    from orchestrator.engine.runtime.view import View
 
 __all__ = [
     "View",
@@ -102,62 +102,62 @@ __all__ = [
 ]
 
 _HOME = {
-    "View": "orchestrator.engine.observers.view",
-    "apply": "applying",
-    "backfill": "flows",
-    "backfill_preview": "flows",
-    "brakes": "braking",
-    "brakes_set": "braking",
-    "cancel_jobs": "controlling",
-    "cancel_preview": "selecting",
-    "control": "controlling",
-    "delete": "keeping_runs",
-    "doctor": "doctoring",
-    "emulate": "emulating",
-    "export_run": "keeping_runs",
-    "failures": "selecting",
-    "flow_called": "flows",
-    "flow_lineage": "lineage",
-    "flow_rerun": "rerunning",
-    "flow_show": "flows",
-    "flows_list": "flows",
-    "follow_progress": "long_jobs",
-    "job_show": "selecting",
-    "jobs_list": "selecting",
-    "latest": "look",
-    "ledger_backup": "ledgers",
-    "ledger_compact": "ledgers",
-    "ledger_info": "ledgers",
-    "limits": "limiting",
-    "limits_reset": "limiting",
-    "limits_set": "limiting",
-    "plan": "planning",
-    "prioritize": "controlling",
-    "progress": "long_jobs",
-    "rename": "keeping_runs",
-    "resend": "controlling",
-    "results": "look",
-    "recheck": "rechecking",
-    "retry": "controlling",
-    "retry_preview": "selecting",
-    "run": "foreground",
-    "schedules_check": "schedules",
-    "schedules_continue": "schedules",
-    "schedules_history": "schedules",
-    "schedules_list": "schedules",
-    "schedules_next": "schedules",
-    "schedules_pause": "schedules",
-    "schedules_remove": "schedules",
-    "serve": "serving",
-    "show": "look",
-    "status": "look",
-    "stop": "stopping",
-    "tick": "working_off",
-    "tidy": "tidying",
-    "trigger": "flows",
-    "verify": "verifying",
-    "wait_for_flow": "working_off",
-    "watch": "watching",
+    "View": "orchestrator.engine.runtime.view",
+    "apply": "flows.apply",
+    "backfill": "flows.flows",
+    "backfill_preview": "flows.flows",
+    "brakes": "admin.brakes",
+    "brakes_set": "admin.brakes",
+    "cancel_jobs": "runs.commands",
+    "cancel_preview": "outcomes.job_queries",
+    "control": "runs.commands",
+    "delete": "admin.run_admin",
+    "doctor": "inspect.doctor",
+    "emulate": "emulation.emulate",
+    "export_run": "admin.run_admin",
+    "failures": "outcomes.job_queries",
+    "flow_called": "flows.flows",
+    "flow_lineage": "flows.lineage",
+    "flow_rerun": "flows.rerun",
+    "flow_show": "flows.flows",
+    "flows_list": "flows.flows",
+    "follow_progress": "runs.job_progress",
+    "job_show": "outcomes.job_queries",
+    "jobs_list": "outcomes.job_queries",
+    "latest": "inspect.status",
+    "ledger_backup": "admin.ledger_admin",
+    "ledger_compact": "admin.ledger_admin",
+    "ledger_info": "admin.ledger_admin",
+    "limits": "admin.limits",
+    "limits_reset": "admin.limits",
+    "limits_set": "admin.limits",
+    "plan": "planning.plan",
+    "prioritize": "runs.commands",
+    "progress": "runs.job_progress",
+    "rename": "admin.run_admin",
+    "resend": "runs.commands",
+    "results": "inspect.status",
+    "recheck": "admin.revalidate",
+    "retry": "runs.commands",
+    "retry_preview": "outcomes.job_queries",
+    "run": "foreground.session",
+    "schedules_check": "flows.schedules",
+    "schedules_continue": "flows.schedules",
+    "schedules_history": "flows.schedules",
+    "schedules_list": "flows.schedules",
+    "schedules_next": "flows.schedules",
+    "schedules_pause": "flows.schedules",
+    "schedules_remove": "flows.schedules",
+    "serve": "foreground.serve",
+    "show": "inspect.status",
+    "status": "inspect.status",
+    "stop": "admin.process_stop",
+    "tick": "flows.tick",
+    "tidy": "admin.tidy",
+    "trigger": "flows.flows",
+    "verify": "outcomes.verify",
+    "wait_for_flow": "flows.tick",
+    "watch": "foreground.watch",
 }
 
 
@@ -165,4 +165,4 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME[name]
-    return getattr(import_module(home if "." in home else f"{__name__}.{home}"), name)
+    return getattr(import_module(home if home.startswith("orchestrator.") else f"{__name__}.{home}"), name)

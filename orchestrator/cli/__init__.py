@@ -14,38 +14,39 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from orchestrator import __version__, declared
-from orchestrator.cli import printing
+from orchestrator import __version__
 from orchestrator.cli.account import add_account
-from orchestrator.cli.api import add_api
-from orchestrator.cli.apply import add_apply
-from orchestrator.cli.brakes import add_brakes
-from orchestrator.cli.control import add_control
-from orchestrator.cli.doctor import add_doctor
-from orchestrator.cli.emulate import add_emulate
-from orchestrator.cli.execution import App, explain, load_api
-from orchestrator.cli.flows import add_flows
-from orchestrator.cli.helping import tidy
-from orchestrator.cli.jobs import add_jobs
-from orchestrator.cli.ledger import add_ledger
-from orchestrator.cli.limits import add_limits
-from orchestrator.cli.plan import add_plan
-from orchestrator.cli.progress import add_progress
-from orchestrator.cli.results import add_results
-from orchestrator.cli.retry import add_retry
-from orchestrator.cli.run import add_resume, add_run
-from orchestrator.cli.runs import add_runs
-from orchestrator.cli.schedules import add_schedules
-from orchestrator.cli.serve import add_serve
-from orchestrator.cli.status import add_status
-from orchestrator.cli.stop import add_stop
-from orchestrator.cli.tick import add_tick
-from orchestrator.cli.trigger import add_trigger
-from orchestrator.cli.verify import add_verify
-from orchestrator.cli.watch import add_watch
+from orchestrator.cli.framework.help import tidy
+from orchestrator.cli.framework.runner import App, explain, load_api
+from orchestrator.cli.output import streams
+from orchestrator.cli.pipelines.apply import add_apply
+from orchestrator.cli.pipelines.flows import add_flows
+from orchestrator.cli.pipelines.schedules import add_schedules
+from orchestrator.cli.pipelines.serve import add_serve
+from orchestrator.cli.pipelines.tick import add_tick
+from orchestrator.cli.pipelines.trigger import add_trigger
+from orchestrator.cli.runs.brakes import add_brakes
+from orchestrator.cli.runs.control import add_control
+from orchestrator.cli.runs.jobs import add_jobs
+from orchestrator.cli.runs.limits import add_limits
+from orchestrator.cli.runs.plan import add_plan
+from orchestrator.cli.runs.progress import add_progress
+from orchestrator.cli.runs.results import add_results
+from orchestrator.cli.runs.retry import add_retry
+from orchestrator.cli.runs.run import add_resume, add_run
+from orchestrator.cli.runs.runs import add_runs
+from orchestrator.cli.runs.status import add_status
+from orchestrator.cli.runs.verify import add_verify
+from orchestrator.cli.runs.watch import add_watch
+from orchestrator.cli.service.commands import add_api
+from orchestrator.cli.service.doctor import add_doctor
+from orchestrator.cli.service.emulate import add_emulate
+from orchestrator.cli.service.ledger import add_ledger
+from orchestrator.cli.service.stop import add_stop
+from orchestrator.settings import run_flags
 
 EPILOG = (
-    f"Try it without an account: orchestrator run INPUT {declared.ENDPOINT} local:FILE.py:FUNCTION."
+    f"Try it without an account: orchestrator run INPUT {run_flags.ENDPOINT} local:FILE.py:FUNCTION."
     " Exit codes: 0 all succeeded, 1 some did not, 2 wrong usage or input, 3 stopped, 4 busy: another process"
     " works on it, 70 a defect, 129, 130 or 143 interrupted."
 )
@@ -60,7 +61,7 @@ class _Commands(TyperGroup):
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except typer.TyperException as error:
             if message := error.format_message().strip():  # empty where the help was shown instead
-                printing.complain(f"{message}{_hint(error)}")
+                streams.complain(f"{message}{_hint(error)}")
             code = error.exit_code
         except Exception as error:  # noqa: BLE001  outside of a command's own guard: all that is left is to tell
             code = explain(error)
@@ -121,7 +122,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        printing.put(f"orchestrator {__version__}\n".encode())
+        streams.put(f"orchestrator {__version__}\n".encode())
         raise typer.Exit
 
 
@@ -134,8 +135,8 @@ def program() -> Callable[..., object]:
 def main() -> None:
     """The entry point."""
     gc.disable()  # what is loaded before a command begins is no garbage; `execution` enables it again
-    printing.open_streams()
+    streams.open_streams()
     try:
         program()()
     except SystemExit as end:
-        printing.leave(end.code if isinstance(end.code, int) else 0)
+        streams.leave(end.code if isinstance(end.code, int) else 0)

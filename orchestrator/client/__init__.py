@@ -8,20 +8,20 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
 All that a user of `Service` needs has its name here.
 """
 
-from orchestrator.client import httpx_alone  # noqa: F401  before anything imports httpx
+from orchestrator.client.http import lazy_httpx  # noqa: F401  before anything imports httpx
 
 # isort: split
-from orchestrator.client.allowance import PEOPLE_SHARE, for_a_batch, for_people
-from orchestrator.client.embedding import Deliverer, InProcess
-from orchestrator.client.jobs import EndpointJobs
-from orchestrator.client.rate_limiter import Permit
-from orchestrator.client.records import Chunk, Health, JobRecord, JsonAnswer, Purged
-from orchestrator.client.refusals import AnswerError, JobRefusedError, RefusedError
-from orchestrator.client.serverless import ServerlessEndpoint
-from orchestrator.client.service import Service
-from orchestrator.client.streams import JobStream
-from orchestrator.core.policy import Policy
-from orchestrator.core.s3_config import S3Config
+from orchestrator.client.http.in_process import Deliverer, InProcess
+from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people
+from orchestrator.client.jobs.jobs import EndpointJobs
+from orchestrator.client.jobs.rate_limiter import Permit
+from orchestrator.client.jobs.records import Chunk, Health, JobRecord, JsonAnswer, Purged
+from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
+from orchestrator.client.jobs.serverless import ServerlessEndpoint
+from orchestrator.client.jobs.service import Service
+from orchestrator.client.jobs.streams import JobStream
+from orchestrator.core.service.s3_config import S3Config
+from orchestrator.core.text.durations import Policy
 from orchestrator.errors import NotSent, Unanswered, UsageError
 
 __all__ = [

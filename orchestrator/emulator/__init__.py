@@ -10,12 +10,12 @@ For tests: `async with emulator.serve(handler) as service`, and the fixture in `
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.emulator.handlers import progress_update
     from orchestrator.emulator.serving import ServedEmulator, serve
+    from orchestrator.emulator.workers.handlers import progress_update
 
 __all__ = ["ServedEmulator", "progress_update", "serve"]
 
-_HOME = {"ServedEmulator": "serving", "progress_update": "handlers", "serve": "serving"}
+_HOME = {"ServedEmulator": "serving", "progress_update": "workers.handlers", "serve": "serving"}
 
 
 def __getattr__(name: str) -> Any:

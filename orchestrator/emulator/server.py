@@ -22,35 +22,35 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account import TEMPLATE_RELEASE_S, Account
-from orchestrator.emulator.answers import ErrorBodies
-from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.endpoints import Endpoint
-from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
-from orchestrator.emulator.gate import ANY_ENDPOINT, Gate
-from orchestrator.emulator.handlers import Handler
-from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.emulator.load_balancer import LoadBalancer
-from orchestrator.emulator.openai_routes import OpenAiApi
-from orchestrator.emulator.pace import ScaledClock, announced
-from orchestrator.emulator.paging import PAGE_MAX, Pages
-from orchestrator.emulator.pod_access import Access, Caller
-from orchestrator.emulator.pod_events import PodEvents
-from orchestrator.emulator.pod_routes import PodApi
-from orchestrator.emulator.pod_templates import AccountTemplates
-from orchestrator.emulator.pods import PodSettings
-from orchestrator.emulator.processes import LISTEN_GRACE_S, Processes
-from orchestrator.emulator.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
+from orchestrator.emulator.account.endpoints import Endpoint
+from orchestrator.emulator.account.pod_access import Access, Caller
+from orchestrator.emulator.account.pods import PodSettings
+from orchestrator.emulator.account.template_use import AccountTemplates
+from orchestrator.emulator.account_api.pod_events import PodEvents
+from orchestrator.emulator.account_api.pod_routes import PodApi
+from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S, Account
+from orchestrator.emulator.contract.answers import ErrorBodies
+from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.paging import PAGE_MAX, Pages
+from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
+from orchestrator.emulator.http.not_found import Notes, Unserved
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.load_balancer import LoadBalancer
+from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.job_api.openai_routes import OpenAiApi
+from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
+from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, Webhooks
+from orchestrator.emulator.job_api.worker_routes import HOLD_S, WorkerApi
+from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
+from orchestrator.emulator.jobs.tally import Tally
+from orchestrator.emulator.jobs.world import Due, World
+from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
-from orchestrator.emulator.tally import Tally
-from orchestrator.emulator.unserved import Notes, Unserved
-from orchestrator.emulator.waits import Waits
-from orchestrator.emulator.webhooks import CONTRACT_SUCCESS, Deliver, Webhooks
-from orchestrator.emulator.wire import Wire
-from orchestrator.emulator.worker_routes import HOLD_S, WorkerApi
-from orchestrator.emulator.workers import Workers
-from orchestrator.emulator.world import Due, World
+from orchestrator.emulator.workers.handlers import Handler
+from orchestrator.emulator.workers.worker_processes import LISTEN_GRACE_S, Processes
+from orchestrator.emulator.workers.workers import Workers
 from orchestrator.units import MIB, MILLISECOND_US, SECOND_US
 
 PINGS_MISSED = 4

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.emulator.gate import ANY_ENDPOINT
-from orchestrator.emulator.handlers import Handler
-from orchestrator.emulator.listen import bind, listen
-from orchestrator.emulator.posting import post
+from orchestrator.emulator.http.gate import ANY_ENDPOINT
+from orchestrator.emulator.http.listen import bind, listen
+from orchestrator.emulator.http.webhook_post import post
+from orchestrator.emulator.job_api.webhook_delivery import Deliver
 from orchestrator.emulator.server import Emulator, EmulatorSettings, callers_of
-from orchestrator.emulator.webhooks import Deliver
+from orchestrator.emulator.workers.handlers import Handler
 
 ANY_KEY = "emulator-takes-any-key"
 """The key to use where any will do; no common word, which a client that hides its key would hide in paths, too."""

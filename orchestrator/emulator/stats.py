@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.emulator.faults import FaultDice
-from orchestrator.emulator.front import Front
-from orchestrator.emulator.gate import Gate
-from orchestrator.emulator.jobs import Status
-from orchestrator.emulator.limits import MeterFigures
-from orchestrator.emulator.replies import Health
-from orchestrator.emulator.webhooks import Webhooks
-from orchestrator.emulator.world import World
+from orchestrator.emulator.contract.faults import FaultDice
+from orchestrator.emulator.contract.limits import MeterFigures
+from orchestrator.emulator.http.account_gate import Front
+from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.job_api.webhook_delivery import Webhooks
+from orchestrator.emulator.jobs.jobs import Status
+from orchestrator.emulator.jobs.replies import Health
+from orchestrator.emulator.jobs.world import World
 
 JOBS_MAX = 1_000
 """The most jobs that one answer lists, unless `?jobs=N` asks for more or fewer."""

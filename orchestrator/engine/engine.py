@@ -13,46 +13,46 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from orchestrator.core.job import PAID_TWICE
-from orchestrator.engine.collecting.validators import Validators
+from orchestrator.core.jobs.job import PAID_TWICE
+from orchestrator.engine.collecting.validation_pool import Validators
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
-from orchestrator.engine.dependencies import Dependencies
-from orchestrator.engine.endpoints import Endpoints
-from orchestrator.engine.known_runs import KnownRuns
-from orchestrator.engine.observers.view import View
-from orchestrator.engine.retries import Retries
-from orchestrator.engine.runs import RunSession
-from orchestrator.engine.secrets import Secrets
+from orchestrator.engine.commands.inbox import CommandInbox
+from orchestrator.engine.commands.resend import resent
+from orchestrator.engine.commands.revalidate import Rechecker
+from orchestrator.engine.endpoint.limits import LimitKeeper
+from orchestrator.engine.flows.flow_executor import FlowFiles
+from orchestrator.engine.flows.notifier import Notifier
+from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.run_notifier import RunNotifier
+from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
+from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.run_control import Control
+from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_registry import KnownRuns
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.stuck_jobs import Stuck
+from orchestrator.engine.hosting.webhook_listener import WebhookListener
+from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S, Workers
+from orchestrator.engine.maintenance.canceller import Canceller
+from orchestrator.engine.maintenance.flow_retention import Outlived
+from orchestrator.engine.maintenance.janitor import Duty, Janitor, Recovered
+from orchestrator.engine.maintenance.pruning import Pruner
+from orchestrator.engine.maintenance.reconciler import Reconciler
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.service_registry import Services
+from orchestrator.engine.runtime.heartbeat import LOOK_S, Heart
+from orchestrator.engine.runtime.ledger_watch import Watch
+from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.secret_scrubber import Secrets
+from orchestrator.engine.runtime.task_pool import Request, TaskPool
+from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.brakes import Brakes
-from orchestrator.engine.services import Services
-from orchestrator.engine.serving import Serving
-from orchestrator.engine.task_pool import Request, TaskPool
-from orchestrator.engine.upkeep.canceller import Canceller
-from orchestrator.engine.upkeep.command_inbox import CommandInbox
-from orchestrator.engine.upkeep.control import Control
-from orchestrator.engine.upkeep.flow_work import FlowFiles
-from orchestrator.engine.upkeep.heartbeat import LOOK_S, Heart
-from orchestrator.engine.upkeep.janitor import Duty, Janitor, Recovered
-from orchestrator.engine.upkeep.limits import LimitKeeper
-from orchestrator.engine.upkeep.notifier import Notifier
-from orchestrator.engine.upkeep.outlived import Outlived
-from orchestrator.engine.upkeep.pruning import Pruner
-from orchestrator.engine.upkeep.rechecking import Rechecker
-from orchestrator.engine.upkeep.reconciler import Reconciler
-from orchestrator.engine.upkeep.resending import resent
-from orchestrator.engine.upkeep.run_notifier import RunNotifier
-from orchestrator.engine.upkeep.scheduler import LOOKS, Firing, Scheduler
-from orchestrator.engine.upkeep.stage_relay import StageRelay
-from orchestrator.engine.upkeep.stuck import Stuck
-from orchestrator.engine.upkeep.watch import Watch
-from orchestrator.engine.upkeep.workers import LOOK_EVERY_S, Workers
-from orchestrator.engine.webhook_listener import WebhookListener
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands import OF_ANOTHER, Action, Command, Reply
-from orchestrator.ledger.heartbeats import Said
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
+from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
 from orchestrator.user_code import absolute
 
 RECONCILE_EVERY_S: Final = 30.0

@@ -1,13 +1,13 @@
 """The ledger: the only SQL in the program, and the only place where its parts meet."""
 
-from orchestrator.ledger.sqlite import orm_later  # noqa: F401  before anything imports SQLAlchemy
+from orchestrator.ledger.sqlite import lazy_orm  # noqa: F401  before anything imports SQLAlchemy
 
 # isort: split
-from orchestrator.ledger.claims import Claim
+from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.ledger import Ledger
+from orchestrator.ledger.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Connect
-from orchestrator.ledger.sqlite.key import webhook_key
-from orchestrator.ledger.sqlite.lock import (
+from orchestrator.ledger.sqlite.file_locks import (
     INTAKE_LOCK,
     dispatcher_lock,
     held_since,
@@ -17,8 +17,8 @@ from orchestrator.ledger.sqlite.lock import (
     network_file_system,
     refuse_abandoned,
 )
-from orchestrator.ledger.sqlite.marks import Boot, this_boot
-from orchestrator.ledger.sqlite.opening import command_ledger, is_made, is_ready, no_ledger, open_ledger, read_ledger
+from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
+from orchestrator.ledger.sqlite.webhook_key import webhook_key
 
 __all__ = [
     "INTAKE_LOCK",

@@ -9,49 +9,49 @@ from anyio.abc import TaskStatus
 from sqlalchemy import false, update
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import Job, Transition
-from orchestrator.core.notice import Notice
-from orchestrator.ledger import clocks
-from orchestrator.ledger.audit import Audit
-from orchestrator.ledger.brakes import Brakes
-from orchestrator.ledger.cancels import Cancels
-from orchestrator.ledger.claims import Claims
-from orchestrator.ledger.commands import Commands
-from orchestrator.ledger.doors import Doors
-from orchestrator.ledger.exports import Exports
-from orchestrator.ledger.failed_executions import FailedExecutions
-from orchestrator.ledger.feed import Feed
-from orchestrator.ledger.fires import Fires
-from orchestrator.ledger.flows import Flows
-from orchestrator.ledger.groups import Groups
-from orchestrator.ledger.handovers import Handovers
-from orchestrator.ledger.heartbeats import Heartbeats
-from orchestrator.ledger.history import History
-from orchestrator.ledger.intakes import Intakes
-from orchestrator.ledger.jobs import Jobs
-from orchestrator.ledger.learned import LearnedOfEndpoints
-from orchestrator.ledger.limits import ChosenLimits
-from orchestrator.ledger.loans import Loans
-from orchestrator.ledger.margins import MarginsOfRuns
-from orchestrator.ledger.notices import Notices
-from orchestrator.ledger.outbox import Outbox
-from orchestrator.ledger.overview import Overview, overview
-from orchestrator.ledger.pipelines import Pipelines
-from orchestrator.ledger.pruning import Pruning
-from orchestrator.ledger.results import Results
-from orchestrator.ledger.reuse import Reused
-from orchestrator.ledger.run_outbox import RunOutbox
-from orchestrator.ledger.runs import Runs
-from orchestrator.ledger.segments import Segments
-from orchestrator.ledger.selection import Selection
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.flows.fires import Fires
+from orchestrator.ledger.flows.flows import Flows
+from orchestrator.ledger.flows.groups import Groups
+from orchestrator.ledger.flows.handovers import Handovers
+from orchestrator.ledger.flows.outbox import Outbox
+from orchestrator.ledger.flows.pipelines import Pipelines
+from orchestrator.ledger.flows.run_outbox import RunOutbox
+from orchestrator.ledger.jobs.brakes import Brakes
+from orchestrator.ledger.jobs.cancels import Cancels
+from orchestrator.ledger.jobs.claims import Claims
+from orchestrator.ledger.jobs.history import History
+from orchestrator.ledger.jobs.jobs import Jobs
+from orchestrator.ledger.jobs.margins import MarginsOfRuns
+from orchestrator.ledger.jobs.notices import Notices
+from orchestrator.ledger.jobs.result_reuse import Reused
+from orchestrator.ledger.jobs.results import Results
+from orchestrator.ledger.jobs.segments import Segments
+from orchestrator.ledger.jobs.submissions import Submissions
+from orchestrator.ledger.reports.audit import Audit
+from orchestrator.ledger.reports.event_feed import Feed
+from orchestrator.ledger.reports.exports import Exports
+from orchestrator.ledger.reports.failed_executions import FailedExecutions
+from orchestrator.ledger.reports.file_maintenance import Upkeep
+from orchestrator.ledger.reports.job_detail import Stories
+from orchestrator.ledger.reports.job_selection import Selection
+from orchestrator.ledger.reports.overview import Overview, overview
+from orchestrator.ledger.reports.retention import Pruning
+from orchestrator.ledger.runs import clock_repair
+from orchestrator.ledger.runs.commands import Commands
+from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
+from orchestrator.ledger.runs.endpoint_limits import ChosenLimits
+from orchestrator.ledger.runs.heartbeats import Heartbeats
+from orchestrator.ledger.runs.intakes import Intakes
+from orchestrator.ledger.runs.runs import Runs
+from orchestrator.ledger.runs.scaling_overrides import Loans
+from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.sqlite.marks import Boot, Marks, marks_of, this_boot
-from orchestrator.ledger.sqlite.place import Place
-from orchestrator.ledger.stories import Stories
-from orchestrator.ledger.submissions import Submissions
-from orchestrator.ledger.tables import runs
-from orchestrator.ledger.upkeep import Upkeep
-from orchestrator.ledger.writer import Settled, Subscriber, Then, Writer
+from orchestrator.ledger.sqlite.ledger_files import Place
+from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
+from orchestrator.ledger.transactions.group_commit import Settled, Subscriber, Then, Writer
+from orchestrator.ledger.transactions.repository import Doors
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -126,7 +126,7 @@ class Ledger:
         # told, and would wait for half a minute.
         async with self._database.writing() as connection:
             await connection.execute(_WRITE_NOTHING)
-            self.was_ahead_us = await clocks.bring_back(connection, now=self._clock.now())
+            self.was_ahead_us = await clock_repair.bring_back(connection, now=self._clock.now())
         await self._database.open_readers()
         latest = await self.submissions.latest()
         await self.claims.prepare(latest)

@@ -18,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from orchestrator.client.patience import LATE_S
+from orchestrator.client.http.idle_timeout import LATE_S
 
 HEAD_BYTES_MAX: Final = 16 * 1024
 """Request line and headers. A service's webhook has under 1 KiB of them, and what proxies add is of the same order."""

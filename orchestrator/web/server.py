@@ -17,8 +17,8 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from orchestrator.client.descriptors import listener_part, open_files_allowed
-from orchestrator.core.addresses import Address
+from orchestrator.client.http.open_files import listener_part, open_files_allowed
+from orchestrator.core.service.addresses import Address
 from orchestrator.errors import UsageError
 from orchestrator.web.connection import CONNECTIONS_MAX, Crowd, WebhookConnection
 

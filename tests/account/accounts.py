@@ -12,10 +12,10 @@ import msgspec
 
 from orchestrator.account import Account, EnvironmentVariable
 from orchestrator.client import Service
-from orchestrator.client.retrying import Sleep
+from orchestrator.client.jobs.retries import Sleep
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core.interfaces import Interface
-from orchestrator.emulator.account import Account as Emulated
+from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.emulator.account_api.service import Account as Emulated
 from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 

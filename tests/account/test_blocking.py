@@ -20,14 +20,14 @@ from orchestrator.account import (
     PodCreate,
     ProblemError,
 )
-from orchestrator.account.blocking import Where
-from orchestrator.account.endpoints import Endpoints
-from orchestrator.account.pods import Pods
-from orchestrator.account.secrets import Secrets
-from orchestrator.account.templates import Templates
+from orchestrator.account.endpoints.endpoints import Endpoints
+from orchestrator.account.pods.pods import Pods
+from orchestrator.account.sync import Where
+from orchestrator.account.templates.secrets import Secrets
+from orchestrator.account.templates.templates import Templates
 from orchestrator.client import InProcess
 from orchestrator.clock import SystemClock
-from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.errors import UsageError
 from tests.emulator.pod_service import AT_ONCE, KEY, PodService
 

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.account.naming import by_name, id_of
-from orchestrator.account.rest import ProblemError
-from orchestrator.client.refusals import Refusal
-from orchestrator.core.names import looks_like_an_id
+from orchestrator.account.name_lookup import by_name, id_of
+from orchestrator.account.transport.rest import ProblemError
+from orchestrator.client.jobs.refusals import Refusal
+from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.account import Account, GraphQLError, ProblemError
 from orchestrator.client import JobRefusedError, RefusedError, Service
-from orchestrator.core.interfaces import Interface
+from orchestrator.core.service.account_interfaces import Interface
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from orchestrator.api.program import Orchestrator
+from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client import Service
-from orchestrator.engine.dependencies import Dependencies
+from orchestrator.engine.ports.dependencies import Dependencies
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

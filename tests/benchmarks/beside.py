@@ -21,14 +21,14 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.files import row_batches
+from orchestrator.api.outcomes.result_files import row_batches
 from orchestrator.clock import SystemClock
-from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.engine.dependencies import Dependencies
-from orchestrator.engine.intake import Intake, turn_to_take_in
-from orchestrator.formats.reading import Reading
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
+from orchestrator.engine.intake.intake import Intake, turn_to_take_in
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.formats.input.readers import Reading
 from orchestrator.ledger import command_ledger
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.processes import ROOT, running, stand_in
 from tests.benchmarks.runs import run_flags, write_input

@@ -14,8 +14,8 @@ import anyio
 import anyio.abc
 import uvloop
 
-from orchestrator.emulator.handlers import SimulatedHandler
 from orchestrator.emulator.serving import serve
+from orchestrator.emulator.workers.handlers import SimulatedHandler
 from tests.guarantees.recording import record
 
 CONNECTIONS = 32

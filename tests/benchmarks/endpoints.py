@@ -17,17 +17,17 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.cli.execution import execute
-from orchestrator.core.breaker import OFF
-from orchestrator.core.fair_share import weight_of
-from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.engine.dependencies import Dependencies
+from orchestrator.cli.framework.runner import execute
+from orchestrator.core.gates.failure_breaker import OFF
+from orchestrator.core.limits.fair_share import weight_of
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.engine import Engine, open_engine
-from orchestrator.engine.observers.progress import Progress
-from orchestrator.engine.observers.view import Silent
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import ConnectionSettings, RunSettings
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.runtime.view import Silent
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import measured, stand_in
 from tests.benchmarks.runs import SECONDS_MAX

@@ -16,11 +16,11 @@ import msgspec
 import pyarrow as pa
 from pyarrow import parquet
 
-from orchestrator.formats.outcome_files import OutcomeFile, commit_files, form_of
-from orchestrator.formats.outcome_lines import Outcome, ResultLine
-from orchestrator.formats.reading import Reading, read_inputs
-from orchestrator.formats.rows import Row
-from orchestrator.settings import InputSettings, OutputSettings
+from orchestrator.formats.input.readers import Reading, read_inputs
+from orchestrator.formats.input.rows import Row
+from orchestrator.formats.output.lines import Outcome, ResultLine
+from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of
+from orchestrator.settings.structs import InputSettings, OutputSettings
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ROOT, measured
 

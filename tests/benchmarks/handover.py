@@ -12,16 +12,16 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.flows import FlowKind
-from orchestrator.core.pipelines import Pipeline, Stage
-from orchestrator.core.policy import Policy
-from orchestrator.core.row_variables import NO_VARIABLES
-from orchestrator.engine.row_maker import RowMaker
-from orchestrator.engine.upkeep.stage_relay import StageRelay
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
+from orchestrator.core.pipelines.pipeline import Pipeline, Stage
+from orchestrator.core.service.row_variables import NO_VARIABLES
+from orchestrator.core.text.durations import Policy
+from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.row_mapper import RowMaker
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import BODY_BYTES_MAX_DEFAULT, RunSettings
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import BODY_BYTES_MAX_DEFAULT, RunSettings
 from tests.benchmarks.figures import Figure
 from tests.engine.rows import empty_ledger, rows
 from tests.ledger.pipelines import applied

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.views import Summary
+from orchestrator.views.status import Summary
 from tests.benchmarks.audit import finished_ledger
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import Verdict, orchestrator, stand_in

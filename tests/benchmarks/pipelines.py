@@ -16,9 +16,9 @@ from zoneinfo import available_timezones
 import anyio
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.flows import FlowKind, FlowState
-from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
-from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
+from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
+from orchestrator.engine.flows.schedule_evaluator import Looker
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.benchmarks.figures import Figure, quantile

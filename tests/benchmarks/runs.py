@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.pacing import CONTRACT_LIMITS, Operation
-from orchestrator.views import Summary
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
+from orchestrator.views.status import Summary
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import Verdict, orchestrator, stand_in
 from tests.benchmarks.stand_in import Behaviour, Observed

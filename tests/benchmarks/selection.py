@@ -17,11 +17,11 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.error_messages import error_key
-from orchestrator.core.filter_text import cluster_name, parse
+from orchestrator.core.filters.filter_parser import cluster_name, parse
+from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import read_ledger
-from orchestrator.ledger.selection import Selection
-from orchestrator.ledger.sqlite.migrations import migrate
+from orchestrator.ledger.migrations import migrate
+from orchestrator.ledger.reports.job_selection import Selection
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import clean_environment, orchestrator, stand_in
 from tests.benchmarks.stand_in import Behaviour

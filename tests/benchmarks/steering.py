@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from orchestrator import api
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.settings import Chosen, Wish
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.settings.structs import Chosen, Wish
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ORCHESTRATOR, clean_environment, running
 from tests.benchmarks.runs import write_input

@@ -13,18 +13,18 @@ import anyio
 import msgspec
 
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Job, Outcome
-from orchestrator.core.responses import Trouble
-from orchestrator.engine.collecting.validators import Validators
-from orchestrator.engine.upkeep.rechecking import Rechecker
-from orchestrator.formats.rows import Row
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Job, Outcome
+from orchestrator.core.service.responses import Trouble
+from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.commands.revalidate import Rechecker
+from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands import Action, NewValidator
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import RunSettings
-from orchestrator.written import schema_file
+from orchestrator.ledger.runs.commands import Action, NewValidator
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.parsers import schema_file
+from orchestrator.settings.structs import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input
 from tests.formats.input_files import read_rows

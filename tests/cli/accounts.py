@@ -3,12 +3,12 @@
 from typing import Any
 
 from orchestrator.account import Account
-from orchestrator.cli.access import Access, Connect
 from orchestrator.cli.account.endpoints import add_endpoints
 from orchestrator.cli.account.secrets import add_secrets
 from orchestrator.cli.account.templates import add_templates
-from orchestrator.core.interfaces import Interface
-from orchestrator.emulator.account import Account as Emulated
+from orchestrator.cli.framework.service_access import Access, Connect
+from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.emulator.account_api.service import Account as Emulated
 from tests.account.accounts import Script, Waits, client_of, scripted
 from tests.cli.command_line import Result, call_only
 from tests.emulator.accounts import KEY, account

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from orchestrator.account import Account
 from orchestrator.cli import build
-from orchestrator.cli.access import Access, Connect
-from orchestrator.cli.api import add_api
-from orchestrator.cli.execution import App
+from orchestrator.cli.framework.runner import App
+from orchestrator.cli.framework.service_access import Access, Connect
+from orchestrator.cli.service.commands import add_api
 
 Add = Callable[[typer.Typer, Connect], None]
 """What registers the commands of a noun."""

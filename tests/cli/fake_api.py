@@ -8,25 +8,25 @@ import anyio
 import msgspec
 
 from orchestrator.api import View
-from orchestrator.api.applying import Applied
-from orchestrator.api.braking import RunBrakes
-from orchestrator.api.emulated import EmulateRequest
-from orchestrator.api.files import WrittenFiles
-from orchestrator.api.keeping_runs import Deleted, Exported, Renamed
-from orchestrator.api.ledgers import BackedUp, Compacted, LedgerInfo
-from orchestrator.api.long_jobs import RunProgress
-from orchestrator.api.rechecking import RecheckedRun
-from orchestrator.api.selecting import JobsPreview
-from orchestrator.api.stopping import Stopped
-from orchestrator.api.verifying import Verification
-from orchestrator.core.bottlenecks import Line
-from orchestrator.core.findings import Diagnosis
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.core.planning import Batch, Known, Plan, Terms, plan
-from orchestrator.declared_plan import PlanRequest
-from orchestrator.engine.upkeep.workers import PutBack
+from orchestrator.api.admin.brakes import RunBrakes
+from orchestrator.api.admin.ledger_admin import BackedUp, Compacted, LedgerInfo
+from orchestrator.api.admin.process_stop import Stopped
+from orchestrator.api.admin.revalidate import RecheckedRun
+from orchestrator.api.admin.run_admin import Deleted, Exported, Renamed
+from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.flows.apply import Applied
+from orchestrator.api.outcomes.job_queries import JobsPreview
+from orchestrator.api.outcomes.result_files import WrittenFiles
+from orchestrator.api.outcomes.verify import Verification
+from orchestrator.api.runs.job_progress import RunProgress
+from orchestrator.core.diagnosis.findings import Diagnosis
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.planning.bottlenecks import Line
+from orchestrator.core.planning.plan import Batch, Known, Plan, Terms, plan
+from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.errors import UsageError
-from orchestrator.settings import (
+from orchestrator.settings.plan_flags import PlanRequest
+from orchestrator.settings.structs import (
     AS_NAMED,
     Chosen,
     DoctorRequest,
@@ -39,7 +39,7 @@ from orchestrator.settings import (
     Wish,
 )
 from orchestrator.units import MIB
-from orchestrator.views import (
+from orchestrator.views.status import (
     EndpointLimits,
     Failures,
     FoundJobs,

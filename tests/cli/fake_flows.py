@@ -6,14 +6,14 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api import View
-from orchestrator.api.flows import Asked, Fires, FlowShown, FlowStatus
-from orchestrator.api.lineage import Lineage, RowOfFlow
-from orchestrator.api.rerunning import Rerun
-from orchestrator.api.schedules import History, ScheduleStatus, Trouble
-from orchestrator.api.working_off import Ticked
-from orchestrator.core.flows import FlowKind, FlowState
-from orchestrator.core.lifecycle import State
-from orchestrator.settings import ServeRequest
+from orchestrator.api.flows.flows import Asked, Fires, FlowShown, FlowStatus
+from orchestrator.api.flows.lineage import Lineage, RowOfFlow
+from orchestrator.api.flows.rerun import Rerun
+from orchestrator.api.flows.schedules import History, ScheduleStatus, Trouble
+from orchestrator.api.flows.tick import Ticked
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
+from orchestrator.settings.structs import ServeRequest
 from orchestrator.units import HOUR_US
 
 AT = 1_767_225_600_000_000

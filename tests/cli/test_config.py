@@ -5,13 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator import declared
-from orchestrator.api.config import RUNS, choose
-from orchestrator.api.emulated import EMULATOR, EmulateRequest
-from orchestrator.core.pacing import Operation
-from orchestrator.core.policy import Policy
-from orchestrator.declared_plan import PlanFigures, PlanRequest
-from orchestrator.settings import (
+from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.text.durations import Policy
+from orchestrator.settings import run_flags
+from orchestrator.settings.account import AccountSettings
+from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.settings.sources import RUNS, choose
+from orchestrator.settings.structs import (
     ConnectionSettings,
     Include,
     InputSettings,
@@ -20,9 +21,8 @@ from orchestrator.settings import (
     RunRequest,
     RunSettings,
 )
-from orchestrator.settings_account import AccountSettings
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
-from tests.cli.test_request import asked, refused
+from tests.cli.framework.test_request import asked, refused
 
 
 def write(text: str, name: str = "orchestrator.toml") -> None:
@@ -283,17 +283,17 @@ def test_a_wrong_variable_is_named() -> None:
 
 def test_a_key_without_a_flag_has_no_variable_either() -> None:
     choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5"})
-    assert [choices[setting] for setting in declared.FILE_ONLY] == [None]
+    assert [choices[setting] for setting in run_flags.FILE_ONLY] == [None]
 
 
 def test_an_empty_list_says_nothing() -> None:
     write("limit = []")
-    assert choose({}, {})[declared.LIMIT] is None
+    assert choose({}, {})[run_flags.LIMIT] is None
 
 
 def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
     write("uncertain-after = 0.00005")
-    assert choose({}, {})[declared.UNCERTAIN_AFTER] == 50
+    assert choose({}, {})[run_flags.UNCERTAIN_AFTER] == 50
     write("uncertain-after = nan")
     assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith('uncertain-after in orchestrator.toml: "nan"')
 

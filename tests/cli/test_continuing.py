@@ -9,13 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from orchestrator.api.continuing import continue_command, resume_command
-from orchestrator.api.identity import settings_of
-from orchestrator.api.remembering import as_before
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.reusing import Reuse
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
+from orchestrator.api.runs.next_command import continue_command, resume_command
+from orchestrator.api.runs.run_defaults import as_before
+from orchestrator.api.runs.run_identity import settings_of
+from orchestrator.core.jobs.result_reuse import Reuse
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
 from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.test_config import write
 

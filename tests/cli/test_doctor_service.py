@@ -10,14 +10,14 @@ import pytest
 from anyio.abc import SocketStream
 
 from orchestrator import api
-from orchestrator.api.doctoring import doctor
+from orchestrator.api.inspect.doctor import doctor
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core.findings import Cause
-from orchestrator.core.responses import POINTLESS
-from orchestrator.emulator.handlers import Job
+from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.service.responses import POINTLESS
 from orchestrator.emulator.serving import ServedEmulator, serve
-from orchestrator.engine.dependencies import Dependencies
-from orchestrator.settings import ConnectionSettings, DoctorRequest
+from orchestrator.emulator.workers.handlers import Job
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.settings.structs import ConnectionSettings, DoctorRequest
 from orchestrator.units import MINUTE_US
 from tests.cli.command_line import Result, call
 from tests.client.raw_server import answering, closed_port, response, serving

@@ -10,18 +10,18 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.api.asking import webhook_state
-from orchestrator.api.disk import free_bytes
-from orchestrator.api.doctoring import doctor
+from orchestrator.api.inspect.disk import free_bytes
+from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.inspect.service_probe import webhook_state
 from orchestrator.clock import SystemClock
-from orchestrator.core.addresses import Address
-from orchestrator.core.findings import Cause
-from orchestrator.core.notice import Notice
+from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.service.addresses import Address
+from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import network_file_system
-from orchestrator.settings import DoctorRequest
+from orchestrator.settings.structs import DoctorRequest
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
-from orchestrator.web.webhooks import Webhooks
+from orchestrator.web.webhook_routes import Webhooks
 from tests.client.raw_server import answering, closed_port, response, serving
 from tests.engine.rows import empty_ledger
 

@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from orchestrator.cli.execution import LARGE_BLOCK_BYTES, give_back_large_blocks
+from orchestrator.cli.framework.runner import LARGE_BLOCK_BYTES, give_back_large_blocks
 
 def held():
     with open("/proc/self/statm") as file:

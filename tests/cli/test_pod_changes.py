@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_pods import Shell
+from tests.cli.account.test_pods import Shell
 
 L4 = ("--image", "img:1", "--gpu", "NVIDIA L4")
 SECRET = "hunter2-the-password"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.config import RUNS
-from orchestrator.api.emulated import EMULATOR
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import CONTRACT_LIMITS
-from orchestrator.core.responses import Trouble
-from orchestrator.settings import API_KEY_VARIABLES
-from orchestrator.views import EndpointLimits, OperationLimits, RunStatus, Summary
+from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
+from orchestrator.core.service.responses import Trouble
+from orchestrator.settings.sources import RUNS
+from orchestrator.settings.structs import API_KEY_VARIABLES
+from orchestrator.views.status import EndpointLimits, OperationLimits, RunStatus, Summary
 from tests import reference
 from tests.cli.command_line import whole
 from tests.cli.fake_api import FakeApp, invoke

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.lending import Bounds
-from orchestrator.engine.upkeep.workers import PutBack
-from orchestrator.settings import ServeRequest
+from orchestrator.core.gates.scaling_override import Bounds
+from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.settings.structs import ServeRequest
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
-from tests.cli.test_request import asked, refused
+from tests.cli.framework.test_request import asked, refused
 
 
 def put_back(*, is_put_back: bool = True) -> PutBack:

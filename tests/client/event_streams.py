@@ -7,7 +7,7 @@ import anyio.abc
 import httpx
 from starlette.types import ASGIApp, Message
 
-from orchestrator.emulator.answers import ConnectionCut
+from orchestrator.emulator.contract.answers import ConnectionCut
 
 EVENTS = {"content-type": "text/event-stream"}
 Step = bytes | float | Exception

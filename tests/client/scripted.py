@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from orchestrator.client import EndpointJobs, Service
-from orchestrator.core.pacing import Limit, Operation
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from tests.client.replies import Replies
 from tests.simulation.clock import VirtualClock
 

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from orchestrator.client import EndpointJobs, InProcess, RefusedError, Service
-from orchestrator.core.policy import Policy
-from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.handlers import Handler, Job
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.workers.handlers import Handler, Job
 from tests.client.scripted import KEY, PLENTY
 from tests.emulator.emulators import emulator
 from tests.simulation.clock import VirtualClock

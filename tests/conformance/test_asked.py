@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.core.lifecycle import State
-from orchestrator.core.notice import Notice
-from orchestrator.core.owing import CancelWhy
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.core.responses import Record
-from orchestrator.ledger.commands import Action, CancelledJobs, NewLimits, ResetLimits
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.responses import Record
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.runs.commands import Action, CancelledJobs, NewLimits, ResetLimits
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, obeyed

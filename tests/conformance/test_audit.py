@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from orchestrator.core.lifecycle import TERMINAL, State
+from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.audit import JobFacts, Story
+from orchestrator.ledger.reports.audit import JobFacts, Story
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now

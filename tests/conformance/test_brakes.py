@@ -4,16 +4,16 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.brakes import Hold
-from orchestrator.core.breaker import Phase
-from orchestrator.core.breaker import State as BreakerState
-from orchestrator.core.costs import Took
-from orchestrator.core.error_messages import error_key
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
-from orchestrator.ledger.brakes import Kept, OfRun
-from orchestrator.ledger.commands import Action, NewBrakes
+from orchestrator.core.gates.brakes import Hold
+from orchestrator.core.gates.costs import Took
+from orchestrator.core.gates.failure_breaker import Phase
+from orchestrator.core.gates.failure_breaker import State as BreakerState
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import Trouble
+from orchestrator.core.text.error_text import error_key
+from orchestrator.ledger.jobs.brakes import Kept, OfRun
+from orchestrator.ledger.runs.commands import Action, NewBrakes
 from orchestrator.units import DAY_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome

@@ -2,14 +2,14 @@
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Job
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.claims import SLOTS, Claim, Claimed, next_submission
-from orchestrator.ledger.line import HEAD, LOOK_MAX, Passed
-from orchestrator.ledger.payloads import Payload
+from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, Passed
+from orchestrator.ledger.jobs.claims import SLOTS, Claim, Claimed, next_submission
+from orchestrator.ledger.jobs.payloads import Payload
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, job_now, jobs_now

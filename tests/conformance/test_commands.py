@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from orchestrator.ledger.commands import ENDED, NO_RUN, Action, NewPriority, Reply, ResetLimits
-from orchestrator.ledger.control import Wishes
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.runs.commands import ENDED, NO_RUN, Action, NewPriority, Reply, ResetLimits
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, obeyed

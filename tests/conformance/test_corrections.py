@@ -8,13 +8,13 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.audit import Findings, audit_ledger
-from orchestrator.core.lifecycle import State
+from orchestrator.api.outcomes.audit import Findings, audit_ledger
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.corrections import Corrected, Dropped, Gone
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.pace import Beside
-from orchestrator.ledger.runs import Run
+from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, Gone
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.intake_pace import Beside
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row

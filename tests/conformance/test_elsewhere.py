@@ -2,11 +2,11 @@
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.afresh import Afresh
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs import Run
+from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now

@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from orchestrator.api.export import Rows, ended_jobs
-from orchestrator.core.lifecycle import State
+from orchestrator.api.outcomes.outcome_pages import Rows, ended_jobs
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from tests.conformance.backends import OpenBackend
 from tests.factories import S

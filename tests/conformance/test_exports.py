@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.ledger.exports import Told
-from orchestrator.settings import ResultOrder
+from orchestrator.ledger.reports.exports import Told
+from orchestrator.settings.structs import ResultOrder
 from tests.conformance.backends import OpenBackend
 from tests.ledger.ledgers import a_run
 from tests.simulation.clock import VirtualClock

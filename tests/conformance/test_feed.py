@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.feed import LOOK_S, PAGE, Happened
+from orchestrator.ledger.reports.event_feed import LOOK_S, PAGE, Happened
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to

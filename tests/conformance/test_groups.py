@@ -2,15 +2,15 @@
 
 import pytest
 
-from orchestrator.core.flows import FlowKind
-from orchestrator.core.job import reopened
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.groups import Group
-from orchestrator.ledger.handover_tables import By
-from orchestrator.ledger.handovers import Gathering, HandedOver, Relay
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.runs import Run
+from orchestrator.ledger.flows.groups import Group
+from orchestrator.ledger.flows.handovers import Gathering, HandedOver, Relay
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.units import SECOND_US
 from tests.conformance.backends import OpenBackend
 from tests.conformance.test_handovers import made, succeeded

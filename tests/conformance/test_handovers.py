@@ -3,16 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.flows import FlowKind
-from orchestrator.core.job import reopened
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
+from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.handovers import HandedOver, Owed, Relay
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.owing import NEVER_US
-from orchestrator.ledger.results import FinishedJob
-from orchestrator.ledger.runs import Run
+from orchestrator.ledger.flows.handovers import HandedOver, Owed, Relay
+from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.handover_debts import NEVER_US
 from orchestrator.units import SECOND_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, a_row, an_outcome

@@ -5,9 +5,9 @@ import os
 import anyio
 import pytest
 
-from orchestrator.ledger.heartbeats import STALE_US, RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import STALE_US, RunSaid, Said
 from orchestrator.units import SECOND_US
-from orchestrator.views import JanitorSummary
+from orchestrator.views.status import JanitorSummary
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.simulation.clock import EPOCH_AT, VirtualClock

@@ -9,13 +9,13 @@ from functools import partial
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import IntakeBusyError
-from orchestrator.formats.rows import Row
+from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.intakes import Hold, Taken
-from orchestrator.ledger.pace import ROWS_FIRST, Beside
-from orchestrator.ledger.runs import Run
+from orchestrator.ledger.runs.intake_pace import ROWS_FIRST, Beside
+from orchestrator.ledger.runs.intakes import Hold, Taken
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
 from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, TTL_US, a_row

@@ -5,10 +5,10 @@ import itertools
 import anyio
 import pytest
 
-from orchestrator.core.notice import Notice
+from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands import JOBS_THERE, NO_RUN, Action, Argument, NewName
-from orchestrator.ledger.pace import Beside
+from orchestrator.ledger.runs.commands import JOBS_THERE, NO_RUN, Action, Argument, NewName
+from orchestrator.ledger.runs.intake_pace import Beside
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.lending import Bounds, Loan
-from orchestrator.settings import RunSettings
+from orchestrator.core.gates.scaling_override import Bounds, Loan
+from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.simulation.clock import VirtualClock
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from orchestrator.core.learned import Learned
-from orchestrator.core.lifecycle import State
-from orchestrator.ledger.commands import Action, Reply
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.polling.endpoint_estimates import Learned
+from orchestrator.ledger.runs.commands import Action, Reply
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to

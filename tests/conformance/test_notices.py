@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.core.job import Transition
-from orchestrator.core.lifecycle import State
-from orchestrator.core.notice import Notice
-from orchestrator.core.responses import Record
+from orchestrator.core.jobs.job import Transition
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import Record
+from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.writer import Settled
+from orchestrator.ledger.transactions.group_commit import Settled
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_job
 from tests.ledger.ledgers import a_run, brought_to, jobs_now

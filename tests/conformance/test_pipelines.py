@@ -4,15 +4,15 @@ import anyio
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from orchestrator.core.calendar import Fire
-from orchestrator.core.firing import Gap, GapKind, Look, Watermark
-from orchestrator.core.flows import ENDED, FlowEvent, FlowKind, FlowState, before
-from orchestrator.core.overlap import Ruled
-from orchestrator.core.pipelines import Schedule
+from orchestrator.core.pipelines.due_fires import Gap, GapKind, Look, Watermark
+from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, before
+from orchestrator.core.pipelines.overlap_policy import Ruled
+from orchestrator.core.pipelines.pipeline import Schedule
+from orchestrator.core.pipelines.schedule_calendar import Fire
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.fires import Found
-from orchestrator.ledger.flows import Flow
-from orchestrator.ledger.pipelines import Defined
+from orchestrator.ledger.flows.fires import Found
+from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
 from tests.conformance.backends import OpenBackend
 from tests.ledger.ledgers import a_run

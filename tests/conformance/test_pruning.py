@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.owing import CancelWhy
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.pruning import Doomed
+from orchestrator.ledger.reports.retention import Doomed
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now

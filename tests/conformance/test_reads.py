@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.lifecycle import TERMINAL, State
-from orchestrator.core.responses import Trouble
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.margins import Margins
-from orchestrator.ledger.submissions import Sent
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.ledger.jobs.margins import Margins
+from orchestrator.ledger.jobs.submissions import Sent
+from orchestrator.settings.structs import OnUncertain, RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_row, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now

@@ -6,16 +6,16 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import bindparam, update
 
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Outcome
-from orchestrator.core.lifecycle import State, replay
-from orchestrator.core.responses import Trouble
-from orchestrator.core.reusing import NOTHING_YET, REUSED, Reuse
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Outcome
+from orchestrator.core.jobs.lifecycle import State, replay
+from orchestrator.core.jobs.result_reuse import NOTHING_YET, REUSED, Reuse
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.claims import Claimed
-from orchestrator.ledger.records import checksum
-from orchestrator.ledger.reuse import BYTES_MAX
-from orchestrator.ledger.tables import outcomes
+from orchestrator.ledger.jobs.claims import Claimed
+from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
+from orchestrator.ledger.schema.job_tables import outcomes
+from orchestrator.ledger.schema.row_codec import checksum
 from orchestrator.units import HOUR_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, TTL_US, S, a_row

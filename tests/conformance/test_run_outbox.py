@@ -5,10 +5,10 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.run_news import RunNews
-from orchestrator.ledger.commands import Action
+from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.runs.commands import Action
+from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, obeyed

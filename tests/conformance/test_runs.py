@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now

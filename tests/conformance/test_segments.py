@@ -4,15 +4,15 @@ from itertools import permutations
 
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Job
-from orchestrator.core.lifecycle import State
-from orchestrator.core.owing import CancelWhy
-from orchestrator.core.responses import Trouble
-from orchestrator.core.resuming import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentEnd
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentEnd
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.claims import Claim
-from orchestrator.ledger.progress import Reported
+from orchestrator.ledger.jobs.claims import Claim
+from orchestrator.ledger.transactions.segment_writes import Reported
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, job_now

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.error_messages import error_key
-from orchestrator.core.filter_text import cluster_name, parse
-from orchestrator.core.filters import EVERY, Facts, Filter, matches
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import Trouble
+from orchestrator.core.filters.filter import EVERY, Facts, Filter, matches
+from orchestrator.core.filters.filter_parser import cluster_name, parse
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import Trouble
+from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs import Run
-from orchestrator.ledger.selection import SelectedJob
+from orchestrator.ledger.reports.job_selection import SelectedJob
+from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome
 from tests.ledger.ledgers import a_run, added, brought_to, job_now

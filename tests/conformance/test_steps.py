@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.job import Transition
-from orchestrator.core.lifecycle import TERMINAL, Event, State, is_legal
-from orchestrator.core.responses import Trouble
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Transition
+from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State, is_legal
+from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.results import FinishedJob
-from orchestrator.ledger.tables import GIVEN_UP
+from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.schema.job_tables import GIVEN_UP
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now

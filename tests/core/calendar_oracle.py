@@ -16,8 +16,8 @@ from itertools import islice, pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
-from orchestrator.core.calendar import fires_from, previous_fire
-from orchestrator.core.pipelines import Schedule
+from orchestrator.core.pipelines.pipeline import Schedule
+from orchestrator.core.pipelines.schedule_calendar import fires_from, previous_fire
 from orchestrator.units import MINUTE_US, SECOND_US
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

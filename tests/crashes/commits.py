@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 
-from orchestrator.api.audit import Findings, audit_ledger
-from orchestrator.core.policy import Policy
-from orchestrator.emulator.faults import Faults
-from orchestrator.emulator.long_work import LongWork
+from orchestrator.api.outcomes.audit import Findings, audit_ledger
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.contract.faults import Faults
+from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.ledger import Ledger
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.ledger.ledgers import opened

@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.calendar import fires_between
-from orchestrator.core.pipelines import INPUT, Overlap, Pipeline, Schedule, Stage
-from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines.schedule_calendar import fires_between
+from orchestrator.engine.flows.schedule_evaluator import Looker
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.firing.places import ALL, misplaced

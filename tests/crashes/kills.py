@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.api.verifying import Verification, verify
-from orchestrator.settings import VerifyRequest
+from orchestrator.api.outcomes.verify import Verification, verify
+from orchestrator.settings.structs import VerifyRequest
 from tests.system.processes import Desk, Service
 
 LEDGER: Final = "orchestrator.db"

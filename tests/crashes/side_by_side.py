@@ -20,8 +20,8 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.verifying import verify
-from orchestrator.settings import VerifyRequest
+from orchestrator.api.outcomes.verify import verify
+from orchestrator.settings.structs import VerifyRequest
 from tests.crashes.kills import FAST, LEDGER, PATIENCE_S, known
 from tests.system.processes import Desk, Program, Service, Verdict, lines_of
 

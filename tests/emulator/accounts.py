@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account import Account
-from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.routes import application
-from orchestrator.emulator.wire import Wire
+from orchestrator.emulator.account_api.service import Account
+from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.routes import application
 from tests.simulation.clock import EPOCH_AT
 
 KEY = "rpa_key+with/odd=signs"

@@ -9,9 +9,9 @@ import anyio
 import httpx
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.handlers import Handler, Job
+from orchestrator.emulator.job_api.webhook_delivery import Deliver
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.emulator.webhooks import Deliver
+from orchestrator.emulator.workers.handlers import Handler, Job
 from tests.simulation.clock import VirtualClock
 
 KEY = {"authorization": "Bearer key"}

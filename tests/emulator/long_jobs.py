@@ -10,10 +10,10 @@ import sys
 
 import anyio
 
-from orchestrator.emulator.fleet import Scaling
+from orchestrator.emulator.jobs.fleet import Scaling
 from orchestrator.emulator.serving import serve
 from tests.emulator.served import ServedClient, talking_to
-from tests.emulator.test_official_worker import PATIENT, PROGRAM
+from tests.emulator.workers.test_official_worker import PATIENT, PROGRAM
 from tests.guarantees import record
 
 WORKERS = 2

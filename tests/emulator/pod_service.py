@@ -10,15 +10,15 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.pod_access import QUOTAS, Access, Caller, Quota
-from orchestrator.emulator.pod_routes import PodApi
-from orchestrator.emulator.pod_templates import AccountTemplates
-from orchestrator.emulator.pods import PodSettings
-from orchestrator.emulator.routes import application
-from orchestrator.emulator.secrets import Secrets
-from orchestrator.emulator.templates import Templates
-from orchestrator.emulator.wire import Wire
+from orchestrator.emulator.account.pod_access import QUOTAS, Access, Caller, Quota
+from orchestrator.emulator.account.pods import PodSettings
+from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.template_use import AccountTemplates
+from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account_api.pod_routes import PodApi
+from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.routes import application
 from orchestrator.units import SECOND_US
 
 KEY = "the-key-of-the-tests"

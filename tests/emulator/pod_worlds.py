@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.emulator.pod_bodies import Creation, Modification, parse_creation, parse_modification
-from orchestrator.emulator.pod_records import Action, Cluster, PodRecord, Status
-from orchestrator.emulator.pod_templates import AccountTemplates
-from orchestrator.emulator.pods import PodSettings, PodWorld
-from orchestrator.emulator.problems import Problem
-from orchestrator.emulator.secrets import Secrets
-from orchestrator.emulator.templates import Templates
+from orchestrator.emulator.account.pod_bodies import Creation, Modification, parse_creation, parse_modification
+from orchestrator.emulator.account.pod_records import Action, Cluster, PodRecord, Status
+from orchestrator.emulator.account.pods import PodSettings, PodWorld
+from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.template_use import AccountTemplates
+from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.contract.problems import Problem
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
 

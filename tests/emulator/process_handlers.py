@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterator
 import anyio
 import anyio.lowlevel
 
-from orchestrator.emulator.handlers import Job, progress_update
+from orchestrator.emulator.workers.handlers import Job, progress_update
 
 
 def act(job: Job) -> object:

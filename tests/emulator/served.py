@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import httpx
 
-from orchestrator.emulator.jobs import FINISHED
+from orchestrator.emulator.jobs.jobs import FINISHED
 from orchestrator.emulator.serving import ServedEmulator
 
 PATIENCE_S = 90.0

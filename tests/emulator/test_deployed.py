@@ -9,9 +9,9 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.emulator.fleet import Scaling
-from orchestrator.emulator.handlers import Job
+from orchestrator.emulator.jobs.fleet import Scaling
 from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.workers.handlers import Job
 from tests.emulator.accounts import TEMPLATE
 from tests.simulation.clock import VirtualClock
 

@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from orchestrator import emulator
-from orchestrator.api.emulated import EmulateRequest
-from orchestrator.api.emulating import emulate, emulator_settings
-from orchestrator.api.pointed import run_command
+from orchestrator.api.emulation.child_environment import run_command
+from orchestrator.api.emulation.emulate import emulate, emulator_settings
+from orchestrator.api.emulation.flags import EmulateRequest
 from orchestrator.emulator import ServedEmulator
-from orchestrator.emulator.answers import ErrorBodies
-from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.faults import Faults, Spell, read_faults
-from orchestrator.emulator.fleet import Scaler
+from orchestrator.emulator.contract.answers import ErrorBodies
+from orchestrator.emulator.contract.faults import Faults, Spell, read_faults
+from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.emulator.jobs.fleet import Scaler
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
 from tests.emulator.emulators import double

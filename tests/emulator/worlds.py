@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.jobs import Execution, Record, Result, Submission
-from orchestrator.emulator.submissions import parse_submission
-from orchestrator.emulator.tally import Tally
-from orchestrator.emulator.world import World
+from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.jobs.jobs import Execution, Record, Result, Submission
+from orchestrator.emulator.jobs.submissions import parse_submission
+from orchestrator.emulator.jobs.tally import Tally
+from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 
 T0 = 1_700_000_000 * SECOND_US

@@ -8,20 +8,20 @@ from pathlib import Path
 import anyio
 import httpx
 
-from orchestrator.api.controlling import control
-from orchestrator.api.doctoring import doctor
-from orchestrator.api.foreground import run
-from orchestrator.api.look import runs_now
-from orchestrator.api.serving import serve
+from orchestrator.api.foreground.serve import serve
+from orchestrator.api.foreground.session import run
+from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.inspect.status import runs_now
+from orchestrator.api.runs.commands import control
 from orchestrator.client import Service
-from orchestrator.core.findings import Cause, Diagnosis
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.engine.dependencies import Dependencies
-from orchestrator.engine.observers.view import Silent
-from orchestrator.engine.upkeep.heartbeat import BEAT_S
+from orchestrator.core.diagnosis.findings import Cause, Diagnosis
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.heartbeat import BEAT_S
+from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
-from orchestrator.settings import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
+from orchestrator.settings.structs import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
 from tests.engine.process import Listener
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock

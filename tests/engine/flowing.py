@@ -10,18 +10,18 @@ from typing import Any
 import anyio
 import httpx
 
-from orchestrator.api.flow_files import LocalFiles
+from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.client import Service
-from orchestrator.client.hooks import post_hook
+from orchestrator.client.http.notification_post import post_hook
 from orchestrator.clock import Clock
-from orchestrator.core.pipelines import INPUT, Pipeline, Schedule, Stage
-from orchestrator.engine.dependencies import Dependencies
+from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
 from orchestrator.engine.engine import Engine, open_engine
-from orchestrator.engine.upkeep.scheduler import Firing, Scheduler
-from orchestrator.engine.user_functions import UserFunctions
+from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows import Flow
-from orchestrator.settings import ConnectionSettings
+from orchestrator.ledger.flows.flows import Flow
+from orchestrator.settings.structs import ConnectionSettings
 from tests.engine.process import SAY_EVERY_S, WATCH_EVERY_S, Heard
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import Script, Scripted, says

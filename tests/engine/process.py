@@ -13,30 +13,30 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from orchestrator.api.export import Rows, finished_jobs
+from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.clock import Clock
-from orchestrator.core.breaker import OFF, Rules
-from orchestrator.core.job import Job, Transition
-from orchestrator.core.lifecycle import State
-from orchestrator.core.notice import KEY_BYTES
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.engine.dependencies import Dependencies
+from orchestrator.core.gates.failure_breaker import OFF, Rules
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.engine.engine import Engine, open_engine
-from orchestrator.engine.observers.view import Silent
-from orchestrator.engine.runs import RunSession
-from orchestrator.engine.upkeep.janitor import Recovered
-from orchestrator.engine.user_functions import UserFunctions
-from orchestrator.formats.rows import Row
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.maintenance.janitor import Recovered
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.user_code.functions import UserFunctions
+from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger
-from orchestrator.ledger.history import EventRow
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.results import FinishedJob
-from orchestrator.ledger.runs import Run
-from orchestrator.ledger.sqlite.marks import this_boot
-from orchestrator.settings import ConnectionSettings, RunSettings
+from orchestrator.ledger.jobs.history import EventRow
+from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.sqlite.sent_marks import this_boot
+from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from orchestrator.web.application import application
-from orchestrator.web.webhooks import Webhooks
+from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.rows import empty_ledger, rows
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import CommitWatch, async_creator

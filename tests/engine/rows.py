@@ -7,8 +7,8 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from orchestrator.formats.rows import Row
-from orchestrator.ledger.sqlite import migrations
+from orchestrator.formats.input.rows import Row
+from orchestrator.ledger import migrations
 
 
 def rows(number: int, *, policy: bytes | None = None, s3_config: bytes | None = None) -> list[Row]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
+from tests.api.outcomes.test_late_results import LATE
+from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, Reply, Script, Scripted, in_turn, says
-from tests.engine.test_late_results import LATE
-from tests.engine.test_webhook_inbox import tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import Event, State
-from orchestrator.core.policy import Policy
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.text.durations import Policy
+from orchestrator.settings.structs import OnUncertain, RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, REFUSED, Reply, Scripted, numbered
 from tests.simulation.clock import VirtualClock

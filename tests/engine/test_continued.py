@@ -8,13 +8,13 @@ from typing import Any, TypedDict
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.policy import Policy
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.text.durations import Policy
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings import Configuration, ConnectionSettings, OutputSettings, RunRequest, RunSettings
-from orchestrator.views import Summary
+from orchestrator.settings.structs import Configuration, ConnectionSettings, OutputSettings, RunRequest, RunSettings
+from orchestrator.views.status import Summary
+from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.rows import empty_ledger
-from tests.engine.test_program import Silence, carried_out, request_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.breaker import OFF
-from orchestrator.emulator.jobs import Result
+from orchestrator.core.gates.failure_breaker import OFF
+from orchestrator.emulator.jobs.jobs import Result
 from orchestrator.errors import InputError
-from orchestrator.settings import InputSettings, OutputSettings, RunSettings
-from orchestrator.views import Summary
+from orchestrator.settings.structs import InputSettings, OutputSettings, RunSettings
+from orchestrator.views.status import Summary
+from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.rows import empty_ledger
-from tests.engine.test_program import Silence, carried_out, request_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 

@@ -7,10 +7,10 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.core.lifecycle import TRANSITIONS, Event, State
-from orchestrator.core.pacing import Operation
-from orchestrator.emulator.faults import Faults
-from orchestrator.emulator.limits import Operation as ServiceOperation
+from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.emulator.contract.faults import Faults
+from orchestrator.emulator.contract.limits import Operation as ServiceOperation
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash

@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.views import Summary
-from tests.engine.test_program import Silence, program
+from orchestrator.views.status import Summary
+from tests.api.runs.test_program import Silence, program
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 

@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from orchestrator.client import InProcess
-from orchestrator.core.findings import Cause
-from orchestrator.core.policy import Policy
-from orchestrator.core.service_rules import COLD_START
-from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.fleet import Scaling, fixed
-from orchestrator.settings import RunSettings
+from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.service_rules import COLD_START
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.jobs.fleet import Scaling, fixed
+from orchestrator.settings.structs import RunSettings
 from tests.emulator.emulators import emulator, serving
 from tests.engine.doctored import Patient
 from tests.simulation.clock import VirtualClock

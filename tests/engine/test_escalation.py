@@ -11,17 +11,17 @@ import anyio
 import pytest
 
 from orchestrator.api import job_show, limits_set
-from orchestrator.core.escalation import FREE_MAX, parse_rule
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.core.policy import Policy
-from orchestrator.emulator.jobs import Result as Answer
+from orchestrator.core.jobs.escalation import FREE_MAX, parse_rule
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.jobs.jobs import Result as Answer
 from orchestrator.errors import UsageError
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
 from tests.api.desk import Desk, desk, numbers
+from tests.api.inspect.test_elsewhere import custom_ids, done_at
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, FAILED, IN_PROGRESS, Scripted, in_turn, says
-from tests.engine.test_elsewhere import custom_ids, done_at
 from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

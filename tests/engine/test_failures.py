@@ -5,11 +5,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import Event, State
-from orchestrator.settings import RunSettings
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.settings.structs import RunSettings
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, Asked, Reply, Scripted, in_turn, numbered, says
-from tests.engine.test_webhook_inbox import submission_of, tell
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run_until_crash
 from tests.simulation.run import run as run_world

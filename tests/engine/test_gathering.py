@@ -8,12 +8,12 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.flows import FlowState
-from orchestrator.core.job import reopened
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pipelines import ALL, INPUT, Pipeline, Stage
+from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.core.pipelines.pipeline import ALL, INPUT, Pipeline, Stage
+from tests.api.flows.test_stages import ended, handed_over, service, three_stages, triggered
 from tests.engine.flowing import Flowing, flowing
-from tests.engine.test_stages import ended, handed_over, service, three_stages, triggered
 from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import Asked, Reply, Scripted, numbered
-from tests.engine.test_webhook_inbox import submission_of, tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import RunSettings
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.settings.structs import RunSettings
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
-from tests.engine.test_webhook_inbox import submission_of, tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

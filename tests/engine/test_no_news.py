@@ -5,10 +5,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import Event
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.core.policy import Policy
-from orchestrator.settings import RunSettings
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.text.durations import Policy
+from orchestrator.settings.structs import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import (
     COMPLETED,

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.breaker import OFF
-from orchestrator.core.reusing import Reuse
-from orchestrator.emulator.jobs import Result
-from orchestrator.settings import RunSettings
+from orchestrator.core.gates.failure_breaker import OFF
+from orchestrator.core.jobs.result_reuse import Reuse
+from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import HOUR_US
-from orchestrator.views import Summary
+from orchestrator.views.status import Summary
+from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.rows import empty_ledger
-from tests.engine.test_program import Silence, carried_out, request_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 

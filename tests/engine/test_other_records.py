@@ -7,13 +7,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.deadlines import WEBHOOK_SLACK_US
-from orchestrator.core.lifecycle import State
-from orchestrator.core.responses import OF_ANOTHER, SAME_ID, TOLD_OF_ANOTHER
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import OF_ANOTHER, SAME_ID, TOLD_OF_ANOTHER
+from orchestrator.settings.structs import OnUncertain, RunSettings
+from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, COMPLETED, CUT, FAILED, Asked, Reply, Scripted, in_turn, numbered, says
-from tests.engine.test_webhook_inbox import submission_of, tell
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

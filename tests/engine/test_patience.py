@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.breaker import OFF
+from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StoppedError
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import MINUTE_US
-from orchestrator.views import Summary
+from orchestrator.views.status import Summary
 from tests.engine.test_continued import JOBS, desk_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

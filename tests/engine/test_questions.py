@@ -7,12 +7,12 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.core.job import Job
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.responses import Record
-from orchestrator.core.webhook_health import WebhookHealth
-from orchestrator.views import CollectedBy
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.polling.webhook_health import WebhookHealth
+from orchestrator.core.service.responses import Record
+from orchestrator.views.status import CollectedBy
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted
 from tests.simulation.clock import VirtualClock

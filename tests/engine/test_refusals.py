@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core import gates
-from orchestrator.core.gates import REFUSED
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.ledger.control import Wishes
+from orchestrator.core.gates import gates
+from orchestrator.core.gates.gates import REFUSED
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.ledger.transactions.run_controls import Wishes
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, IN_PROGRESS, WELL, Asked, Reply, Scripted, gaps, numbered
 

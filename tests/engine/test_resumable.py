@@ -8,20 +8,20 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.core import job as transitions
-from orchestrator.core.lifecycle import State
-from orchestrator.core.owing import CancelWhy
-from orchestrator.core.policy import Policy
-from orchestrator.core.resuming import NO_PROGRESS
-from orchestrator.emulator.jobs import Record, Submission
-from orchestrator.emulator.long_work import LongWork
-from orchestrator.emulator.world import World
-from orchestrator.settings import OnStuck, RunSettings
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.segments import NO_PROGRESS
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.jobs.jobs import Record, Submission
+from orchestrator.emulator.jobs.world import World
+from orchestrator.emulator.workers.long_work import LongWork
+from orchestrator.settings.structs import OnStuck, RunSettings
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
+from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import process
 from tests.engine.scripted import CANCELLED, COMPLETED, FAILED, GONE, Asked, Reply, Script, Scripted, in_turn, says
-from tests.engine.test_webhook_inbox import tell
 from tests.simulation.clock import VirtualClock
 from tests.simulation.world import SimulatedService
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.settings import OnUncertain, RunSettings
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.settings.structs import OnUncertain, RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, Asked, Reply, Scripted, numbered
 from tests.simulation.clock import VirtualClock

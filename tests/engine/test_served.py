@@ -5,15 +5,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.lifecycle import State
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.commands import OF_ANOTHER, Action, Command
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.settings import LOCAL, RunSettings
+from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Command
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.settings.structs import LOCAL, RunSettings
+from tests.engine.commands.test_command_inbox import asked
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import Scripted, numbered, says
-from tests.engine.test_command_inbox import asked
 from tests.ledger.ledgers import brought_to
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.emulator.jobs import Result as Answer
-from orchestrator.emulator.world import World
+from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.world import World
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT
 

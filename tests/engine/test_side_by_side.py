@@ -14,17 +14,17 @@ import pytest
 
 from orchestrator.client import Service
 from orchestrator.clock import Clock
-from orchestrator.core.fair_share import weight_of
-from orchestrator.core.job import deferred
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.engine.dependencies import Dependencies
+from orchestrator.core.jobs.job import deferred
+from orchestrator.core.limits.fair_share import weight_of
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.engine import Engine, open_engine
-from orchestrator.engine.observers.view import Silent
-from orchestrator.engine.runs import RunSession
-from orchestrator.ledger.commands import Action, NewPriority
-from orchestrator.ledger.input_rows import packed_rows
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import ConnectionSettings, RunSettings
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent
+from orchestrator.ledger.runs.commands import Action, NewPriority
+from orchestrator.ledger.runs.input_rows import packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger, rows
 from tests.factories import S
 from tests.simulation.clock import VirtualClock

@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api import run
-from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
-from orchestrator.views import Summary
+from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.views.status import Summary
 
 HANDLER = Path(__file__).parents[2] / "examples" / "handlers.py"
 

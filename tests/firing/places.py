@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-from orchestrator.core.firing import COUNTED_MAX
+from orchestrator.core.pipelines.due_fires import COUNTED_MAX
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.pipelines import Defined
+from orchestrator.ledger.flows.pipelines import Defined
 
 ALL: Final = 1_000_000
 

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from orchestrator.core.flows import FlowState
-from orchestrator.core.pipelines import ALL, INPUT, Pipeline, Stage
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.core.pipelines.pipeline import ALL, INPUT, Pipeline, Stage
 from orchestrator.units import WHOLE
+from tests.api.flows.test_stages import Killing, triggered
 from tests.engine.flowing import Flowing, a_pipeline, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
-from tests.engine.test_stages import Killing, triggered
 from tests.raising import IN_THREADS
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash

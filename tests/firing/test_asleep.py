@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.flows import FlowState
-from orchestrator.core.overlap import WAITING_MAX
-from orchestrator.core.pipelines import Overlap, Pipeline
-from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.core.pipelines.overlap_policy import WAITING_MAX
+from orchestrator.core.pipelines.pipeline import Overlap, Pipeline
+from orchestrator.engine.flows.schedule_evaluator import Looker
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.pipelines import Defined
+from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US, MINUTE_US
 from tests.firing.places import misplaced
 from tests.firing.weeks import Wall

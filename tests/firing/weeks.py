@@ -13,14 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator.core.calendar import fires_between
-from orchestrator.core.firing import GapKind, gap
-from orchestrator.core.flows import FlowEvent, FlowKind, FlowState
-from orchestrator.core.overlap import Live, startable
-from orchestrator.core.pipelines import INPUT, Overlap, Pipeline, Schedule, Stage
-from orchestrator.engine.upkeep.looking import Looker
+from orchestrator.core.pipelines.due_fires import GapKind, gap
+from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, FlowState
+from orchestrator.core.pipelines.overlap_policy import Live, startable
+from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines.schedule_calendar import fires_between
+from orchestrator.engine.flows.schedule_evaluator import Looker
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.pipelines import Defined
+from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US, MINUTE_US
 from tests.firing.places import ALL, misplaced
 from tests.simulation.database import async_creator

@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from orchestrator.core.row_variables import EVERYTHING, RowVariables
-from orchestrator.formats.lines import read_lines
-from orchestrator.formats.reading import Places, Reading, read_inputs, until_unreadable
-from orchestrator.formats.rows import Problem, Row
-from orchestrator.settings import InputSettings
+from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
+from orchestrator.formats.input.lines import read_lines
+from orchestrator.formats.input.readers import Places, Reading, read_inputs, until_unreadable
+from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.settings.structs import InputSettings
 
 Put = Callable[[str, bytes | str], str]
 """Writes a file of that name, and returns its path."""

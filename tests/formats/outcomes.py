@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.formats.outcome_files import OutcomeFile, commit_files, form_of, forms_of
-from orchestrator.formats.outcome_lines import ErrorClass, ErrorLine, More, Outcome, ResultLine
-from orchestrator.settings import Include, OutputSettings
+from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, Outcome, ResultLine
+from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of
+from orchestrator.settings.structs import Include, OutputSettings
 
 
 def result(number: int, output: bytes = b"null", *, input_: bytes = b"{}", more: More | None = None) -> Outcome:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.openai import Via
-from tests.formats.test_jsonl import problem, row
+from orchestrator.core.service.openai import Via
+from tests.formats.input.test_jsonl import problem, row
 
 INPUT = '{"openai_route":"/v1/completions","openai_input":{"prompt":"a"}}'
 

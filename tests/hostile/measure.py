@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.views import Summary
+from orchestrator.views.status import Summary
 from tests.benchmarks.processes import ROOT, Verdict, orchestrator, stand_in
 from tests.benchmarks.runs import run_flags, write_input
 from tests.benchmarks.stand_in import Behaviour, Observed

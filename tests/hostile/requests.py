@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.notice import token
+from orchestrator.core.service.webhook_token import token
 
 EVIL: Final = b"evil"
 """Stands in every body of a stranger's; it must never be found in a result."""

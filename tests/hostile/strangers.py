@@ -20,7 +20,7 @@ import anyio.abc
 import msgspec
 import uvloop
 
-from orchestrator.client.descriptors import open_files_allowed
+from orchestrator.client.http.open_files import open_files_allowed
 from tests.hostile.requests import ATTACKS, CLOSED, Attack, Targets, request
 
 SLOW_S: Final = 2.0

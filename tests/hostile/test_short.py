@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from orchestrator.web.webhooks import DEFAULT_LIMITS
+from orchestrator.web.webhook_routes import DEFAULT_LIMITS
 from tests.hostile.measure import measure
 from tests.hostile.requests import ATTACKS
 from tests.hostile.strangers import CHUNK, GIGABYTE, kernel_bytes

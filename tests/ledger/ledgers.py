@@ -10,16 +10,16 @@ from typing import Any
 import anyio
 
 from orchestrator.clock import Clock
-from orchestrator.core.job import Job, Transition
-from orchestrator.core.lifecycle import State
-from orchestrator.engine.dependencies import Dependencies
-from orchestrator.formats.rows import Row
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
-from orchestrator.ledger.commands import Argument, Command
-from orchestrator.ledger.input_rows import Clash, Intake, packed_rows
-from orchestrator.ledger.runs import Run
-from orchestrator.ledger.sqlite.marks import this_boot
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.runs.commands import Argument, Command
+from orchestrator.ledger.runs.input_rows import Clash, Intake, packed_rows
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.sqlite.sent_marks import this_boot
+from orchestrator.settings.structs import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.factories import SETTINGS, STEPS, a_row
 from tests.simulation.clock import VirtualClock

@@ -1,8 +1,8 @@
 """Pipelines for tests, small ones."""
 
-from orchestrator.core.pipelines import INPUT, Overlap, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.pipelines import Defined
+from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
 
 STAGES = (Stage(name="caption", from_=(INPUT,), settings={"endpoint": ("ep1",)}),)

@@ -14,8 +14,8 @@ import argparse
 import sys
 from typing import Final
 
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.emulator.counters import Algorithm
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.rate_counters import Algorithm
 from tests.guarantees.recording import record
 from tests.limits.promise import ROUND_TRIPS, SMALL, WINDOWS, RoundTrips, Small
 from tests.limits.real import Case, Use, measure, measure_together

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.pacing import Limit
+from orchestrator.core.limits.rate_pacer import Limit
 
 WINDOWS: Final = 10
 """So many windows at full speed are measured."""

@@ -12,8 +12,8 @@ import anyio
 import msgspec
 
 from orchestrator.client import Service
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.emulator.counters import Algorithm
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.emulator.contract.rate_counters import Algorithm
 from tests.limits.promise import RoundTrips
 from tests.limits.server import Behaviour, Observed
 

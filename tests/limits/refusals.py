@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import Final
 
-from orchestrator.core.pacing import Limit
+from orchestrator.core.limits.rate_pacer import Limit
 from tests.limits.worlds import HELD_OUT, KINDS, WAYS, Kind, Outcome, Wanted, play
 
 LIMITS: Final = (Limit(1000, 10), Limit(100, 10))

@@ -18,7 +18,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.emulator.counters import Algorithm, counter
+from orchestrator.emulator.contract.rate_counters import Algorithm, counter
 from tests.benchmarks.stand_in import Messages, response
 
 _US: Final = 1_000_000

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from orchestrator.core.pacing import Limit, Pacer
+from orchestrator.core.limits.rate_pacer import Limit, Pacer
 
 MILLISECOND = 1_000
 SECOND = 1_000_000

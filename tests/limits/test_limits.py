@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.pacing import Limit, Operation
-from orchestrator.emulator.counters import Algorithm
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.emulator.contract.rate_counters import Algorithm
 from tests.limits.promise import RoundTrips
 from tests.limits.real import measure
 from tests.limits.server import Observed

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.pacing import Limit, Pacer
+from orchestrator.core.limits.rate_pacer import Limit, Pacer
 from tests.limits.simulated import SECOND, START, TokenBucket, servers
 
 WAYS: Final = tuple(servers(Limit(10, 10)))

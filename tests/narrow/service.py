@@ -10,9 +10,9 @@ from collections import Counter
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.emulator.announcements import Webhook
-from orchestrator.emulator.posting import post
-from orchestrator.emulator.webhooks import Webhooks
+from orchestrator.emulator.http.webhook_post import post
+from orchestrator.emulator.job_api.webhook_delivery import Webhooks
+from orchestrator.emulator.jobs.webhook_schedule import Webhook
 
 HOOK_TIMEOUT_S = 10.0
 HOOK_DELAYS_S = (10.0, 10.0)

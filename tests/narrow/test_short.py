@@ -1,4 +1,4 @@
-"""The short forms of what `python -m tests.narrow` measures; those of the client are in `tests/client/test_large_bodies.py`."""
+"""The short forms of what `python -m tests.narrow` measures; those of the client are in `tests/client/http/test_large_bodies.py`."""
 
 from contextlib import suppress
 
@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from orchestrator.clock import SystemClock
-from orchestrator.core.addresses import Address
-from orchestrator.core.line import AT_ONCE
-from orchestrator.emulator.posting import post
+from orchestrator.core.limits.transfer_slots import AT_ONCE
+from orchestrator.core.service.addresses import Address
+from orchestrator.emulator.http.webhook_post import post
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
-from orchestrator.web.webhooks import BodyLimits, Webhooks
+from orchestrator.web.webhook_routes import BodyLimits, Webhooks
 from tests.narrow.relay import narrow
 from tests.web.requests import BODY, KEY, Sink, hook
 

@@ -1,10 +1,10 @@
 """Somebody who asks something of a run, as the command line does, in a process of its own."""
 
-from orchestrator.api.controlling import control, prioritize, retry
-from orchestrator.api.limiting import limits_reset, limits_set
-from orchestrator.core.pacing import Limit, Operation
+from orchestrator.api.admin.limits import limits_reset, limits_set
+from orchestrator.api.runs.commands import control, prioritize, retry
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import Chosen, Wish
+from orchestrator.settings.structs import Chosen, Wish
 from tests.simulation.facts import Asked, Facts
 from tests.simulation.plan import OTHER_ENDPOINTS, Asking, Word
 from tests.simulation.process import Process

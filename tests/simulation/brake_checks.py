@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from orchestrator.core.breaker import Rules
-from orchestrator.core.job import FAILED_EXECUTIONS
-from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
-from orchestrator.ledger.commands import Action
+from orchestrator.core.gates.failure_breaker import Rules
+from orchestrator.core.jobs.job import FAILED_EXECUTIONS
+from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.ledger.runs.commands import Action
+from orchestrator.settings.parsers import canary, max_failures
 from orchestrator.units import SECOND_US, WHOLE
-from orchestrator.written import canary, max_failures
 from tests.simulation.books import Books, EventRow
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts

@@ -12,13 +12,13 @@ from functools import reduce
 from itertools import chain
 from typing import Final
 
-from orchestrator.client.transport import REQUEST_S_MAX
-from orchestrator.core.lifecycle import TERMINAL, TRANSITIONS, Event, State
-from orchestrator.core.responses import SAME_ID
-from orchestrator.core.retry import AttemptLimits
-from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.engine.output_streams import NOTHING_YIELDED
-from orchestrator.settings import OnUncertain
+from orchestrator.client.http.transport import REQUEST_S_MAX
+from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.core.jobs.retry import AttemptLimits
+from orchestrator.core.service.responses import SAME_ID
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
+from orchestrator.settings.structs import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
 from tests.simulation.brake_checks import (

@@ -3,8 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from orchestrator.core.lifecycle import Event
-from orchestrator.ledger.commands import ENDED, Action
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.ledger.runs.commands import ENDED, Action
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, CommandRow
 from tests.simulation.facts import Facts

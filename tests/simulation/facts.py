@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 
-from orchestrator.emulator.gate import Gate
-from orchestrator.emulator.tally import Tally
+from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.errors import leading
 from orchestrator.units import SECOND_US
-from orchestrator.views import Summary
+from orchestrator.views.status import Summary
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky

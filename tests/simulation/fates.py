@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchestrator.emulator.jobs import Execution, Job, Record, Result, Status, Submission
-from orchestrator.emulator.world import World
+from orchestrator.emulator.jobs.jobs import Execution, Job, Record, Result, Status, Submission
+from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.world import bare

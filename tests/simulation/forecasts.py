@@ -20,17 +20,17 @@ import msgspec
 from msgspec.structs import replace
 
 from orchestrator.client import for_a_batch
-from orchestrator.core.bottlenecks import Bottleneck, Line
-from orchestrator.core.experience import Execution, experience
-from orchestrator.core.forecast import Forecast, Times, Workers, forecast
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.fleet import Scaling, fixed
-from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
-from orchestrator.emulator.limits import Limit as ServiceLimit
-from orchestrator.emulator.limits import Operation as ServiceOperation
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.planning.bottlenecks import Bottleneck, Line
+from orchestrator.core.planning.forecast import Forecast, Times, Workers, forecast
+from orchestrator.core.planning.observed_times import Execution, experience
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
+from orchestrator.emulator.contract.limits import Limit as ServiceLimit
+from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.jobs.fleet import Scaling, fixed
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.settings import RunSettings
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import process
 from tests.guarantees import record

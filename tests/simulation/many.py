@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.admission import outstanding_max
-from orchestrator.core.deadlines import RETENTION_US_DEFAULT, margin_left
-from orchestrator.core.durations import Durations
-from orchestrator.core.job import Job
-from orchestrator.core.lifecycle import State
-from orchestrator.core.plan import Plan
-from orchestrator.core.plan_entry import Entry
+from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT, margin_left
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.polling.admission import outstanding_max
+from orchestrator.core.polling.latency import Durations
+from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.units import SECOND_US
 from tests.guarantees import record
 

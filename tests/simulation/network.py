@@ -12,8 +12,8 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.limits import Operation
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.limits import Operation
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock

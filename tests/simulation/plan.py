@@ -11,9 +11,9 @@ from enum import StrEnum, auto
 
 import msgspec
 
-from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.faults import Fault, Faults, Spell
-from orchestrator.settings import OnExpired, OnUncertain
+from orchestrator.emulator.contract.faults import Fault, Faults, Spell
+from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.settings.structs import OnExpired, OnUncertain
 
 MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S

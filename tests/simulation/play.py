@@ -19,23 +19,23 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api import run as run_program
-from orchestrator.core.brakes import Canary, MaxFailures
-from orchestrator.core.escalation import Rule, parse_rule, problems_of
-from orchestrator.core.openai import Via
-from orchestrator.core.pacing import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.policy import Policy
-from orchestrator.core.responses import POINTLESS
-from orchestrator.emulator.faults import Faults
-from orchestrator.emulator.jobs import Result
-from orchestrator.emulator.limits import CONTRACT_LIMITS as SERVICE_LIMITS
-from orchestrator.emulator.limits import Limit as ServiceLimit
-from orchestrator.emulator.limits import Operation as ServiceOperation
-from orchestrator.emulator.long_work import LongWork
+from orchestrator.core.gates.brakes import Canary, MaxFailures
+from orchestrator.core.jobs.escalation import Rule, parse_rule, problems_of
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.service.openai import Via
+from orchestrator.core.service.responses import POINTLESS
+from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.contract.faults import Faults
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
+from orchestrator.emulator.contract.limits import Limit as ServiceLimit
+from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.parsers import canary, max_failures, share
+from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.units import SECOND_US
-from orchestrator.views import Snapshot
-from orchestrator.written import canary, max_failures, share
+from orchestrator.views.status import Snapshot
 from tests.simulation.asker import Asker
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.admission import Throughput, at_service_max
-from orchestrator.core.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.durations import Durations
-from orchestrator.core.plan import Plan
-from orchestrator.core.plan_entry import Entry
+from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
+from orchestrator.core.polling.admission import Throughput, at_service_max
+from orchestrator.core.polling.latency import Durations
+from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.units import SECOND_US
 from tests.guarantees import record
 from tests.simulation.many import just_sent

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.faults import Fault, Faults, Spell
+from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from tests.simulation.drawn import HONEST, LARGE, SPELLS, at_rates, side_by_side, swarm, with_direct, with_long_jobs
 from tests.simulation.plan import (
     DAY_S,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.emulator.faults import Faults
+from orchestrator.emulator.contract.faults import Faults
 from tests.simulation.books import read_books
 from tests.simulation.checks import violations
 from tests.simulation.plan import Plan

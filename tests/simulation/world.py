@@ -19,20 +19,20 @@ from anyio.abc import TaskGroup, TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.announcements import Webhook
-from orchestrator.emulator.answers import ConnectionCut
-from orchestrator.emulator.counters import Algorithm
-from orchestrator.emulator.faults import FaultDice, Faults
-from orchestrator.emulator.gate import Gate
-from orchestrator.emulator.jobs import Execution, ExecutionKey, Result
-from orchestrator.emulator.limits import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.emulator.long_work import Act, LongWork
-from orchestrator.emulator.openai_routes import OpenAiApi
-from orchestrator.emulator.routes import JobApi, application, job_routes
-from orchestrator.emulator.tally import Tally
-from orchestrator.emulator.waits import Waits
-from orchestrator.emulator.wire import Wire
-from orchestrator.emulator.world import World
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.job_api.openai_routes import OpenAiApi
+from orchestrator.emulator.job_api.routes import JobApi, application, job_routes
+from orchestrator.emulator.jobs.jobs import Execution, ExecutionKey, Result
+from orchestrator.emulator.jobs.tally import Tally
+from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.world import World
+from orchestrator.emulator.workers.long_work import Act, LongWork
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import SECOND_US
 from tests.simulation.transport import SimulatedTransport

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.emulator.pods import PodSettings
+from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.serving import serve
 from orchestrator.errors import UsageError
 

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import anyio
 
-from orchestrator.emulator.handlers import AGGREGATE, Job
 from orchestrator.emulator.serving import serve
+from orchestrator.emulator.workers.handlers import AGGREGATE, Job
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -8,9 +8,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from orchestrator.core.addresses import Address
-from orchestrator.core.notice import KEY_BYTES, Notice, token
-from orchestrator.core.responses import Record
+from orchestrator.core.service.addresses import Address
+from orchestrator.core.service.responses import Record
+from orchestrator.core.service.webhook_token import KEY_BYTES, Notice, token
 
 KEY = bytes(range(KEY_BYTES))
 

@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from orchestrator.web.application import application
-from orchestrator.web.webhooks import Webhooks
+from orchestrator.web.webhook_routes import Webhooks
 from tests.web.requests import BODY, KEY, Sink, StillClock, hook
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.client.patience import LATE_S
+from orchestrator.client.http.idle_timeout import LATE_S
 from orchestrator.web.application import answer, empty
 from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, WHOLE_BODY, Crowd, WebhookConnection
 from tests.simulation.loop import running_loop

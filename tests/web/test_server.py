@@ -14,12 +14,12 @@ import anyio
 import pytest
 from anyio.abc import TaskStatus
 
-from orchestrator.core.addresses import Address
-from orchestrator.core.notice import Notice
+from orchestrator.core.service.addresses import Address
+from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.web.application import application
 from orchestrator.web.server import Listener
-from orchestrator.web.webhooks import DEFAULT_LIMITS, BodyLimits, Webhooks
+from orchestrator.web.webhook_routes import DEFAULT_LIMITS, BodyLimits, Webhooks
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, Wire, hook, http
 
 pytestmark = pytest.mark.anyio

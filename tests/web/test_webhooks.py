@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from starlette.types import Message, Scope
 
-from orchestrator.client.places import LARGE_BYTES, Places
-from orchestrator.core.line import AT_ONCE
-from orchestrator.core.notice import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
-from orchestrator.core.responses import Record
+from orchestrator.client.http.transfer_slots import LARGE_BYTES, Places
+from orchestrator.core.limits.transfer_slots import AT_ONCE
+from orchestrator.core.service.responses import Record
+from orchestrator.core.service.webhook_token import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application
 from orchestrator.web.connection import WHOLE_BODY
-from orchestrator.web.webhooks import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
+from orchestrator.web.webhook_routes import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
 from tests.texts import texts
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, forever, hook
 

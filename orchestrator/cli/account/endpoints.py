@@ -13,21 +13,23 @@ import msgspec
 import typer
 from msgspec.structs import asdict
 
-from orchestrator import declared
-from orchestrator.cli import access, options, printing, tables
-from orchestrator.cli.access import Command, Connect, tell_deleted
 from orchestrator.cli.account.logs import Follow, Since, Source, Tail, put_log, query_of
 from orchestrator.cli.account.templates import template_id
-from orchestrator.cli.options import Flags
-from orchestrator.core.interfaces import Noun
-from orchestrator.core.policy import parse_duration
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.service_access import Command, Connect, tell_deleted
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.service.account_interfaces import Noun
+from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
-    from orchestrator.account.endpoints import EndpointRecord, EndpointSpec
-    from orchestrator.account.logs import LogQuery, Tell
+    from orchestrator.account.endpoints.endpoints import EndpointRecord, EndpointSpec
+    from orchestrator.account.transport.logs import LogQuery, Tell
 
 T = TypeVar("T")
 
@@ -88,13 +90,13 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     """Registers `endpoints` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, list, show, open, update and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")
-    endpoints = access.account_noun(group, Noun.ENDPOINTS, connect)
+    endpoints = service_access.account_noun(group, Noun.ENDPOINTS, connect)
 
     @endpoints.command(
         **_FIELDS,
         wait=Wait,
-        timeout=access.Timeout,
-        **options.flags_of(declared.SERVERLESS_URL),
+        timeout=service_access.Timeout,
+        **options.flags_of(run_flags.SERVERLESS_URL),
     )
     def create(template: Template, *, flags: Flags) -> Command:
         """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""
@@ -106,7 +108,7 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         return partial(_update, endpoint, template, flags)
 
     @endpoints.command("list")
-    def list_(limit: access.AtMost = None) -> Command:
+    def list_(limit: service_access.AtMost = None) -> Command:
         """List the account's endpoints."""
         return partial(_list, limit)
 
@@ -138,31 +140,31 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         return partial(_open, endpoint)
 
     @endpoints.command()
-    def delete(endpoint: Endpoint, yes: access.Yes = False) -> Command:
+    def delete(endpoint: Endpoint, yes: service_access.Yes = False) -> Command:
         """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
         return partial(_delete, endpoint, yes)
 
 
 async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:
-    wait_s = access.wait_s(bool(flags["wait"]), flags["timeout"])
+    wait_s = service_access.wait_s(bool(flags["wait"]), flags["timeout"])
     spec, more = _spec(template, flags), _more(flags["set_"] or ())
     record = await account.endpoints.create(await _of_template(spec, account), more=more)
     _put(record, as_json)
     if wait_s is None:
-        printing.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
+        streams.say(f"endpoint {record.id}: created; the job API may answer 404 for a while")
         return
-    printing.say(f"endpoint {record.id}: created; waiting until the job API knows it")
+    streams.say(f"endpoint {record.id}: created; waiting until the job API knows it")
     await account.service.endpoint(record.id).known(wait=wait_s)
-    printing.say(f"endpoint {record.id}: ready for jobs")
+    streams.say(f"endpoint {record.id}: ready for jobs")
 
 
 async def _update(endpoint: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
     spec, more = _spec(template, flags), _more(flags["set_"] or ())
     spec = await _of_template(spec, account)
-    update = partial(account.endpoints.update, spec=spec, more=more, losing=printing.warn)
+    update = partial(account.endpoints.update, spec=spec, more=more, losing=streams.warn)
     record = await _at(endpoint, account, update)
     _put(record, as_json)
-    printing.say(f"endpoint {record.id}: updated")
+    streams.say(f"endpoint {record.id}: updated")
 
 
 async def _of_template(spec: "EndpointSpec", account: "Account") -> "EndpointSpec":
@@ -173,7 +175,7 @@ async def _of_template(spec: "EndpointSpec", account: "Account") -> "EndpointSpe
 
 
 def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
-    from orchestrator.account.endpoints import EndpointSpec  # noqa: PLC0415
+    from orchestrator.account.endpoints.endpoints import EndpointSpec  # noqa: PLC0415
 
     idle_timeout, execution_timeout = flags["idle_timeout"], flags["execution_timeout"]
     return EndpointSpec(
@@ -185,7 +187,7 @@ def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
         idle_timeout=None if idle_timeout is None else _whole(idle_timeout, "--idle-timeout", SECOND_US, "seconds"),
         execution_timeout_ms=None
         if execution_timeout is None
-        else _whole(execution_timeout, str(declared.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
+        else _whole(execution_timeout, str(run_flags.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
     )
 
 
@@ -256,7 +258,7 @@ async def _show(endpoint: str, account: "Account", as_json: bool) -> None:
 
 async def _at(endpoint: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `endpoint`, which may be its name."""
-    from orchestrator.account.naming import by_name  # noqa: PLC0415
+    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
 
     return await by_name("endpoint", endpoint, call, account.endpoints.list)
 
@@ -264,7 +266,7 @@ async def _at(endpoint: str, account: "Account", call: Callable[[str], Awaitable
 async def _open(endpoint: str, account: "Account", as_json: bool) -> None:
     url = CONSOLE.format((await _at(endpoint, account, account.endpoints.show)).id)
     if as_json:
-        printing.put_json({"url": url})
+        streams.put_json({"url": url})
     else:
         tables.put_lines([url])
         open_page(url, sys.stdout, webbrowser.open)
@@ -278,7 +280,7 @@ def open_page(url: str, seen: TextIO, show: Callable[[str], object]) -> None:
 
 def _put(record: "EndpointRecord", as_json: bool) -> None:
     if as_json:
-        printing.put_json(record.raw)
+        streams.put_json(record.raw)
     else:
         tables.put(tables.lines(_lines(record)))
 
@@ -311,7 +313,7 @@ async def _delete(endpoint: str, yes: bool, account: "Account", as_json: bool) -
         if not yes:
             record = await account.endpoints.show(endpoint_id)
             what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
-            access.confirm(what, yes=False, name=record.name or endpoint_id)
+            service_access.confirm(what, yes=False, name=record.name or endpoint_id)
         await account.endpoints.delete(endpoint_id)
         return endpoint_id
 

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import asdict
 
-from orchestrator import declared
-from orchestrator.cli import options, printing
-from orchestrator.cli.access import Command, Noun
-from orchestrator.cli.account.pod_commands import PodId, at_pod, with_limits
-from orchestrator.cli.options import Flags
-from orchestrator.cli.reading import while_read
-from orchestrator.cli.tables import plain
+from orchestrator.cli.account.pod_options import PodId, at_pod, with_limits
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.pipe_guard import while_read
+from orchestrator.cli.framework.service_access import Command, Noun
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.tables import plain
 from orchestrator.clock import SystemClock
-from orchestrator.core.interfaces import Interface
-from orchestrator.core.policy import parse_duration
+from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.account import Account, LogLine  # at run time `--help` would pay for them
-    from orchestrator.account.logs import LogQuery, Tell
+    from orchestrator.account.transport.logs import LogQuery, Tell
 
 Tail = Annotated[
     int | None,
@@ -40,7 +41,7 @@ Source = Annotated[
     ),
 ]
 ByInterface = Annotated[
-    str | None, options.option(declared.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone.")
+    str | None, options.option(run_flags.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone.")
 ]
 Follow = Annotated[
     bool,
@@ -70,7 +71,7 @@ def add_logs(pods: Noun) -> None:
 
 def _check(interface: str | None) -> None:
     """Raises `UsageError` where an interface is asked for that knows no logs. What the file says is about others."""
-    from orchestrator.account.interfaces import USE_V2, CannotSayError  # noqa: PLC0415
+    from orchestrator.account.transport.fallback import USE_V2, CannotSayError  # noqa: PLC0415
 
     if interface not in (None, Interface.AUTO, Interface.V2):
         raise CannotSayError(Interface(interface), "what a pod has printed", USE_V2)
@@ -78,7 +79,7 @@ def _check(interface: str | None) -> None:
 
 def query_of(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
     """What the flags ask for. Raises `UsageError`."""
-    from orchestrator.account.logs import TAIL_DEFAULT, LogQuery  # noqa: PLC0415
+    from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery  # noqa: PLC0415
 
     return LogQuery(
         tail=TAIL_DEFAULT if tail is None else tail,
@@ -120,17 +121,17 @@ async def put_log(what: str, query: "LogQuery", read: "Callable[[Tell], Awaitabl
     def tell(line: "LogLine") -> None:
         nonlocal told
         told += 1
-        (printing.put_json if as_json else _put)(line)
+        (streams.put_json if as_json else _put)(line)
 
     await while_read(lambda: read(tell))
     if query.follow:
-        printing.say(f"{what} prints no more")
+        streams.say(f"{what} prints no more")
     elif not told:
-        printing.say(f"{what} has no such lines")
+        streams.say(f"{what} has no such lines")
 
 
 def _put(line: "LogLine") -> None:
     """A line at once, on one line, whatever is in it."""
     text = " ".join(plain(part) for part in (line.ts, line.source, line.line) if part)
-    printing.put(text.encode("utf-8", "replace") + b"\n")
-    printing.flush()
+    streams.put(text.encode("utf-8", "replace") + b"\n")
+    streams.flush()

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from orchestrator.cli import access, printing
-from orchestrator.cli.access import Command, Noun
-from orchestrator.cli.account.pod_commands import PodId, at_pod, watch, with_limits
+from orchestrator.cli.account.pod_options import PodId, at_pod, watch, with_limits
 from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth, template_id
 from orchestrator.cli.account.variables import EnvFile, unshown, variables
-from orchestrator.cli.options import Flags
-from orchestrator.cli.tables import plain
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.service_access import Command, Noun
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.tables import plain
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def add_create_and_modify(pods: Noun) -> None:
         typer.Option(metavar="KEY", help="Takes a variable out. Repeatable.", rich_help_panel=CONTAINER),
     ]
 
-    @pods.command(**_CONTAINER, **_MADE, wait=wait, timeout=access.Timeout)
+    @pods.command(**_CONTAINER, **_MADE, wait=wait, timeout=service_access.Timeout)
     def create(
         name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")], *, flags: Flags
     ) -> Command:
@@ -128,7 +129,7 @@ def add_create_and_modify(pods: Noun) -> None:
 async def _create(name: str, flags: Flags, account: "Account", as_json: bool) -> None:
     from orchestrator.account import CpuRequest, PodCreate  # noqa: PLC0415
 
-    wait_s = access.wait_s(bool(flags["wait"]), flags["timeout"])
+    wait_s = service_access.wait_s(bool(flags["wait"]), flags["timeout"])
     of_gpus = ("gpu_count", "min_ram_per_gpu", "min_vcpu_per_gpu", "cuda", "min_cuda")
     if flags["gpu"] is None and (idle := [flag for flag in of_gpus if flags[flag]]):
         raise UsageError(f"--{idle[0].replace('_', '-')} goes with --gpu TYPE, which is missing")
@@ -152,9 +153,9 @@ async def _create(name: str, flags: Flags, account: "Account", as_json: bool) ->
     )
     pod = await account.pods.create(spec, wait=wait_s, watch=watch)
     _put(pod, as_json)
-    printing.say(f"pod {pod.id}: created; it is {plain(pod.status)} now, and costs ${pod.cost:.3f} an hour")
+    streams.say(f"pod {pod.id}: created; it is {plain(pod.status)} now, and costs ${pod.cost:.3f} an hour")
     if "22/tcp" in pod.ports and not flags["ssh"]:
-        printing.warn("22/tcp is open, and nobody gets in: SSH keys reach a pod only if it was created with --ssh")
+        streams.warn("22/tcp is open, and nobody gets in: SSH keys reach a pod only if it was created with --ssh")
 
 
 async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> None:
@@ -173,7 +174,7 @@ async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> 
     changed = await at_pod(account, pod, change)
     _put(changed, as_json)
     locked = "; it is locked against stopping" if changed.locked else ""
-    printing.say(f"pod {changed.id} ({plain(changed.name)}): modified{locked}")
+    streams.say(f"pod {changed.id} ({plain(changed.name)}): modified{locked}")
 
 
 async def _container(flags: Flags, account: "Account") -> dict[str, object]:
@@ -246,4 +247,4 @@ def _put(pod: "Pod", as_json: bool) -> None:
     """The record on standard output, but for the values of variables, which somebody may just have typed."""
     if as_json:
         record = msgspec.json.decode(pod.raw, type=dict[str, Any])
-        printing.put_json({**record, "env": unshown(pod.env)})
+        streams.put_json({**record, "env": unshown(pod.env)})

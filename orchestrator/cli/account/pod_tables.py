@@ -5,18 +5,18 @@ from typing import Final
 
 from rich.text import Text
 
-from orchestrator import declared
-from orchestrator.account.pod_records import Pod, PodStatus
-from orchestrator.cli import colours, tables
-from orchestrator.cli.figures import lasting
-from orchestrator.cli.tables import plain
-from orchestrator.core.rate_windows import Window
-from orchestrator.core.wording import counted
+from orchestrator.account.pods.records import Pod, PodStatus
+from orchestrator.cli.output import tables, theme
+from orchestrator.cli.output.formats import lasting
+from orchestrator.cli.output.tables import plain
+from orchestrator.core.limits.ratelimit_headers import Window
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import run_flags
 from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {
-    PodStatus.RUNNING: colours.GOOD,
-    PodStatus.ERROR: colours.BAD,
+    PodStatus.RUNNING: theme.GOOD,
+    PodStatus.ERROR: theme.BAD,
     PodStatus.EXITED: "dim",
 }
 
@@ -75,7 +75,7 @@ def pod_lines(pod: Pod) -> Iterable[tuple[str, str]]:
     if pod.ports:
         yield "ports", ", ".join(pod.ports)
     if pod.env:
-        yield "env", f"{', '.join(sorted(pod.env))} (values in {declared.JSON})"
+        yield "env", f"{', '.join(sorted(pod.env))} (values in {run_flags.JSON})"
     yield from _ssh(pod)
     yield from _runtime(pod)
     yield "created", pod.created_at or "unknown"

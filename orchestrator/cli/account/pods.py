@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from orchestrator import declared
-from orchestrator.cli import access, options, printing
-from orchestrator.cli.access import Command, Connect, Interface, Noun
 from orchestrator.cli.account.logs import add_logs
-from orchestrator.cli.account.pod_commands import PodId, Verbose, at_pod, watch, with_limits
+from orchestrator.cli.account.pod_options import PodId, Verbose, at_pod, watch, with_limits
 from orchestrator.cli.account.pod_specs import add_create_and_modify
-from orchestrator.cli.options import Flags
-from orchestrator.cli.tables import plain
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.tables import plain
+from orchestrator.settings import run_flags
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
@@ -38,11 +40,13 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
         no_args_is_help=True, help="Create, modify, list, start, stop, restart and terminate pods, and read their logs."
     )
     commands.add_typer(group, name="pods")
-    shared = options.flags_of(declared.BASE_URL, declared.TEAM, declared.CONFIG)
-    pods = Noun(group, Interface.PODS, connect, **shared, json=access.Json, verbose=Verbose)
+    shared = options.flags_of(run_flags.BASE_URL, run_flags.TEAM, run_flags.CONFIG)
+    pods = Noun(group, Interface.PODS, connect, **shared, json=service_access.Json, verbose=Verbose)
 
     @pods.command("list")
-    def list_(include_cluster_pods: ClusterPods = False, limit: access.AtMost = None, *, flags: Flags) -> Command:
+    def list_(
+        include_cluster_pods: ClusterPods = False, limit: service_access.AtMost = None, *, flags: Flags
+    ) -> Command:
         """List the account's pods with their status, hardware and cost."""
         return partial(with_limits, flags, partial(_list, include_cluster_pods, limit))
 
@@ -58,16 +62,21 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
 
     @pods.command()
     def terminate(
-        pod_id: PodId, yes: access.Yes = False, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags
+        pod_id: PodId,
+        yes: service_access.Yes = False,
+        wait: Wait = False,
+        timeout: service_access.Timeout = None,
+        *,
+        flags: Flags,
     ) -> Command:
         """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
-        return partial(with_limits, flags, partial(_terminate, pod_id, yes, access.wait_s(wait, timeout)))
+        return partial(with_limits, flags, partial(_terminate, pod_id, yes, service_access.wait_s(wait, timeout)))
 
 
 def _add_action(pods: Noun, action: str, description: str) -> None:
     @pods.command(action, help_=description)
-    def act(pod_id: PodId, wait: Wait = False, timeout: access.Timeout = None, *, flags: Flags) -> Command:
-        return partial(with_limits, flags, partial(_act, action, pod_id, access.wait_s(wait, timeout)))
+    def act(pod_id: PodId, wait: Wait = False, timeout: service_access.Timeout = None, *, flags: Flags) -> Command:
+        return partial(with_limits, flags, partial(_act, action, pod_id, service_access.wait_s(wait, timeout)))
 
 
 async def _list(include_cluster_pods: bool, limit: int | None, account: "Account", as_json: bool) -> None:
@@ -75,11 +84,11 @@ async def _list(include_cluster_pods: bool, limit: int | None, account: "Account
 
     pods = await account.pods.list(include_cluster_pods=include_cluster_pods, limit=limit)
     if as_json:
-        printing.put_json([msgspec.Raw(pod.raw) for pod in pods])
+        streams.put_json([msgspec.Raw(pod.raw) for pod in pods])
     elif pods:
         put_pods(pods)
     else:
-        printing.say("the account has no pods")
+        streams.say("the account has no pods")
 
 
 async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
@@ -87,7 +96,7 @@ async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
 
     pod = await at_pod(account, pod_id, account.pods.show)
     if as_json:
-        printing.put_json(msgspec.Raw(pod.raw))
+        streams.put_json(msgspec.Raw(pod.raw))
     else:
         put_pod(pod)
 
@@ -96,8 +105,8 @@ async def _act(action: str, pod_id: str, wait_s: float | None, account: "Account
     acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
     pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=watch))
     if as_json:
-        printing.put_json(msgspec.Raw(pod.raw))
-    printing.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
+        streams.put_json(msgspec.Raw(pod.raw))
+    streams.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
 
 
 async def _terminate(pod: str, yes: bool, wait_s: float | None, account: "Account", as_json: bool) -> None:
@@ -105,11 +114,11 @@ async def _terminate(pod: str, yes: bool, wait_s: float | None, account: "Accoun
         if not yes:
             seen = await account.pods.show(pod_id)
             said = f"terminate pod {pod_id} ({seen.name!r}, {seen.status}) and delete its disk for good?"
-            access.confirm(said, yes=False)
+            service_access.confirm(said, yes=False)
         await account.pods.terminate(pod_id, wait=wait_s, watch=watch)
         return pod_id
 
     pod_id = await at_pod(account, pod, terminate)
     if as_json:
-        printing.put_json({"id": pod_id, "status": "TERMINATED"})
-    printing.say(f"pod {pod_id}: terminated")
+        streams.put_json({"id": pod_id, "status": "TERMINATED"})
+    streams.say(f"pod {pod_id}: terminated")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeVar
 
 import typer
 
-from orchestrator.cli import access, printing, tables
-from orchestrator.cli.access import Command, Connect, tell_deleted
 from orchestrator.cli.account.templates import from_environment
-from orchestrator.core.interfaces import Noun
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.service_access import Command, Connect, tell_deleted
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
     """Registers `secrets` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, rotate, delete and list secrets.")
     commands.add_typer(group, name="secrets")
-    secrets = access.account_noun(group, Noun.SECRETS, connect)
+    secrets = service_access.account_noun(group, Noun.SECRETS, connect)
 
     @secrets.command()
     def create(name: Name, value: Value = "-", description: Description = None) -> Command:
@@ -58,12 +59,12 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
         return partial(_rotate, secret, value, description)
 
     @secrets.command()
-    def delete(secret: Secret, yes: access.Yes = False) -> Command:
+    def delete(secret: Secret, yes: service_access.Yes = False) -> Command:
         """Delete a secret. Asks first."""
         return partial(_delete, secret, yes)
 
     @secrets.command("list")
-    def list_(limit: access.AtMost = None) -> Command:
+    def list_(limit: service_access.AtMost = None) -> Command:
         """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
         return partial(_list, limit)
 
@@ -71,16 +72,16 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
 async def _create(name: str, source: str, description: str | None, account: "Account", as_json: bool) -> None:
     secret = await account.secrets.create(name, _value(source), description=description)
     if as_json:
-        printing.put_json(secret)
-    printing.say(f"secret {secret.name}: created as {secret.id}")
+        streams.put_json(secret)
+    streams.say(f"secret {secret.name}: created as {secret.id}")
 
 
 async def _rotate(given: str, source: str | None, description: str | None, account: "Account", as_json: bool) -> None:
     value = None if source is None and description is not None else _value(source or "-")
     secret = await _at(given, account, partial(account.secrets.rotate, value=value, description=description))
     if as_json:
-        printing.put_json(secret)
-    printing.say(f"secret {secret.name}: {'described anew' if value is None else 'has another value'}")
+        streams.put_json(secret)
+    streams.say(f"secret {secret.name}: {'described anew' if value is None else 'has another value'}")
 
 
 def _value(source: str) -> str:
@@ -106,14 +107,14 @@ async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> N
         await account.secrets.delete(secret_id)
         return secret_id
 
-    access.confirm(f"delete secret {given}?", yes=yes, name=given)
+    service_access.confirm(f"delete secret {given}?", yes=yes, name=given)
     secret_id = await _at(given, account, delete)
     tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
 
 
 async def _at(secret: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `secret`, which may be its name."""
-    from orchestrator.account.naming import by_name  # noqa: PLC0415
+    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
 
     return await by_name("secret", secret, call, account.secrets.list)
 

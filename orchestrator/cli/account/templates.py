@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli import access, printing, tables
-from orchestrator.cli.access import Command, Connect, Noun, tell_deleted
-from orchestrator.core import interfaces
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.service_access import Command, Connect, Noun, tell_deleted
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.service import account_interfaces
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
-    from orchestrator.account.templates import EnvironmentVariable, Template
+    from orchestrator.account.templates.templates import EnvironmentVariable, Template
 
 _FROM_ENVIRONMENT: Final = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -74,7 +75,7 @@ def add_templates(commands: typer.Typer, connect: Connect) -> None:
     """Registers `templates` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Save, show, delete and list templates.")
     commands.add_typer(group, name="templates")
-    templates = access.account_noun(group, interfaces.Noun.TEMPLATES, connect)
+    templates = service_access.account_noun(group, account_interfaces.Noun.TEMPLATES, connect)
 
     _add_save(templates)
 
@@ -84,12 +85,12 @@ def add_templates(commands: typer.Typer, connect: Connect) -> None:
         return partial(_show, template)
 
     @templates.command()
-    def delete(template: Given, yes: access.Yes = False) -> Command:
+    def delete(template: Given, yes: service_access.Yes = False) -> Command:
         """Delete a template. Asks first. One that was in use is tried again for up to two minutes."""
         return partial(_delete, template, yes)
 
     @templates.command("list")
-    def list_(limit: access.AtMost = None) -> Command:
+    def list_(limit: service_access.AtMost = None) -> Command:
         """List the account's templates. The values of their environment variables are in --json only."""
         return partial(_list, limit)
 
@@ -111,7 +112,7 @@ def _add_save(templates: Noun) -> None:
         registry_auth: RegistryAuth = None,
     ) -> Command:
         """Create a template, or with --id modify one."""
-        from orchestrator.account.templates import Template  # noqa: PLC0415
+        from orchestrator.account.templates.templates import Template  # noqa: PLC0415
 
         if volume is None and not serverless:
             raise UsageError("--volume is required for a template that is not --serverless")
@@ -133,14 +134,14 @@ def _add_save(templates: Noun) -> None:
 
 
 async def _save(template: "Template", account: "Account", as_json: bool) -> None:
-    saved = await account.templates.save(template, losing=printing.warn)
+    saved = await account.templates.save(template, losing=streams.warn)
     if as_json:
-        printing.put_json(saved)
-    printing.say(f"template {saved.name}: saved as {saved.id}")
+        streams.put_json(saved)
+    streams.say(f"template {saved.name}: saved as {saved.id}")
 
 
 def _variable(text: str) -> "EnvironmentVariable":
-    from orchestrator.account.templates import EnvironmentVariable  # noqa: PLC0415
+    from orchestrator.account.templates.templates import EnvironmentVariable  # noqa: PLC0415
 
     key, equals, value = text.partition("=")
     if not equals:
@@ -167,15 +168,15 @@ def _text(path: Path) -> str:
 
 
 async def _show(given: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.account.naming import id_of  # noqa: PLC0415
-    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.name_lookup import id_of  # noqa: PLC0415
+    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
 
     template = await account.templates.show(given) if looks_like_an_id(given) else None
     if template is None:
         known = {each.id: each for each in await account.templates.list()}
         template = known[id_of("template", given, known.values())]
     if as_json:
-        printing.put_json(template)
+        streams.put_json(template)
     else:
         tables.put(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
 
@@ -184,8 +185,8 @@ async def template_id(given: str, account: "Account") -> str:
     """The id of the template that is called `given`. What looks like an id is taken for one, and what is in no list may
     be one all the same: of a template that is everybody's. Raises `UsageError` where there is none.
     """
-    from orchestrator.account.naming import UnknownNameError, id_of  # noqa: PLC0415
-    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.name_lookup import UnknownNameError, id_of  # noqa: PLC0415
+    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
 
     if looks_like_an_id(given):
         return given
@@ -208,7 +209,7 @@ def _lines(template: "Template") -> Iterator[tuple[str, object]]:
 
 async def _name_of(given: str, account: "Account") -> str:
     """The name of the template that has this id, or this name: it is deleted by its name."""
-    from orchestrator.core.names import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
 
     known = await account.templates.list() if looks_like_an_id(given) else ()
     is_name = any(each.name == given for each in known)
@@ -217,8 +218,8 @@ async def _name_of(given: str, account: "Account") -> str:
 
 async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> None:
     name = await _name_of(given, account)
-    access.confirm(f"delete template {name!r}?", yes=yes)
-    await account.templates.delete(name, waiting=printing.say)
+    service_access.confirm(f"delete template {name!r}?", yes=yes)
+    await account.templates.delete(name, waiting=streams.say)
     tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
 
 

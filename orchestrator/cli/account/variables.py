@@ -12,8 +12,8 @@ from typing import Annotated, Final
 
 import typer
 
-from orchestrator.cli import printing
 from orchestrator.cli.account.templates import CONTAINER, from_environment
+from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
 
 _REFERENCE: Final = re.compile(r"\{\{\s*RUNPOD_SECRET_[^\s{}]+\s*\}\}")
@@ -36,7 +36,7 @@ def variables(given: Iterable[str], file: str | None) -> dict[str, str]:
         key, value = _pair(text, "--env")
         taken = from_environment(value, f"--env {key}")
         if taken is None and _CONFIDENTIAL.search(key) and not _REFERENCE.search(value):
-            printing.warn(
+            streams.warn(
                 f"--env {key}: a value on the command line can be read by others on this machine;"
                 f" write {key}=env:NAME, use --env-file, or name a secret: {key}='{{{{ RUNPOD_SECRET_name }}}}'"
             )

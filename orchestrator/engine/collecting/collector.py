@@ -13,9 +13,9 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.client import Permit
-from orchestrator.core import job as transitions
-from orchestrator.core.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
-from orchestrator.core.job import (
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
+from orchestrator.core.jobs.job import (
     NO_NEWS,
     RETRIES_IN_DOUBT,
     RETRY_REFUSED,
@@ -24,14 +24,15 @@ from orchestrator.core.job import (
     Outcome,
     Transition,
 )
-from orchestrator.core.job_certainty import sure_of
-from orchestrator.core.lifecycle import State
-from orchestrator.core.pacing import Operation
-from orchestrator.core.plan import Plan
-from orchestrator.core.plan_entry import Entry
-from orchestrator.core.policy import rough_duration
-from orchestrator.core.remote_queue import begun_at_of
-from orchestrator.core.responses import (
+from orchestrator.core.jobs.job_certainty import sure_of
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan_entry import Entry
+from orchestrator.core.polling.remote_queue import begun_at_of
+from orchestrator.core.polling.stuck_jobs import QUEUED
+from orchestrator.core.service.responses import (
     OF_ANOTHER,
     SAME_ID,
     Answer,
@@ -47,17 +48,16 @@ from orchestrator.core.responses import (
     of_status,
     plausible,
 )
-from orchestrator.core.retry import BACKOFF_S_MAX, backoff_us
-from orchestrator.core.stuck import QUEUED
+from orchestrator.core.text.durations import rough_duration
+from orchestrator.engine.collecting.missing_job_check import Wellness
 from orchestrator.engine.collecting.question_turns import QuestionTurns
-from orchestrator.engine.collecting.segments import Segments
-from orchestrator.engine.collecting.validators import GOOD, Validators
-from orchestrator.engine.collecting.verdicts import TORN_BYTES_MAX, finished, in_trouble
-from orchestrator.engine.collecting.wellness import Wellness
-from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.output_streams import NOTHING_YIELDED
-from orchestrator.engine.task_pool import TaskPool
-from orchestrator.engine.wakeup import Wakeup, keep_polling
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
+from orchestrator.engine.collecting.segment_tracker import Segments
+from orchestrator.engine.collecting.validation_pool import GOOD, Validators
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
+from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Ledger
 from orchestrator.units import SECOND_US

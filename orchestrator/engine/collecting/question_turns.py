@@ -8,11 +8,11 @@ from typing import Final
 import anyio
 
 from orchestrator.client import Permit
-from orchestrator.core.imposed_pause import ImposedPause
-from orchestrator.core.pacing import Operation
-from orchestrator.core.plan import Plan
-from orchestrator.core.responses import AskAgain, Gone, Pointless, StatusOutcome, Terminal, Trouble, Unfinished
-from orchestrator.engine.endpoint import Endpoint
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.polling.imposed_pause import ImposedPause
+from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.service.responses import AskAgain, Gone, Pointless, StatusOutcome, Terminal, Trouble, Unfinished
+from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
 

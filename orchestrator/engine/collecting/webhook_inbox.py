@@ -16,25 +16,25 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core import job as transitions
-from orchestrator.core.deadlines import margin_left
-from orchestrator.core.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
-from orchestrator.core.lifecycle import Event, State, is_legal
-from orchestrator.core.notice import Notice
-from orchestrator.core.owing import CancelWhy
-from orchestrator.core.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
-from orchestrator.core.resuming import SegmentEnd, Standing, segment_end
-from orchestrator.engine.collecting.segments import is_resumable
-from orchestrator.engine.collecting.validators import GOOD, Judged, Validators
-from orchestrator.engine.collecting.verdicts import completed, finished
-from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.output_streams import EMPTY
-from orchestrator.engine.task_pool import Request
-from orchestrator.engine.wakeup import Wakeup, keep_polling
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.deadlines import margin_left
+from orchestrator.core.jobs.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
+from orchestrator.core.jobs.lifecycle import Event, State, is_legal
+from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
+from orchestrator.core.service.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.engine.collecting.result_steps import completed, finished
+from orchestrator.engine.collecting.segment_tracker import is_resumable
+from orchestrator.engine.collecting.validation_pool import GOOD, Judged, Validators
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.endpoint.output_streams import EMPTY
+from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.task_pool import Request
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs import Submitted
-from orchestrator.ledger.progress import Reported
-from orchestrator.ledger.writer import Settled
+from orchestrator.ledger.jobs.jobs import Submitted
+from orchestrator.ledger.transactions.group_commit import Settled
+from orchestrator.ledger.transactions.segment_writes import Reported
 from orchestrator.units import MIB, SECOND_US
 
 BATCH_MAX: Final = 500

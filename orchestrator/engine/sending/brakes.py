@@ -11,26 +11,26 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator import declared_brakes
 from orchestrator.clock import Clock, local_zone
-from orchestrator.core import brakes as rules
-from orchestrator.core.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, Hold, MaxFailures
-from orchestrator.core.breaker import Breaker, Execution, Phase
-from orchestrator.core.costs import Costs, Took
-from orchestrator.core.executions import Ended, ended_by
-from orchestrator.core.gates import Closed, Passage
-from orchestrator.core.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
-from orchestrator.core.lifecycle import TERMINAL, Event, State
-from orchestrator.core.wording import counted
-from orchestrator.declaration import Setting
-from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.observers.progress import Progress
-from orchestrator.engine.sending.spent import Spent
+from orchestrator.core.gates import brakes as rules
+from orchestrator.core.gates.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, Hold, MaxFailures
+from orchestrator.core.gates.costs import Costs, Took
+from orchestrator.core.gates.executions import Ended, ended_by
+from orchestrator.core.gates.failure_breaker import Breaker, Execution, Phase
+from orchestrator.core.gates.gates import Closed, Passage
+from orchestrator.core.jobs.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
+from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.sending.spending import Spent
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.brakes import Kept
-from orchestrator.ledger.executions import Place, place_of
-from orchestrator.ledger.runs import Run
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.jobs.brakes import Kept
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.execution_totals import Place, place_of
+from orchestrator.settings import brake_flags
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US, SECOND_US
 
 RATED_FROM: Final = 20
@@ -177,8 +177,8 @@ class RunBrakes:
         self._continued_at = at
         facts = self._facts(None, 0, None)
         shut: list[tuple[Setting[Any], Passage]] = [
-            (declared_brakes.MAX_FAILURES, rules.failures(facts, now)),
-            (declared_brakes.CANARY, rules.canary(facts, now)),
+            (brake_flags.MAX_FAILURES, rules.failures(facts, now)),
+            (brake_flags.CANARY, rules.canary(facts, now)),
         ]
         overruled = dict(self._kept.overruled)
         for setting, passage in shut:
@@ -278,7 +278,7 @@ class RunBrakes:
     def _facts(self, endpoint: Endpoint | None, at_endpoint: int, by_retry: bool | None) -> BrakeFacts:
         settings, progress = self._settings(), self._progress
         max_failures: MaxFailures | None = settings.max_failures
-        if max_failures == MaxFailures() or self._is_overruled(declared_brakes.MAX_FAILURES, settings):
+        if max_failures == MaxFailures() or self._is_overruled(brake_flags.MAX_FAILURES, settings):
             max_failures = None
         return BrakeFacts(
             name=self.run.name,
@@ -299,7 +299,7 @@ class RunBrakes:
     def _canary_out(self, settings: RunSettings, by_retry: bool | None) -> CanaryFacts | None:
         """How the rows stand that go first; None where none do, or people went past that."""
         has_canary = self._canary is not None and settings.canary.rows
-        is_out = has_canary and not self._is_overruled(declared_brakes.CANARY, settings)
+        is_out = has_canary and not self._is_overruled(brake_flags.CANARY, settings)
         return self._canary_facts(by_retry) if is_out else None
 
     def _canary_facts(self, by_retry: bool | None) -> CanaryFacts:

@@ -15,14 +15,14 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.client import Permit
-from orchestrator.core import gates
-from orchestrator.core.fair_share import FairShare
-from orchestrator.core.gates import Closed, Passage, RoomFacts
-from orchestrator.core.job import Job, Transition
-from orchestrator.core.lifecycle import State
-from orchestrator.core.openai import Answered, DirectOutcome, Unreadable, of_openai
-from orchestrator.core.pacing import Operation
-from orchestrator.core.responses import (
+from orchestrator.core.gates import gates
+from orchestrator.core.gates.gates import Closed, Passage, RoomFacts
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.fair_share import FairShare
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai
+from orchestrator.core.service.responses import (
     SAME_ID,
     Accepted,
     Answer,
@@ -34,19 +34,19 @@ from orchestrator.core.responses import (
     of_retry,
     of_run,
 )
-from orchestrator.core.s3_config import UnusableVariables
-from orchestrator.declared_inputs import unusable_variables
-from orchestrator.engine.collecting.validators import Validators
-from orchestrator.engine.endpoint import Endpoint
-from orchestrator.engine.sending.answers import answered, deferred, interrupted, rejected
-from orchestrator.engine.sending.direct import DirectAnswers
-from orchestrator.engine.sending.held import Held
+from orchestrator.core.service.s3_config import UnusableVariables
+from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.task_pool import TaskPool
+from orchestrator.engine.sending.claimed_jobs import Held
+from orchestrator.engine.sending.direct_responses import DirectAnswers
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
-from orchestrator.engine.sending.run_sending import AHEAD_US, IDLE_S, SENDING, RunSending
-from orchestrator.engine.task_pool import TaskPool
-from orchestrator.engine.wakeup import Wakeup, keep_polling
+from orchestrator.engine.sending.response_steps import answered, deferred, interrupted, rejected
+from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, SENDING, RunSending
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
+from orchestrator.settings.input_flags import unusable_variables
 from orchestrator.units import SECOND_US
 
 SLOW_ROOM: Final = 4

@@ -6,23 +6,23 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from orchestrator.core.escalation import decoded, policy_with
-from orchestrator.core.notice import hook_url, token
-from orchestrator.core.openai import Via, asked
-from orchestrator.core.policy import (
+from orchestrator.core.jobs.escalation import decoded, policy_with
+from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
+from orchestrator.core.service.openai import Via, asked
+from orchestrator.core.service.row_variables import OwnKeys, RowVariables
+from orchestrator.core.service.s3_config import decode_s3_config
+from orchestrator.core.service.webhook_token import hook_url, token
+from orchestrator.core.text.durations import (
     TTL_MS_DEFAULT,
     Policy,
     decode_policy,
     encode_policy,
     merge_policies,
 )
-from orchestrator.core.resuming import Resume, long_policy, resumed_input, soft_us, until_us
-from orchestrator.core.row_variables import OwnKeys, RowVariables
-from orchestrator.core.s3_config import decode_s3_config
-from orchestrator.formats.templates import remade
+from orchestrator.formats.templates.templates import remade
 from orchestrator.ledger import Claim
-from orchestrator.ledger.payloads import Payload
-from orchestrator.settings import RunSettings
+from orchestrator.ledger.jobs.payloads import Payload
+from orchestrator.settings.structs import RunSettings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 NO_POLICY = Policy()

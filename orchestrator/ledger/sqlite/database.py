@@ -21,11 +21,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 from sqlalchemy.util import greenlet_spawn
 
-from orchestrator import declared
 from orchestrator.errors import StorageError
+from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
-from orchestrator.ledger.sqlite.dialect import COMPILED, URL
-from orchestrator.ledger.sqlite.fixed import connected
+from orchestrator.ledger.sqlite.immutable_file import connected
+from orchestrator.settings import run_flags
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -314,6 +314,6 @@ def _explain(path: Path, error: BaseException | None) -> str:
         return f"{path}: another program has locked the ledger ({text}); close it, then resume"
     if "malformed" in text or "not a database" in text:
         return (
-            f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another {declared.LEDGER}"
+            f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another {run_flags.LEDGER}"
         )
     return f"{path}: cannot use the ledger ({text})"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import literal, select
 
+from orchestrator.ledger.sqlite.compiled_cache import COMPILED
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.sqlite.dialect import COMPILED
 from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

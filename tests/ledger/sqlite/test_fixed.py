@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ledger.sqlite.fixed import connected, is_fixed
+from orchestrator.ledger.sqlite.immutable_file import connected, is_fixed
 from tests.ledger.ledgers import a_run, opened
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.notice import KEY_BYTES
+from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.errors import StorageError
-from orchestrator.ledger.sqlite.key import webhook_key
+from orchestrator.ledger.sqlite.webhook_key import webhook_key
 
 
 def test_the_key_is_made_once_and_readable_by_its_owner_alone(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
-from orchestrator.ledger.sqlite.lock import (
+from orchestrator.ledger.sqlite.file_locks import (
     NETWORK_FILE_SYSTEMS,
     dispatcher_lock,
     holder,

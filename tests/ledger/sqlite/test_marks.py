@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.lifecycle import State
-from orchestrator.ledger.sqlite.marks import BYTES, SLOTS, Marks, Seal, this_boot
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.sqlite.sent_marks import BYTES, SLOTS, Marks, Seal, this_boot
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to, gone, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT

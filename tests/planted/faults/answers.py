@@ -2,44 +2,44 @@
 
 from tests.planted.faults.fault import Fault
 
-TRANSPORT = "tests/client/test_answer_memory.py::"
-GATES = "tests/core/test_gates.py::"
-BREAKER = "tests/core/test_circuit_breaker.py::"
-ABSENCES = "tests/core/test_absences.py::"
+TRANSPORT = "tests/client/http/test_answer_memory.py::"
+GATES = "tests/core/gates/test_gates.py::"
+BREAKER = "tests/core/gates/test_circuit_breaker.py::"
+ABSENCES = "tests/core/polling/test_absences.py::"
 FORGETFUL = "tests/engine/test_forgetful.py::"
 MISSING = "tests/engine/test_missing.py::"
 CLOCKS = "tests/engine/test_clocks.py::"
 REFUSED = "tests/engine/test_refusals.py::"
 TIMES = "tests/engine/test_impossible_times.py::"
 OTHER = "tests/engine/test_other_records.py::"
-GIVEN = "tests/core/test_given_ids.py::"
+GIVEN = "tests/core/service/test_given_ids.py::"
 NO_NEWS = "tests/engine/test_no_news.py::"
 REPEATED = "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what came of an answer that was cut stays with the error of its connection",
-        path="orchestrator/client/transport.py",
+        path="orchestrator/client/http/transport.py",
         old="            bare(error)  # its connection keeps it, and it the frames that have what came of the answer\n",
         new="",
         tests=(TRANSPORT + "test_nothing_stays_of_an_answer_that_is_none",),
     ),
     Fault(
         name="a bomb is unpacked as a whole before it is measured",
-        path="orchestrator/client/unpacking.py",
+        path="orchestrator/client/http/unpacking.py",
         old="decompressor.decompress(packed, PIECE_BYTES)",
         new="decompressor.decompress(packed, 2**30)",
         tests=(
             TRANSPORT + "test_nothing_stays_of_an_answer_that_is_none",
-            "tests/client/test_unpacking.py::test_of_a_bomb_no_more_is_unpacked_than_is_asked_for",
+            "tests/client/http/test_unpacking.py::test_of_a_bomb_no_more_is_unpacked_than_is_asked_for",
         ),
     ),
     Fault(
         name="blank lines are read for as long as there are any",
-        path="orchestrator/formats/lines.py",
+        path="orchestrator/formats/input/lines.py",
         old="    if size > BLANK_BYTES_MAX:\n",
         new="    if size > 2**60:\n",
-        tests=("tests/formats/test_malformed.py::test_a_broken_file_is_told_in_bounded_memory_and_time",),
+        tests=("tests/formats/input/test_malformed.py::test_a_broken_file_is_told_in_bounded_memory_and_time",),
     ),
     Fault(
         name="an answer that cannot be read ends a job at its deadline",
@@ -53,7 +53,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a maintenance page is an answer like any other",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="            if self._unread in (None, job):\n",
         new="            if True:\n",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
@@ -67,24 +67,24 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="many submissions at once are risked while none is answered",
-        path="orchestrator/core/gates.py",
+        path="orchestrator/core/gates/gates.py",
         old="Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), UNANSWERED)",
         new="Open(None, UNANSWERED)",
         tests=(GATES + "test_while_no_submission_is_answered_single_ones_go_at_pauses",),
     ),
     Fault(
         name="a good health makes an endpoint that refuses everything be probed twice a minute for ever",
-        path="orchestrator/core/probing.py",
+        path="orchestrator/core/gates/probe_backoff.py",
         old='        """It seems to be mended."""\n        self.due_at = None\n',
         new='        """It seems to be mended."""\n        self._pause_us, self.due_at = 0, None\n',
         tests=(
-            "tests/core/test_run_health.py::test_pauses_shrink_only_once_something_has_worked",
-            "tests/engine/test_mended.py::test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_where_they_are_refused",
+            "tests/core/gates/test_run_health.py::test_pauses_shrink_only_once_something_has_worked",
+            "tests/api/inspect/test_mended.py::test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_where_they_are_refused",
         ),
     ),
     Fault(
         name="a question that hangs holds up the next one, whose result may be about to be lost",
-        path="orchestrator/core/circuit_breaker.py",
+        path="orchestrator/core/gates/circuit_breaker.py",
         old="    is_one_at_a_time=False,",
         new="    is_one_at_a_time=True,",
         tests=(
@@ -94,14 +94,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a page in the place of health is good health",
-        path="orchestrator/core/health.py",
+        path="orchestrator/core/service/health.py",
         old="    return status < 500 and (not 200 <= status < 300 or health_of(status, body) is not None)",
         new="    return status < 500",
         tests=(NO_NEWS + "test_nothing_is_sent_into_a_maintenance_where_even_the_health_is_a_page",),
     ),
     Fault(
         name="the record of another job is believed",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old="    if not record.may_be_of(remote_id):\n",
         new="    if False:\n",
         tests=(OTHER + "test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",),
@@ -109,23 +109,23 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id of odd characters counts as none",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old="(remote_id is None and wire.id is not None) or ",
         new="",
         tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
     ),
     Fault(
         name="a webhook is believed whatever job it names",
-        path="orchestrator/core/given_ids.py",
+        path="orchestrator/core/service/remote_ids.py",
         old="        if known_as is None or known_as == remote_id:\n",
         new="        if True:\n",
         tests=(
-            "tests/engine/test_webhook_inbox.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",
+            "tests/engine/collecting/test_webhook_inbox.py::test_a_webhook_with_another_id_than_the_answer_gave_is_only_a_hint",
         ),
     ),
     Fault(
         name="an uncertain submission adopts the id of another job",
-        path="orchestrator/core/given_ids.py",
+        path="orchestrator/core/service/remote_ids.py",
         old="            return owner not in (None, job)\n        self",
         new="            return False\n        self",
         tests=(OTHER + "test_an_uncertain_submission_is_not_adopted_by_the_record_of_another_job",),
@@ -137,7 +137,7 @@ FAULTS: tuple[Fault, ...] = (
         new="                self._sort_out(notice, job, found, endpoint, sorted_out)\n",
         tests=(
             OTHER + "test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives",
-            "tests/engine/test_webhook_inbox.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
+            "tests/engine/collecting/test_webhook_inbox.py::test_a_webhook_may_come_before_the_answer_to_its_submission",
         ),
     ),
     Fault(
@@ -146,8 +146,8 @@ FAULTS: tuple[Fault, ...] = (
         old="        for notice in sorted(batch, key=_completes, reverse=True):\n",
         new="        for notice in batch:\n",
         tests=(
-            "tests/engine/test_webhook_inbox.py::test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result",
-            "tests/engine/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
+            "tests/engine/collecting/test_webhook_inbox.py::test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result",
+            "tests/engine/collecting/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
         ),
         worlds=("contrary", 0, 30),
     ),
@@ -157,7 +157,7 @@ FAULTS: tuple[Fault, ...] = (
         old="        return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged\n",
         new="        return False\n",
         tests=(
-            "tests/engine/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
+            "tests/engine/collecting/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
         ),
     ),
     Fault(
@@ -169,21 +169,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old=" or _echoes_another(wire.webhook, token),\n",
         new=",\n",
         tests=("tests/web/test_webhooks.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",),
     ),
     Fault(
         name="where ids are given twice, the id goes before the token",
-        path="orchestrator/core/given_ids.py",
+        path="orchestrator/core/service/remote_ids.py",
         old="        if self.are_repeated:\n            return False\n",
         new="",
         tests=(REPEATED,),
     ),
     Fault(
         name="where ids are given twice, an answer does not wait for the webhook",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="        if is_sure or not self.webhook_health.healthy or not job.is_first_execution:\n",
         new="        if True:\n",
         tests=(
@@ -192,7 +192,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id that another job's webhook bore is not in doubt",
-        path="orchestrator/core/given_ids.py",
+        path="orchestrator/core/service/remote_ids.py",
         old="            self._doubted.add(hash(remote_id))\n",
         new="",
         tests=(
@@ -209,21 +209,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a cancel of another job settles the debt",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old="        return AskAgain(Trouble.SERVER, OF_ANOTHER)\n",
         new="        return None\n",
         tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
     ),
     Fault(
         name="a time that is a number is a time",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old="    return int(value) if value is not None and 0 <= value <= most_ms else None\n",
         new="    return int(value) if value is not None and 0 <= value < 2**53 else None\n",
         tests=(TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",),
     ),
     Fault(
         name="a number that nobody can read costs the record",
-        path="orchestrator/core/responses.py",
+        path="orchestrator/core/service/responses.py",
         old="    except ValueError:\n        return ...\n",
         new="    except ZeroDivisionError:\n        return ...\n",
         tests=(
@@ -233,28 +233,28 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook may tell of any time",
-        path="orchestrator/web/webhooks.py",
+        path="orchestrator/web/webhook_routes.py",
         old="            record = plausible(record, within_us=now - submission)\n",
         new="            pass\n",
         tests=(TIMES + "test_nor_does_it_in_a_webhook",),
     ),
     Fault(
         name="the first refusal of a submission ends the run",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="            if self.refused_submissions.are_lasting:\n",
         new="            if True:\n",
         tests=(REFUSED + "test_a_refusal_that_does_not_last_a_minute_ends_nothing",),
     ),
     Fault(
         name="the first refusal of a question ends the run",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="            if self.refused_questions.are_lasting:\n",
         new="            if True:\n",
         tests=(REFUSED + "test_jobs_of_an_earlier_process_show_that_the_key_has_worked",),
     ),
     Fault(
         name="everything is sent on while everything is refused",
-        path="orchestrator/core/gates.py",
+        path="orchestrator/core/gates/gates.py",
         old="Open(max(0, 1 - endpoint.in_flight), REFUSED)",
         new="Open(None, REFUSED)",
         tests=(
@@ -271,14 +271,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="waits of a clock that was ahead are waited for",
-        path="orchestrator/ledger/clocks.py",
+        path="orchestrator/ledger/runs/clock_repair.py",
         old="_WAITS: Final = (_QUEUED, ",
         new="_WAITS: Final = (",
         tests=(CLOCKS + "test_what_a_clock_that_was_ahead_has_put_off_is_not_waited_for",),
     ),
     Fault(
         name="uncertain submissions of a clock that was ahead are settled by that clock",
-        path="orchestrator/ledger/clocks.py",
+        path="orchestrator/ledger/runs/clock_repair.py",
         old="_WAITS: Final = (_QUEUED, _UNCERTAIN, ",
         new="_WAITS: Final = (_QUEUED, ",
         tests=(CLOCKS + "test_an_uncertain_submission_of_a_clock_that_was_ahead_is_settled_in_its_time",),
@@ -293,21 +293,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="submissions are read with times in the future",
-        path="orchestrator/ledger/clocks.py",
+        path="orchestrator/ledger/runs/clock_repair.py",
         old="_UNCERTAIN, _SENT, ",
         new="_UNCERTAIN, ",
         tests=(CLOCKS + "test_nothing_that_is_read_lies_in_the_future_after_a_clock_that_was_ahead",),
     ),
     Fault(
         name="lost jobs are judged against the questions alone",
-        path="orchestrator/core/absences.py",
+        path="orchestrator/core/polling/missing_jobs.py",
         old="        return len(later) > self.SHARE_MAX * await sent_since(later[0])\n",
         new="        return True\n",
         tests=(ABSENCES + "test_lost_jobs_that_are_left_at_the_end_are_few_among_those_that_were_sent_with_them",),
     ),
     Fault(
         name="twenty missing jobs stop everything, whatever else is known",
-        path="orchestrator/core/absences.py",
+        path="orchestrator/core/polling/missing_jobs.py",
         old="        if len(found) < self.MANY or len(found) <= self.SHARE_MAX * (sum(self._known) + len(found)):\n",
         new="        if len(found) >= self.MANY:\n            return True\n        if True:\n",
         tests=(MISSING + "test_some_lost_jobs_among_many_do_not_stop_a_run_with_webhooks",),
@@ -328,19 +328,19 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="webhooks show that an endpoint answers questions",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="        self.absences.told(self.clock.now())\n",
         new="        self.absences.answered(self.clock.now(), self.clock.now())\n",
         tests=(MISSING + "test_webhooks_of_other_jobs_do_not_show_that_an_endpoint_answers_questions",),
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
-        path="orchestrator/engine/sending/answers.py",
+        path="orchestrator/engine/sending/response_steps.py",
         old="            return transitions.refused_for_retry(job, at=now)\n",
         new='            return rejected(job, "refused", now=now)\n',
         tests=(
             (
-                "tests/engine/test_dispatcher.py::"
+                "tests/engine/sending/test_dispatcher.py::"
                 "test_before_a_retry_that_is_refused_is_paid_for_again_the_status_is_asked_for"
             ),
         ),
@@ -348,7 +348,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="results are counted on for as long as agreed, whatever the service does",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="        return self.keeping.retention_us(self.agreed_us(run))\n",
         new="        return self.agreed_us(run)\n",
         tests=(
@@ -380,11 +380,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are lost by chance are taken for results that are forgotten too early",
-        path="orchestrator/core/keeping.py",
+        path="orchestrator/core/polling/retention.py",
         old="        if later.count(False) < self.SHARE_MIN * len(later):\n",
         new="        if False:\n",
         tests=(
-            "tests/core/test_keeping.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
+            "tests/core/polling/test_keeping.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
             FORGETFUL + "test_jobs_that_are_lost_by_chance_change_nothing",
         ),
     ),
@@ -400,7 +400,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="while it is found out whether many are missing, what was known before counts",
-        path="orchestrator/engine/collecting/wellness.py",
+        path="orchestrator/engine/collecting/missing_job_check.py",
         old="        if now >= self._judged_at + SECOND_US:\n",
         new="        if now >= self._judged_at + SECOND_US:\n            self._judged_at = now\n",
         tests=(

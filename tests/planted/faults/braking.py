@@ -2,18 +2,18 @@
 
 from tests.planted.faults.fault import Fault
 
-BREAKER = "tests/core/test_breaker.py::"
-BRAKES = "tests/core/test_brakes.py::"
-COSTS = "tests/core/test_costs.py::"
-DIAGNOSIS = "tests/core/test_diagnosis.py::"
-COMMAND = "tests/engine/test_brakes_command.py::"
-FLOWS = "tests/engine/test_braked_flows.py::"
-ENGINE = "tests/engine/test_brakes.py::"
+BREAKER = "tests/core/gates/test_breaker.py::"
+BRAKES = "tests/core/gates/test_brakes.py::"
+COSTS = "tests/core/gates/test_costs.py::"
+DIAGNOSIS = "tests/core/diagnosis/test_diagnosis.py::"
+COMMAND = "tests/api/inspect/test_brakes_command.py::"
+FLOWS = "tests/api/flows/test_braked_flows.py::"
+ENGINE = "tests/engine/sending/test_brakes.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a flow of which a brake stops a run is said to be running",
-        path="orchestrator/engine/upkeep/flow_work.py",
+        path="orchestrator/engine/flows/flow_executor.py",
         old="        await self._look_at_brakes()\n",
         new="",
         tests=(
@@ -23,14 +23,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flow that a brake has held stays held though the brake lets it go on",
-        path="orchestrator/engine/upkeep/flow_work.py",
+        path="orchestrator/engine/flows/flow_executor.py",
         old="        elif why is None and self.flow.is_braked:\n",
         new="        elif False:\n",
         tests=(FLOWS + "test_a_flow_goes_on_once_the_brake_lets_its_run_go_on",),
     ),
     Fault(
         name="where a brake has stopped a run and nobody works, resume is advised alone",
-        path="orchestrator/core/diagnosis.py",
+        path="orchestrator/core/diagnosis/run_rules.py",
         old=" and run.hold is None):\n",
         new="):\n",
         tests=(
@@ -40,7 +40,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what people have lifted is still said to hold the run",
-        path="orchestrator/ledger/control.py",
+        path="orchestrator/ledger/transactions/run_controls.py",
         old='{"run_id": run, "continued_at": at, "held_by": None}',
         new='{"run_id": run, "continued_at": at, "held_by": b\'{"brake":"breaker","why":"it is open"}\'}',
         tests=("tests/conformance/test_brakes.py::test_what_holds_a_run_is_kept_until_people_lift_it",),
@@ -54,7 +54,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the last few jobs are executed one a minute though none has ever succeeded",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="        are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX\n",
         new="        are_few, are_tried = False, self.state.probes >= PROBES_MAX\n",
         tests=(
@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="before the first results any number is out, however few may fail",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="    if brakes.succeeded or at_first is None:\n",
         new="    if True:\n",
         tests=(
@@ -74,7 +74,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="before the first success as many go as there is room for",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="        if more > 0:\n            self._bound_since = None\n            return Open(more)\n",
         new="        if more > 0:\n            self._bound_since = None\n            return ANY\n",
         tests=(
@@ -84,14 +84,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are claimed at this moment are not counted",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="        more = rules.first - at_service - claiming\n",
         new="        more = rules.first - at_service\n",
         tests=(BREAKER + "test_before_the_first_success_no_more_go_than_have_to_fail",),
     ),
     Fault(
         name="a breaker that has never seen a success tries for ever",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="        are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX\n",
         new="        are_few, are_tried = left <= rules.first, False\n",
         tests=(
@@ -101,21 +101,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="single jobs follow each other at once",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="            self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1, may_try=False)\n",
         new="            self._set(probes=self.state.probes + 1, may_try=False)\n",
         tests=(BREAKER + "test_one_a_minute_goes_and_the_next_one_waits_for_its_minute",),
     ),
     Fault(
         name="a half open breaker refills what has failed",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="            return Open(max(0, more - self.state.tried), ",
         new="            return Open(max(0, more), ",
         tests=(BREAKER + "test_the_first_success_half_opens_it_and_as_many_as_at_first_go",),
     ),
     Fault(
         name="failures of many kinds trip the breaker",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="each.kind is None for each in failures)) * 2 <= len(failures):\n            return None\n",
         new="each.kind is None for each in failures)) * 2 <= len(failures):\n            pass\n",
         tests=(
@@ -125,21 +125,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a canary lets any row go in the place of its own",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="_BY_RUN_ONLY = _ONLY.where(_TO_RUN)\n",
         new="_BY_RUN_ONLY = _BY_RUN.params(due_at=-1)\n",
         tests=(ENGINE + "test_a_canary_goes_first_is_spread_and_lets_the_rest_go",),
     ),
     Fault(
         name="a canary passes before its last row is over",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="        return self.succeeded >= self.needed and self.succeeded + self.failed >= self.chosen\n",
         new="        return self.succeeded >= self.needed\n",
         tests=(BRAKES + "test_a_canary_has_passed_once_enough_succeeded_and_all_are_over",),
     ),
     Fault(
         name="a budget forgets what is outstanding",
-        path="orchestrator/core/costs.py",
+        path="orchestrator/core/gates/costs.py",
         old="        left = budget - self.spent.amount - self.expected(outstanding).amount\n",
         new="        left = budget - self.spent.amount\n",
         tests=(
@@ -149,21 +149,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of two budgets the first one counts",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="    return narrowest(_budget(each, brakes.name, now) for each in brakes.budgets)\n",
         new="    return next((_budget(each, brakes.name, now) for each in brakes.budgets), ANY)\n",
         tests=(BRAKES + "test_of_two_budgets_the_narrower_counts",),
     ),
     Fault(
         name="executions that are tried again cost nothing",
-        path="orchestrator/ledger/executions.py",
+        path="orchestrator/ledger/transactions/execution_totals.py",
         old="        if ended is not None:\n",
         new="        if ended is not None and step.told is None:\n",
         tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),
     ),
     Fault(
         name="a run that may go on by itself is given up",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="    if at_service:\n        return None\n",
         new="",
         tests=(BRAKES + "test_a_run_is_stopped_where_nothing_changes_by_itself",),
@@ -173,25 +173,25 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/brakes.py",
         old="        self._continued_at = self._kept.continued_at\n",
         new="        self._continued_at = found.continued_at\n",
-        tests=("tests/engine/test_brakes.py::test_continue_is_heeded_that_was_said_while_nobody_was_at_work",),
+        tests=("tests/engine/sending/test_brakes.py::test_continue_is_heeded_that_was_said_while_nobody_was_at_work",),
     ),
     Fault(
         name="a run whose rows are yet to come has had its canary",
         path="orchestrator/engine/sending/brakes.py",
         old="        if not self._chosen:  # a run",
         new="        if self._chosen is None:  # a run",
-        tests=("tests/engine/test_stages.py::test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any",),
+        tests=("tests/api/flows/test_stages.py::test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any",),
     ),
     Fault(
         name="rows that are handed over go without a canary",
-        path="orchestrator/engine/runs.py",
+        path="orchestrator/engine/hosting/run_session.py",
         old="        if self._is_sending:\n            await self.brakes.choose()\n        self.wake()\n",
         new="        self.wake()\n",
-        tests=("tests/engine/test_stages.py::test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any",),
+        tests=("tests/api/flows/test_stages.py::test_of_a_later_stage_some_rows_go_first_as_soon_as_it_has_any",),
     ),
     Fault(
         name="that no rows could be chosen is kept as the choice",
-        path="orchestrator/ledger/brakes.py",
+        path="orchestrator/ledger/jobs/brakes.py",
         old="            if chosen:\n                await",
         new="            if True:\n                await",
         tests=("tests/conformance/test_brakes.py::test_rows_that_go_first_are_spread_over_the_input",),
@@ -201,7 +201,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/brakes.py",
         old="            self._stood = stands\n            self._progress.nudge()\n",
         new="            self._stood = stands\n",
-        tests=("tests/engine/test_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
+        tests=("tests/engine/sending/test_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
     ),
     Fault(
         name="out of a day's budget comes what was spent on any day",
@@ -212,28 +212,28 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a day's budget that is used up waits for people",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="endpoint's {money(facts.budget)} a day\", midnight)",
         new="endpoint's {money(facts.budget)} a day\")",
         tests=(BRAKES + "test_a_days_budget_is_over_at_midnight",),
     ),
     Fault(
         name="what was executed counts for the day on which it was sent",
-        path="orchestrator/ledger/executions.py",
+        path="orchestrator/ledger/transactions/execution_totals.py",
         old="step.before.endpoint, step.at // DAY_US\n",
         new="step.before.endpoint, (step.before.sent_at or step.at) // DAY_US\n",
         tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),
     ),
     Fault(
         name="a job is sent in time if it would end in time without a queue",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="        return now + max(in_line_us, self.typical_us or 0)\n",
         new="        return now + (self.typical_us or 0)\n",
         tests=(BRAKES + "test_what_would_be_late_is_not_sent_where_that_is_wanted",),
     ),
     Fault(
         name="before it is known how fast a run goes all of it is sent, in time or not",
-        path="orchestrator/core/brakes.py",
+        path="orchestrator/core/gates/brakes.py",
         old="        return Open(max(0, UNRATED_MAX - facts.at_service))\n",
         new="        return ANY\n",
         tests=(
@@ -243,7 +243,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a success among the failures that tripped a breaker lets the run go on at once",
-        path="orchestrator/core/breaker.py",
+        path="orchestrator/core/gates/failure_breaker.py",
         old="            case Phase.OPEN if not execution.is_failed and self._has_paused(now):\n",
         new="            case Phase.OPEN if not execution.is_failed:\n",
         tests=(

@@ -2,33 +2,33 @@
 
 from tests.planted.faults.fault import Fault
 
-_HERE = "tests/engine/test_past_the_queue.py::"
+_HERE = "tests/engine/sending/test_past_the_queue.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request past the queue whose answer was lost waits for a webhook",
-        path="orchestrator/engine/settling.py",
+        path="orchestrator/engine/endpoint/uncertain_grace.py",
         old="        webhooks=endpoint.webhooks and settings.via is Via.QUEUE,\n",
         new="        webhooks=endpoint.webhooks,\n",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
     ),
     Fault(
         name="a request past the queue is given up like any other, after half a minute",
-        path="orchestrator/client/serverless.py",
+        path="orchestrator/client/jobs/serverless.py",
         old="        return await self._send(permit, Operation.OPENAI, request, within_s=within_s)\n",
         new="        return await self._send(permit, Operation.OPENAI, request)\n",
         tests=(f"{_HERE}test_an_answer_may_take_as_long_as_an_execution",),
     ),
     Fault(
         name="what failed past the queue counts as a lost answer",
-        path="orchestrator/core/openai.py",
+        path="orchestrator/core/service/openai.py",
         old="        if result.status == _FAILED:\n",
         new="        if result.status == _FAILED + 1:\n",
-        tests=("tests/core/test_openai.py::test_a_500_is_an_execution_that_failed",),
+        tests=("tests/core/service/test_openai.py::test_a_500_is_an_execution_that_failed",),
     ),
     Fault(
         name="a request past the queue whose answer was lost is sent again as if it had not left",
-        path="orchestrator/core/openai.py",
+        path="orchestrator/core/service/openai.py",
         old="    outcome = of_run(result)\n",
         new="    outcome = of_run(result if isinstance(result, Answer) else NotSent(str(result)))\n",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
@@ -44,31 +44,31 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/sending/direct.py",
+        path="orchestrator/engine/sending/direct_responses.py",
         old='        if record.status == "COMPLETED":\n',
         new='        if record.status == "TIMED_OUT":\n',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),
     ),
     Fault(
         name="requests past the queue take the places of those into it",
-        path="orchestrator/core/openai.py",
+        path="orchestrator/core/service/openai.py",
         old="        return Operation.OPENAI if self is Via.OPENAI else Operation.RUN\n",
         new="        return Operation.RUN\n",
         tests=(f"{_HERE}test_the_limits_of_that_operation_bind",),
     ),
     Fault(
         name="a model that a worker does not have is an endpoint that is not there",
-        path="orchestrator/core/openai.py",
+        path="orchestrator/core/service/openai.py",
         old="        if result.status == _UNKNOWN and is_of_worker:\n",
         new="        if False:\n",
-        tests=("tests/core/test_openai.py::test_everything_else_means_what_it_means_of_a_run",),
+        tests=("tests/core/service/test_openai.py::test_everything_else_means_what_it_means_of_a_run",),
     ),
     Fault(
         name="a request past the queue may lead anywhere",
-        path="orchestrator/core/openai.py",
+        path="orchestrator/core/service/openai.py",
         old="    if ROUTE.fullmatch(found.openai_route) is None:\n",
         new='    if not found.openai_route.startswith("/"):\n',
-        tests=("tests/core/test_openai.py::test_what_is_no_request_is_told_to_its_author",),
+        tests=("tests/core/service/test_openai.py::test_what_is_no_request_is_told_to_its_author",),
     ),
     Fault(
         name="what a worker past the queue says is kept with the secrets in it",

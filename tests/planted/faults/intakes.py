@@ -3,99 +3,101 @@
 from tests.planted.faults.fault import Fault
 
 _CONFORMANCE = "tests/conformance/test_intakes.py"
-_TURNS = "tests/engine/test_turns.py"
+_TURNS = "tests/engine/intake/test_turns.py"
 _LOCK = "tests/ledger/sqlite/test_lock.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a lock is held whose file another process has removed",
-        path="orchestrator/ledger/sqlite/lock.py",
+        path="orchestrator/ledger/sqlite/file_locks.py",
         old="            if not _is_at(path, descriptor):\n",
         new="            if False:\n",
         tests=(f"{_LOCK}::test_a_lock_that_goes_between_its_opening_and_its_taking_is_made_anew",),
     ),
     Fault(
         name="what living processes take in is removed when an engine starts",
-        path="orchestrator/ledger/intakes.py",
+        path="orchestrator/ledger/runs/intakes.py",
         old="            with suppress(IntakeBusyError), hold(name):\n                await self.clear(name)\n",
         new="            await self.clear(name)\n",
         tests=(f"{_CONFORMANCE}::test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not",),
     ),
     Fault(
         name="repeats of one intake are counted on by another",
-        path="orchestrator/ledger/input_rows.py",
+        path="orchestrator/ledger/runs/input_rows.py",
         old='        intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)\n',
         new='        intake_repeats.c.intake_id <= bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)\n',
         tests=(f"{_CONFORMANCE}::test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_other",),
     ),
     Fault(
         name="a job gets a number below the first one of its intake",
-        path="orchestrator/ledger/job_rows.py",
+        path="orchestrator/ledger/runs/job_rows.py",
         old="    first = max(intake.first_job, await next_job(connection))\n",
         new="    first = await next_job(connection)\n",
         tests=(f"{_CONFORMANCE}::test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on",),
     ),
     Fault(
         name="what an accepted intake had still to do is not done by the next process",
-        path="orchestrator/ledger/intakes.py",
+        path="orchestrator/ledger/runs/intakes.py",
         old="_IS_LEFT: Final = intakes.c.accepted_at.is_(None) | _HAS_NOTES | (intakes.c.drops == 1)\n",
         new="_IS_LEFT: Final = intakes.c.accepted_at.is_(None)\n",
         tests=(f"{_CONFORMANCE}::test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process",),
     ),
     Fault(
         name="jobs of an intake that is not accepted can be claimed",
-        path="orchestrator/ledger/records.py",
+        path="orchestrator/ledger/schema/row_codec.py",
         old="    return jobs.c.id < func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)\n",
         new="    return jobs.c.id <= func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)\n",
-        tests=("tests/ledger/test_intakes.py::test_jobs_of_an_intake_do_not_exist_before_it_is_accepted",),
+        tests=("tests/ledger/runs/test_intakes.py::test_jobs_of_an_intake_do_not_exist_before_it_is_accepted",),
     ),
     Fault(
         name="an intake beside others does not rest",
-        path="orchestrator/ledger/pace.py",
+        path="orchestrator/ledger/runs/intake_pace.py",
         old="            await anyio.sleep(min(REST * took_us / SECOND_US, REST_S_MAX))\n",
         new="            await anyio.sleep(0)\n",
-        tests=("tests/ledger/test_pace.py::test_beside_others_it_rests_longer_than_it_worked_and_alone_not_at_all",),
+        tests=(
+            "tests/ledger/runs/test_pace.py::test_beside_others_it_rests_longer_than_it_worked_and_alone_not_at_all",
+        ),
     ),
     Fault(
         name="what was cancelled in the middle of an intake stays",
-        path="orchestrator/engine/intake.py",
+        path="orchestrator/engine/intake/intake.py",
         old="            with anyio.move_on_after(CLEAR_S_MAX, shield=True), suppress(StorageError):\n",
         new="            with anyio.move_on_after(CLEAR_S_MAX), suppress(StorageError):\n",
         tests=(f"{_TURNS}::test_a_refused_or_cancelled_intake_and_the_run_that_was_made_for_it_are_removed_at_once",),
     ),
     Fault(
         name="a row may name any variable",
-        path="orchestrator/core/row_variables.py",
+        path="orchestrator/core/service/row_variables.py",
         old="        if others := [name for name in names if not self._allows(name)]:\n",
         new="        if others := []:\n",
         tests=(
-            "tests/core/test_row_variables.py::test_whatever_nobody_has_allowed_is_refused_set_or_not",
-            "tests/engine/test_request_builder.py::test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has",
+            "tests/core/service/test_row_variables.py::test_whatever_nobody_has_allowed_is_refused_set_or_not",
+            "tests/engine/sending/test_request_builder.py::test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has",
         ),
     ),
     Fault(
         name="a row may name a key of ours that is in another variable",
-        path="orchestrator/core/row_variables.py",
+        path="orchestrator/core/service/row_variables.py",
         old=' or (value != "" and value in self.values)',
         new="",
-        tests=("tests/core/test_row_variables.py::test_no_row_gets_a_key_of_ours_whatever_is_allowed",),
+        tests=("tests/core/service/test_row_variables.py::test_no_row_gets_a_key_of_ours_whatever_is_allowed",),
     ),
     Fault(
         name="an extra is installed of whoever has the name on the package index",
-        path="orchestrator/formats/installation.py",
+        path="orchestrator/formats/text/installation.py",
         old='DISTRIBUTION: Final = "serverless-orchestrator"',
         new='DISTRIBUTION: Final = "orchestrator"',
         tests=(
-            "tests/formats/test_installation.py::test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_another",
+            "tests/formats/text/test_installation.py::test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_another",
         ),
     ),
     Fault(
         name="what a worker says is written to the log as it is",
-        path="orchestrator/api/logbook.py",
+        path="orchestrator/api/foreground/run_log.py",
         old="        message = visible(line.message)",
         new="        message = line.message",
         tests=(
-            "tests/engine/test_logbook.py::test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothing_in_it",
+            "tests/api/foreground/test_logbook.py::test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothing_in_it",
         ),
     ),
 )

@@ -6,23 +6,23 @@ from tests.planted.faults.fault import Fault
 
 HOOKS: Final = "tests/web/test_webhooks.py"
 CLAIMS: Final = "tests/conformance/test_claims.py"
-NARROW: Final = "tests/engine/test_narrow.py"
-LARGE: Final = "tests/client/test_large_bodies.py"
+NARROW: Final = "tests/engine/sending/test_narrow.py"
+LARGE: Final = "tests/client/http/test_large_bodies.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="whoever was asleep gives up before it has read what came",
-        path="orchestrator/client/patience.py",
+        path="orchestrator/client/http/idle_timeout.py",
         old="is_late = slept or self._ticked_s > self._next_s + LATE_S",
         new="is_late = False",
-        tests=("tests/client/test_patience.py::test_answers_that_came_while_the_process_was_stopped_are_read",),
+        tests=("tests/client/http/test_patience.py::test_answers_that_came_while_the_process_was_stopped_are_read",),
     ),
     Fault(
         name="time in which the process was stopped counts",
-        path="orchestrator/client/patience.py",
+        path="orchestrator/client/http/idle_timeout.py",
         old="return self._awake_s + min(self._loop.time() - self._ticked_s, TICK_S)",
         new="return self._awake_s + self._loop.time() - self._ticked_s",
-        tests=("tests/client/test_patience.py::test_time_in_which_the_process_was_stopped_does_not_count",),
+        tests=("tests/client/http/test_patience.py::test_time_in_which_the_process_was_stopped_does_not_count",),
     ),
     Fault(
         name="the listener closes on waking what it has not read yet",
@@ -47,66 +47,66 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="bytes that come are no reason to wait on",
-        path="orchestrator/client/patience.py",
+        path="orchestrator/client/http/idle_timeout.py",
         old="            self._seen, self._quiet_since_s = self.moved, now_s\n",
         new="            self._seen = self.moved\n",
-        tests=("tests/client/test_patience.py::test_a_long_answer_has_its_time_as_long_as_it_comes",),
+        tests=("tests/client/http/test_patience.py::test_a_long_answer_has_its_time_as_long_as_it_comes",),
     ),
     Fault(
         name="a byte now and then is enough to be waited for",
-        path="orchestrator/client/patience.py",
+        path="orchestrator/client/http/idle_timeout.py",
         old="in_all_s = self._limit_s + self.moved / self._rate_min",
         new="in_all_s = 1e9",
-        tests=("tests/client/test_patience.py::test_whoever_sends_a_byte_now_and_then_is_given_up",),
+        tests=("tests/client/http/test_patience.py::test_whoever_sends_a_byte_now_and_then_is_given_up",),
     ),
     Fault(
         name="all large bodies share the line at once",
-        path="orchestrator/core/line.py",
+        path="orchestrator/core/limits/transfer_slots.py",
         old="(self.bodies < self.at_once and self._held + size <= self._bytes_max)",
         new="True",
         tests=(
             f"{LARGE}::test_small_answers_do_not_wait_for_large_ones",
-            "tests/core/test_line.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
+            "tests/core/limits/test_line.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
         ),
     ),
     Fault(
         name="answers that wait for their place are given up",
-        path="orchestrator/client/patience.py",
+        path="orchestrator/client/http/idle_timeout.py",
         old="            self._began_s += now_s - self._paused_s\n            self._quiet_since_s = now_s\n",
         new="",
-        tests=("tests/client/test_patience.py::test_nothing_is_waited_for_while_it_is_paused",),
+        tests=("tests/client/http/test_patience.py::test_nothing_is_waited_for_while_it_is_paused",),
     ),
     Fault(
         name="a request that was cut before it had left counts as unanswered",
-        path="orchestrator/client/backends.py",
+        path="orchestrator/client/http/backends.py",
         old="patience.is_cut = upload.cut()",
         new="upload.cut()",
         tests=(f"{LARGE}::test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent",),
     ),
     Fault(
         name="what the transport holds of a request that was given up leaves all the same",
-        path="orchestrator/client/backends.py",
+        path="orchestrator/client/http/backends.py",
         old="            transport.abort()\n",
         new="",
         tests=(f"{LARGE}::test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives",),
     ),
     Fault(
         name="claims take as many large inputs as there are turns",
-        path="orchestrator/ledger/payloads.py",
+        path="orchestrator/ledger/jobs/payloads.py",
         old="        if room < 0 and (found or not at_least_one):\n            break\n",
         new="",
         tests=(f"{CLAIMS}::test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go",),
     ),
     Fault(
         name="jobs are claimed however much their inputs hold already",
-        path="orchestrator/core/gates.py",
+        path="orchestrator/core/gates/gates.py",
         old="Open(0) if room.input_bytes <= 0 else ANY",
         new="ANY",
         tests=(f"{NARROW}::test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory",),
     ),
     Fault(
         name="jobs are claimed while others wait for the line",
-        path="orchestrator/core/gates.py",
+        path="orchestrator/core/gates/gates.py",
         old="Open(0) if room.line_is_full else ANY",
         new="ANY",
         tests=(f"{NARROW}::test_nothing_is_claimed_while_large_inputs_wait_for_the_line",),
@@ -120,35 +120,35 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs are sent as if the line brought every answer at once",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="return allowed if brought is None else min(allowed, brought)",
         new="return allowed",
         tests=(f"{NARROW}::test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time",),
     ),
     Fault(
         name="large webhooks wait for the line until their sender gives up",
-        path="orchestrator/web/webhooks.py",
+        path="orchestrator/web/webhook_routes.py",
         old="with anyio.move_on_after(within_s):\n                self._place",
         new="with anyio.CancelScope():\n                self._place",
         tests=(f"{HOOKS}::test_a_large_body_that_finds_no_place_on_the_line_is_soon_a_hint",),
     ),
     Fault(
         name="a request that left in part gives its slot back at once",
-        path="orchestrator/client/serverless.py",
+        path="orchestrator/client/jobs/serverless.py",
         old="may have counted it by its head\n            permit.given_up(self._clock.now())",
         new="may have counted it by its head\n            permit.not_sent()",
-        tests=("tests/client/test_serverless.py::test_a_request_that_left_in_part_may_have_been_counted",),
+        tests=("tests/client/jobs/test_serverless.py::test_a_request_that_left_in_part_may_have_been_counted",),
     ),
     Fault(
         name="however many large webhooks wait for the line, another one waits too",
-        path="orchestrator/web/webhooks.py",
+        path="orchestrator/web/webhook_routes.py",
         old="self._places.waiting < WAITING_MAX",
         new="True",
         tests=(f"{HOOKS}::test_where_many_large_bodies_wait_for_the_line_another_one_is_a_hint_at_once",),
     ),
     Fault(
         name="the answer of a large request is waited for from its beginning",
-        path="orchestrator/client/backends.py",
+        path="orchestrator/client/http/backends.py",
         old="            self._patience.moved += len(piece)\n            self.place.moved(len(piece))",
         new="            self.place.moved(len(piece))",
         tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),

@@ -2,19 +2,21 @@
 
 from tests.planted.faults.fault import Fault
 
-_NOTIFICATIONS = "tests/engine/test_notifications.py"
+_NOTIFICATIONS = "tests/api/flows/test_notifications.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="why a flow is held names commands that look for another ledger",
-        path="orchestrator/api/flows.py",
+        path="orchestrator/api/flows/flows.py",
         old="        why=with_its_ledger(flow.why, ledger),\n",
         new="        why=flow.why,\n",
-        tests=("tests/engine/test_braked_flows.py::test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on",),
+        tests=(
+            "tests/api/flows/test_braked_flows.py::test_whatever_brake_stops_a_run_holds_its_flow_until_people_go_on",
+        ),
     ),
     Fault(
         name="that a run is over is not owed by the step that ends it",
-        path="orchestrator/ledger/owing.py",
+        path="orchestrator/ledger/transactions/handover_debts.py",
         old="        await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)\n",
         new="",
         tests=(
@@ -23,90 +25,92 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a standstill is told again by each process that finds it",
-        path="orchestrator/ledger/run_outbox.py",
+        path="orchestrator/ledger/flows/run_outbox.py",
         old="        if latest is not None and latest.news == news.value and _said(latest.body) == _said(body):\n            return False\n",
         new="",
-        tests=("tests/engine/test_run_notifier.py::test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on",),
+        tests=(
+            "tests/engine/flows/test_run_notifier.py::test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on",
+        ),
     ),
     Fault(
         name="a program's run is told of before its inputs are read",
-        path="orchestrator/api/submitting.py",
+        path="orchestrator/api/python/submission.py",
         old="                quiet = settings if self.all_or_nothing else replace(settings, notify=None)\n",
         new="                quiet = settings\n",
         tests=(
-            "tests/engine/test_run_notifier.py::test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_before",
+            "tests/engine/flows/test_run_notifier.py::test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_before",
         ),
     ),
     Fault(
         name="what nobody took of a run is given up at once",
-        path="orchestrator/engine/upkeep/run_notifier.py",
+        path="orchestrator/engine/flows/run_notifier.py",
         old="        if message.notify is None:\n            due_at = None\n",
         new="        due_at = None\n",
         tests=(
-            "tests/engine/test_run_notifier.py::test_who_does_not_answer_is_told_later_by_the_next_process_under_the_same_id",
+            "tests/engine/flows/test_run_notifier.py::test_who_does_not_answer_is_told_later_by_the_next_process_under_the_same_id",
         ),
     ),
     Fault(
         name="what happens to a flow is owed to nobody",
-        path="orchestrator/ledger/flows.py",
+        path="orchestrator/ledger/flows/flows.py",
         old="        await flow_owe(connection, flow, news, why, now)\n    return True\n",
         new="        pass\n    return True\n",
         tests=(f"{_NOTIFICATIONS}::test_killed_at_a_commit_each_news_is_owed_once",),
     ),
     Fault(
         name="what nobody took counts as told",
-        path="orchestrator/engine/upkeep/notifier.py",
+        path="orchestrator/engine/flows/notifier.py",
         old="        if problem is None:\n",
         new="        if problem != told.problem:\n",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a message that is sent again is another one for its receiver",
-        path="orchestrator/api/telling.py",
+        path="orchestrator/api/flows/notification_senders.py",
         old="message_id(told.id, told.owed_at, ",
         new="message_id(told.id, clock.now(), ",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a redirect counts as taken",
-        path="orchestrator/api/telling.py",
+        path="orchestrator/api/flows/notification_senders.py",
         old="_OK: Final = range(200, 300)\n",
         new="_OK: Final = range(200, 400)\n",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a result of another version of the endpoint is taken again",
-        path="orchestrator/ledger/reuse.py",
+        path="orchestrator/ledger/jobs/result_reuse.py",
         old="reuse_key(service_url, name, digest, reuse.version)",
         new='reuse_key(service_url, name, digest, "")',
         tests=("tests/conformance/test_reuse.py::test_results_of_another_version_are_not_taken",),
     ),
     Fault(
         name="a result is taken again however old it is",
-        path="orchestrator/core/reusing.py",
+        path="orchestrator/core/jobs/result_reuse.py",
         old="    if now - ended_at > reuse.young_us:\n",
         new="    if now < ended_at:\n",
-        tests=("tests/core/test_reusing.py::test_a_result_is_taken_while_it_is_young",),
+        tests=("tests/core/jobs/test_reusing.py::test_a_result_is_taken_while_it_is_young",),
     ),
     Fault(
         name="a result that was damaged on the disk is taken again",
-        path="orchestrator/ledger/reuse.py",
+        path="orchestrator/ledger/jobs/result_reuse.py",
         old="            raise DamagedError\n        return",
         new="            pass\n        return",
         tests=("tests/conformance/test_reuse.py::test_a_damaged_result_is_not_taken",),
     ),
     Fault(
         name="rows go of which somebody has something done again",
-        path="orchestrator/ledger/flows.py",
+        path="orchestrator/ledger/flows/flows.py",
         old="runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)",
         new="runs.c.id == run)",
-        tests=("tests/engine/test_outlived.py::test_what_is_not_to_go_stays",),
+        tests=("tests/engine/maintenance/test_outlived.py::test_what_is_not_to_go_stays",),
     ),
     Fault(
         name="of a resumable job that has ended the oldest checkpoint is kept",
-        path="orchestrator/ledger/pruning.py",
+        path="orchestrator/ledger/reports/retention.py",
         old="(_newer.c.seq > checkpoints.c.seq)",
         new="(_newer.c.seq < checkpoints.c.seq)",
-        tests=("tests/engine/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),
+        tests=("tests/engine/maintenance/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),
     ),
 )

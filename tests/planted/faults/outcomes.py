@@ -8,41 +8,47 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/collecting/collector.py",
         old="            if whole is record and record.output is None and streams.gathers(job.run):\n",
         new="            if False:\n",
-        tests=("tests/engine/test_output_streams.py::test_chunks_that_were_lost_on_their_way_are_no_result",),
+        tests=("tests/engine/endpoint/test_output_streams.py::test_chunks_that_were_lost_on_their_way_are_no_result",),
     ),
     Fault(
         name="chunks that came before an answer was refused are thrown away",
-        path="orchestrator/engine/output_streams.py",
+        path="orchestrator/engine/endpoint/output_streams.py",
         old="        if not is_whole and gathers:\n",
         new="        if not is_whole and gathers and not self._kept.clear():\n",
-        tests=("tests/engine/test_output_streams.py::test_what_came_before_an_answer_was_refused_is_not_lost",),
+        tests=(
+            "tests/engine/endpoint/test_output_streams.py::test_what_came_before_an_answer_was_refused_is_not_lost",
+        ),
     ),
     Fault(
         name="that a worker yields is told after twenty empty results only",
-        path="orchestrator/engine/output_streams.py",
+        path="orchestrator/engine/endpoint/output_streams.py",
         old="        return self.gathers(run) or (run not in",
         new="        return self.gathers(run) or (run in",
         tests=(
-            "tests/engine/test_output_streams.py::test_the_first_empty_output_of_a_worker_that_yields_is_told_at_once",
+            "tests/engine/endpoint/test_output_streams.py::test_the_first_empty_output_of_a_worker_that_yields_is_told_at_once",
         ),
     ),
     Fault(
         name="the error of an execution that is tried again is thrown away",
-        path="orchestrator/ledger/executions.py",
+        path="orchestrator/ledger/transactions/execution_totals.py",
         old="    if failed:\n        await failed_keep(connection, failed)\n",
         new="",
-        tests=("tests/engine/test_failed_executions.py::test_what_failed_and_succeeded_later_is_told_by_job_and_kind",),
+        tests=(
+            "tests/api/inspect/test_failed_executions.py::test_what_failed_and_succeeded_later_is_told_by_job_and_kind",
+        ),
     ),
     Fault(
         name="of a run that goes on nothing says what its executions fail of",
-        path="orchestrator/api/look.py",
+        path="orchestrator/api/inspect/status.py",
         old="await _with_retried(ledger, run, status) for run, status in found",
         new="status for _, status in found",
-        tests=("tests/engine/test_failed_executions.py::test_what_will_still_be_tried_is_among_the_failures_at_once",),
+        tests=(
+            "tests/api/inspect/test_failed_executions.py::test_what_will_still_be_tried_is_among_the_failures_at_once",
+        ),
     ),
     Fault(
         name="what failed executions said is kept for ever",
-        path="orchestrator/ledger/pruning.py",
+        path="orchestrator/ledger/reports/retention.py",
         old="            await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))\n",
         new="",
         tests=(
@@ -55,8 +61,8 @@ FAULTS: tuple[Fault, ...] = (
         old="            return self._of_given_up(",
         new="            return None if is_terminal(job) else self._of_given_up(",
         tests=(
-            "tests/engine/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
-            "tests/engine/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
+            "tests/api/outcomes/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
+            "tests/api/outcomes/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",
         ),
     ),
     Fault(
@@ -64,80 +70,82 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/engine.py",
         old="        await self.taking.start(self.inbox.serve)\n        await self.inbox.catch_up()\n",
         new="        await self.taking.start(self.inbox.serve)\n",
-        tests=("tests/engine/test_late_results.py::test_who_begins_goes_through_all_notices_before_anything_else",),
+        tests=(
+            "tests/api/outcomes/test_late_results.py::test_who_begins_goes_through_all_notices_before_anything_else",
+        ),
     ),
     Fault(
         name="a repetition on its way is not cancelled when the result comes",
-        path="orchestrator/core/job.py",
+        path="orchestrator/core/jobs/job.py",
         old="    return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)\n",
         new="    return not is_of_latest(step)\n",
         tests=(
-            "tests/engine/test_late_results.py::test_a_repetition_that_is_being_sent_when_the_result_comes_is_cancelled",
+            "tests/api/outcomes/test_late_results.py::test_a_repetition_that_is_being_sent_when_the_result_comes_is_cancelled",
         ),
     ),
     Fault(
         name="submissions that never ran count as paid twice",
-        path="orchestrator/ledger/submissions.py",
+        path="orchestrator/ledger/jobs/submissions.py",
         old='        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),\n',
         new="",
         tests=(
-            "tests/engine/test_late_results.py::test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run",
+            "tests/api/outcomes/test_late_results.py::test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run",
         ),
     ),
     Fault(
         name="to continue leaves the cancels owed",
-        path="orchestrator/ledger/control.py",
+        path="orchestrator/ledger/transactions/run_controls.py",
         old='    if wish is Wish.CONTINUE:\n        await connection.execute(_TAKE_BACK, {"run": run})\n',
         new="",
-        tests=("tests/engine/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
+        tests=("tests/engine/maintenance/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
     Fault(
         name="a cancel that waits for its turn is sent though it was taken back",
-        path="orchestrator/engine/upkeep/canceller.py",
+        path="orchestrator/engine/maintenance/canceller.py",
         old="        if not await self._ledger.cancels.is_owed(submission=owed.submission):\n",
         new="        if False:\n",
-        tests=("tests/engine/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
+        tests=("tests/engine/maintenance/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
     Fault(
         name="cancels are owed anew by a process that has not heard of the continue",
-        path="orchestrator/ledger/cancels.py",
+        path="orchestrator/ledger/jobs/cancels.py",
         old='        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,\n',
         new="",
         tests=(
-            "tests/engine/test_canceller.py::test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_has_not_heard_of_it",
+            "tests/engine/maintenance/test_canceller.py::test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_has_not_heard_of_it",
         ),
     ),
     Fault(
         name="uncertain jobs of a cancelled run wait for their time",
-        path="orchestrator/ledger/cancels.py",
+        path="orchestrator/ledger/jobs/cancels.py",
         old="    if len(found) < most:\n",
         new="    if False:\n",
         tests=(
-            "tests/engine/test_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
+            "tests/engine/hosting/test_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
         ),
     ),
     Fault(
         name="an uncertain submission of a cancelled run is forgotten",
-        path="orchestrator/core/job.py",
+        path="orchestrator/core/jobs/job.py",
         old="    return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN\n",
         new="    return False\n",
         tests=(
-            "tests/engine/test_canceller.py::test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it",
+            "tests/engine/maintenance/test_canceller.py::test_a_cancelled_run_cancels_an_uncertain_submission_once_a_webhook_names_it",
         ),
     ),
     Fault(
         name="cancelled jobs can never be opened again",
-        path="orchestrator/engine/upkeep/reopening.py",
+        path="orchestrator/engine/commands/retry_jobs.py",
         old="Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))",
         new="Or((StateIs(State.FAILED),))",
         tests=(
-            "tests/engine/test_command_inbox.py::test_cancelled_jobs_are_queued_again_when_that_is_asked_and_the_run_goes_on",
-            "tests/engine/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
+            "tests/engine/commands/test_command_inbox.py::test_cancelled_jobs_are_queued_again_when_that_is_asked_and_the_run_goes_on",
+            "tests/engine/commands/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
         ),
     ),
     Fault(
         name="a run that stops after failures stops its whole endpoint",
-        path="orchestrator/engine/endpoint.py",
+        path="orchestrator/engine/endpoint/endpoint.py",
         old="        if self._run(run).stop(reason):\n            self._changed()\n",
         new="        self.stop_submitting(reason)\n",
         tests=(
@@ -150,55 +158,57 @@ FAULTS: tuple[Fault, ...] = (
         old="            self._endpoint.lack(job.run, unusable_variables(error), error.names)\n",
         new="            self._endpoint.stop_submitting(str(error))\n",
         tests=(
-            "tests/engine/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
+            "tests/engine/sending/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
         ),
     ),
     Fault(
         name="forgetting old rows goes through all jobs of a run for each page",
-        path="orchestrator/ledger/pruning.py",
+        path="orchestrator/ledger/reports/retention.py",
         old="without_index(jobs.c.run_id) == field(0)",
         new="jobs.c.run_id == field(0)",
         tests=(
-            "tests/ledger/sqlite/test_plans.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
+            "tests/ledger/transactions/test_plans.py::test_no_question_of_the_hot_paths_walks_through_all_jobs_or_sorts_them",
         ),
     ),
     Fault(
         name="the submission that brought a result is forgotten for its age",
-        path="orchestrator/ledger/pruning.py",
+        path="orchestrator/ledger/reports/retention.py",
         old="outcomes.c.submission_id == submissions.c.id)",
         new="outcomes.c.submission_id < 0)",
         tests=(
-            "tests/engine/test_pruning.py::test_the_submission_that_brought_the_result_and_those_owed_a_cancel_are_kept",
+            "tests/engine/maintenance/test_pruning.py::test_the_submission_that_brought_the_result_and_those_owed_a_cancel_are_kept",
         ),
     ),
     Fault(
         name="submissions are forgotten while their webhooks may still come",
-        path="orchestrator/engine/upkeep/pruning.py",
+        path="orchestrator/engine/maintenance/pruning.py",
         old="ttl_before = now - LATE_US",
         new="ttl_before = now + LATE_US",
         tests=(
-            "tests/engine/test_pruning.py::test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl",
+            "tests/engine/maintenance/test_pruning.py::test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_after_their_ttl",
         ),
     ),
     Fault(
         name="what was not finished when it was passed over keeps its history",
-        path="orchestrator/engine/upkeep/pruning.py",
+        path="orchestrator/engine/maintenance/pruning.py",
         old="        if now >= self._begun_at + AFRESH_US:\n",
         new="        if now < self._begun_at:\n",
         tests=(
-            "tests/engine/test_pruning.py::test_what_was_not_finished_when_it_was_passed_over_is_gone_through_again_a_day_later",
+            "tests/engine/maintenance/test_pruning.py::test_what_was_not_finished_when_it_was_passed_over_is_gone_through_again_a_day_later",
         ),
     ),
     Fault(
         name="jobs whose TTL is over are paid again without a word",
-        path="orchestrator/engine/upkeep/janitor.py",
+        path="orchestrator/engine/maintenance/janitor.py",
         old="    Absence.TTL: Trouble.TIMED_OUT,\n",
         new="    Absence.TTL: None,\n",
-        tests=("tests/engine/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",),
+        tests=(
+            "tests/engine/maintenance/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",
+        ),
     ),
     Fault(
         name="submissions whose answer never came count as attempts",
-        path="orchestrator/ledger/results.py",
+        path="orchestrator/ledger/jobs/results.py",
         old="attempts=row[14] + (row[3] == State.SUCCEEDED and row[17] is None)",
         new="attempts=row[4]",
         tests=(
@@ -207,7 +217,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a block of the ledger's leaves something outside",
-        path="orchestrator/ledger/claims.py",
+        path="orchestrator/ledger/jobs/claims.py",
         old="        async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:\n",
         new=(
             "        now = 0\n\n"

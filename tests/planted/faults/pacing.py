@@ -2,34 +2,38 @@
 
 from tests.planted.faults.fault import Fault
 
-ADMISSION = "tests/engine/test_admission.py"
+ADMISSION = "tests/engine/sending/test_admission.py"
 CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="round trips are given no room at small limits",
-        path="orchestrator/core/pacing.py",
+        path="orchestrator/core/limits/rate_pacer.py",
         old="        full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))\n",
         new="        full_ns = 1000 * self._window_us / (EVEN_SHARE * self._limit.requests)\n",
-        tests=("tests/core/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",),
+        tests=(
+            "tests/core/limits/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
+        ),
     ),
     Fault(
         name="round trips are not measured",
-        path="orchestrator/core/pacing.py",
+        path="orchestrator/core/limits/rate_pacer.py",
         old="            self._trip_us = trip_us\n",
         new="            pass\n",
-        tests=("tests/core/test_pacing.py::test_the_spacing_follows_the_longest_round_trip_of_late",),
+        tests=("tests/core/limits/test_pacing.py::test_the_spacing_follows_the_longest_round_trip_of_late",),
     ),
     Fault(
         name="a window may be quite full",
-        path="orchestrator/core/spacing.py",
+        path="orchestrator/core/limits/request_spacing.py",
         old="        return 2 * window_us + spread_us ",
         new="        return window_us + spread_us ",
-        tests=("tests/core/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",),
+        tests=(
+            "tests/core/limits/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
+        ),
     ),
     Fault(
         name="questions to spare are not used",
-        path="orchestrator/core/spare.py",
+        path="orchestrator/core/polling/poll_budget.py",
         old="        if self.is_free(outstanding):\n            return True\n",
         new="        return False\n",
         tests=(
@@ -38,7 +42,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="two durations are taken for all there can be",
-        path="orchestrator/core/durations.py",
+        path="orchestrator/core/polling/latency.py",
         old="min(1.0, (FEW_SEEN / longer) ** 4)",
         new="0.0",
         tests=(
@@ -48,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a thousand jobs are asked for as closely as one",
-        path="orchestrator/core/spare.py",
+        path="orchestrator/core/polling/poll_budget.py",
         old="        return outstanding <= max(1.0, self._per_s * FREE_SHARE)\n",
         new="        return outstanding >= 0\n",
         tests=(
@@ -57,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="when an execution began is not looked at",
-        path="orchestrator/core/remote_queue.py",
+        path="orchestrator/core/polling/remote_queue.py",
         old="    return begun_at if begun_at <= now else None\n",
         new="    return None\n",
         tests=(
@@ -66,33 +70,33 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="everybody in a queue is asked for, not only the first",
-        path="orchestrator/core/remote_queue.py",
+        path="orchestrator/core/polling/remote_queue.py",
         old="        self._waiting, self._waiting_at = number, now\n",
         new="",
-        tests=("tests/core/test_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
+        tests=("tests/core/polling/test_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
     ),
     Fault(
         name="times that were planned for many jobs stay when few are left",
-        path="orchestrator/core/plan.py",
+        path="orchestrator/core/polling/poll_plan.py",
         old="        return is_news or self._spare.has_changed(len(self._entries))\n",
         new="        return is_news\n",
-        tests=("tests/core/test_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
+        tests=("tests/core/polling/test_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
     ),
     Fault(
         name="what is missing at its deadline takes all questions",
-        path="orchestrator/core/plan.py",
+        path="orchestrator/core/polling/poll_plan.py",
         old="max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline",
         new="entry.deadline",
         tests=(
-            "tests/core/test_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
+            "tests/core/polling/test_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
         ),
     ),
     Fault(
         name="what is missing is planned anew as if it were there",
-        path="orchestrator/core/plan.py",
+        path="orchestrator/core/polling/poll_plan.py",
         old="if entry is None or entry.is_asked or entry.troubles or entry.is_missing:",
         new="if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:",
-        tests=("tests/core/test_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),
+        tests=("tests/core/polling/test_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),
     ),
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
@@ -114,12 +118,12 @@ FAULTS: tuple[Fault, ...] = (
         old="                good = None  # while we wait anything may change\n",
         new="",
         tests=(
-            "tests/engine/test_dispatcher.py::test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_while_they_waited",
+            "tests/engine/sending/test_dispatcher.py::test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_while_they_waited",
         ),
     ),
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
-        path="orchestrator/engine/sending/run_sending.py",
+        path="orchestrator/engine/sending/run_sender.py",
         old="    return outlook.of(ttl_us) is Prospect.LATE\n",
         new="    return False\n",
         tests=(
@@ -128,7 +132,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that were passed over do not go when the queue is short",
-        path="orchestrator/engine/sending/run_sending.py",
+        path="orchestrator/engine/sending/run_sender.py",
         old="        return 0.0 if self._prospects.have_changed() else ",
         new="        return ",
         tests=(
@@ -137,35 +141,35 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody is looked for among those that were passed over",
-        path="orchestrator/engine/sending/prospects.py",
+        path="orchestrator/engine/sending/ttl_filter.py",
         old="        return self._passed.due_at > 0 and self._clock.now() >= self._again_at\n",
         new="        return False\n",
         tests=(f"{ADMISSION}::test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute",),
     ),
     Fault(
         name="a look along the line meets the same late jobs again",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="most=asked, behind=passed, only=only\n",
         new="most=asked, behind=behind, only=only\n",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
     ),
     Fault(
         name="who is due at the same time as one that was passed over is forgotten",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="    if behind.due_at:\n",
         new="    if False:\n",
         tests=(f"{CLAIMS}::test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers",),
     ),
     Fault(
         name="a look along the line meets as many late jobs as there are",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="max(most, LOOK_MAX) - met",
         new="10**6",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
     ),
     Fault(
         name="nobody asks whether a silent endpoint is back for the sake of jobs that were passed over",
-        path="orchestrator/engine/sending/run_sending.py",
+        path="orchestrator/engine/sending/run_sender.py",
         old="return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)",
         new="return min(none_s, AHEAD_US / SECOND_US)",
         tests=(f"{ADMISSION}::test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent",),

@@ -13,32 +13,32 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a submission is marked before there is a connection",
-        path="orchestrator/client/backends.py",
+        path="orchestrator/client/http/backends.py",
         old="        upload = Upload(request.body, patience, request.leaving)\n",
         new=(
             "        upload = Upload(request.body, patience, None)\n"
             "        if request.leaving is not None:\n"
             "            request.leaving()\n"
         ),
-        tests=("tests/client/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
+        tests=("tests/client/http/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
     ),
     Fault(
         name="a large body counts as sent from its beginning",
-        path="orchestrator/client/backends.py",
+        path="orchestrator/client/http/backends.py",
         old="            if self._handed == self.size and self._leaving is not None:\n",
         new="            if start == 0 and self._leaving is not None:\n",
-        tests=("tests/client/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
+        tests=("tests/client/http/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
     ),
     Fault(
         name="the marks are not looked at after a crash",
-        path="orchestrator/engine/upkeep/janitor.py",
+        path="orchestrator/engine/maintenance/janitor.py",
         old="    if never_left:\n",
         new="    if False:\n",
         tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
     ),
     Fault(
         name="marks are believed after the machine was started again",
-        path="orchestrator/ledger/sqlite/marks.py",
+        path="orchestrator/ledger/sqlite/sent_marks.py",
         old="self.boot.encode()[:40]",
         new='b""',
         tests=(
@@ -48,14 +48,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="torn marks are believed",
-        path="orchestrator/ledger/sqlite/marks.py",
+        path="orchestrator/ledger/sqlite/sent_marks.py",
         old="        return marks if marks._is_whole(latest) else None\n",
         new="        return marks\n",
         tests=("tests/ledger/sqlite/test_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
     ),
     Fault(
         name="a new file of marks has no floor",
-        path="orchestrator/ledger/sqlite/marks.py",
+        path="orchestrator/ledger/sqlite/sent_marks.py",
         old="number=number), floor=latest)\n",
         new="number=number), floor=0)\n",
         tests=(
@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a mark that is overwritten is forgotten",
-        path="orchestrator/ledger/sqlite/marks.py",
+        path="orchestrator/ledger/sqlite/sent_marks.py",
         old="            words[_FLOOR] = overwritten\n",
         new="            pass\n",
         tests=(
@@ -73,34 +73,34 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="our own crashes use up a job's uncertain tries",
-        path="orchestrator/engine/upkeep/janitor.py",
+        path="orchestrator/engine/maintenance/janitor.py",
         old="    return transitions.left_unanswered(job, settle_at",
         new="    return transitions.unanswered(job, settle_at",
         tests=("tests/engine/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",),
     ),
     Fault(
         name="a ledger is worked on under two names",
-        path="orchestrator/ledger/sqlite/lock.py",
+        path="orchestrator/ledger/sqlite/file_locks.py",
         old="    if names > 1 and",
         new="    if names > 2 and",
         tests=(
             "tests/system/test_two_processes.py::test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second",
-            "tests/ledger/sqlite/test_migrations.py::test_a_ledger_with_a_second_name_is_refused_even_an_empty_one",
+            "tests/ledger/test_migrations.py::test_a_ledger_with_a_second_name_is_refused_even_an_empty_one",
         ),
     ),
     Fault(
         name="a ledger that is deleted under a run goes unnoticed",
-        path="orchestrator/ledger/sqlite/place.py",
+        path="orchestrator/ledger/sqlite/ledger_files.py",
         old="            if _identity(self._file(suffix)) != identity:\n",
         new="            if False:\n",
         tests=(
-            "tests/engine/test_misplaced.py",
+            "tests/api/runs/test_misplaced.py",
             "tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",
         ),
     ),
     Fault(
         name="only the name of a ledger is looked for, not the file",
-        path="orchestrator/ledger/sqlite/place.py",
+        path="orchestrator/ledger/sqlite/ledger_files.py",
         old="            if _identity(self._file(suffix)) != identity:\n",
         new="            if _identity(self._file(suffix)) is None:\n",
         tests=("tests/system/test_misplaced.py::test_a_ledger_that_is_lost_under_a_run_is_noticed_and_saved",),
@@ -114,7 +114,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a lost terminal kills",
-        path="orchestrator/cli/signals.py",
+        path="orchestrator/cli/framework/signals.py",
         old="(*asked, signal.SIGHUP)",
         new="asked",
         tests=(
@@ -124,35 +124,35 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a display that nobody can see any more stops the run",
-        path="orchestrator/cli/live.py",
-        old="            self._console.print(Text(printing.shown(printing.named(line))))\n",
-        new="            pass\n        self._console.print(Text(printing.shown(printing.named(line))))\n",
+        path="orchestrator/cli/output/live_display.py",
+        old="            self._console.print(Text(streams.shown(streams.named(line))))\n",
+        new="            pass\n        self._console.print(Text(streams.shown(streams.named(line))))\n",
         tests=(
             "tests/system/test_interruption.py::test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more",
         ),
     ),
     Fault(
         name="nohup is not heeded",
-        path="orchestrator/cli/signals.py",
+        path="orchestrator/cli/framework/signals.py",
         old="is signal.SIG_IGN",
         new="is None",
         tests=("tests/system/test_interruption.py::test_under_nohup_a_lost_terminal_is_nothing",),
     ),
     Fault(
         name="raised limits do not mind how many files may be open",
-        path="orchestrator/engine/services.py",
+        path="orchestrator/engine/ports/service_registry.py",
         old="        limits = within_connections(self._connection.limits, self.connections)\n",
         new="        limits = dict(self._connection.limits)\n",
         tests=("tests/system/test_few_files.py::test_raised_limits_are_bounded_by_the_files_that_may_be_open",),
     ),
     Fault(
         name="the limit of open files is left as it is",
-        path="orchestrator/client/descriptors.py",
+        path="orchestrator/client/http/open_files.py",
         old="    if soft >= reachable:\n",
         new="    if soft:\n",
         tests=(
             "tests/system/test_few_files.py::test_the_limit_of_open_files_is_raised_without_a_listener_too",
-            "tests/client/test_descriptors.py::test_the_soft_limit_is_raised_as_far_as_needed_and_allowed",
+            "tests/client/http/test_descriptors.py::test_the_soft_limit_is_raised_as_far_as_needed_and_allowed",
         ),
     ),
     Fault(
@@ -160,25 +160,25 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/ledger.py",
         old="        await self._database.open_readers()\n",
         new="",
-        tests=("tests/ledger/sqlite/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
+        tests=("tests/ledger/schema/test_storage_errors.py::test_a_ledger_has_all_its_connections_from_the_start",),
     ),
     Fault(
         name="a command is carried out by each who has read it",
-        path="orchestrator/ledger/commands.py",
+        path="orchestrator/ledger/runs/commands.py",
         old='            if await self._acknowledge(connection, command.id, Reply("")):\n',
         new='            if await self._acknowledge(connection, command.id, Reply("")) or True:\n',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
     ),
     Fault(
         name="a command that was acknowledged is acknowledged again",
-        path="orchestrator/ledger/commands.py",
+        path="orchestrator/ledger/runs/commands.py",
         old='    .where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))\n',
         new='    .where(commands.c.id == bindparam("of"))\n',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
     ),
     Fault(
         name="two processes give the same submission numbers",
-        path="orchestrator/ledger/claims.py",
+        path="orchestrator/ledger/jobs/claims.py",
         old="    return -(-floor // SLOTS) * SLOTS + slot\n",
         new="    return floor\n",
         tests=(
@@ -187,7 +187,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a process said long ago is believed",
-        path="orchestrator/ledger/heartbeats.py",
+        path="orchestrator/ledger/runs/heartbeats.py",
         old="        return abs(now - self.beaten_at) <= STALE_US\n",
         new="        return True\n",
         tests=(
@@ -196,23 +196,23 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a paused run is said to be held up for longer than it is",
-        path="orchestrator/engine/sending/run_sending.py",
+        path="orchestrator/engine/sending/run_sender.py",
         old="self._endpoint.passages(self.run, Wishes())",
         new="self._endpoint.passages(self.run, Wishes(pause=True))",
-        tests=("tests/engine/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
+        tests=("tests/api/inspect/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(
         name="who follows asks the first process only to serve the run",
-        path="orchestrator/api/following.py",
+        path="orchestrator/api/foreground/follower.py",
         old="if self._asked_of not in (None, self._process):",
         new="if False:",
         tests=(
-            "tests/engine/test_following.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
+            "tests/api/foreground/test_following.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
         ),
     ),
     Fault(
         name="what a dead process was asked for is paid for by the next one",
-        path="orchestrator/engine/serving.py",
+        path="orchestrator/engine/hosting/run_host.py",
         old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if command.id <= self.asked_before:',
         new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\n        if False:',
         tests=(
@@ -221,62 +221,64 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="rows that come later are not counted by who serves the run already",
-        path="orchestrator/engine/serving.py",
+        path="orchestrator/engine/hosting/run_host.py",
         old="            await session.count_anew()\n            await self.workers",
         new="            await self.workers",
         tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
     ),
     Fault(
         name="workers are raised before the ledger knows what they were",
-        path="orchestrator/engine/upkeep/workers.py",
+        path="orchestrator/engine/hosting/worker_scaling.py",
         old="        await self._ledger.loans.write(run.endpoint_id, self._rest_url, loan)\n        try:",
         new="        try:",
-        tests=("tests/engine/test_workers.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
+        tests=("tests/engine/hosting/test_workers.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
     ),
     Fault(
         name="workers that a person has changed are put back all the same",
-        path="orchestrator/core/lending.py",
+        path="orchestrator/core/gates/scaling_override.py",
         old="most = loan.before.most if now.most == loan.raised.most else now.most",
         new="most = loan.before.most",
-        tests=("tests/engine/test_workers.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",),
+        tests=(
+            "tests/engine/hosting/test_workers.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",
+        ),
     ),
     Fault(
         name="a run that is released is sent to its end",
-        path="orchestrator/engine/runs.py",
+        path="orchestrator/engine/hosting/run_session.py",
         old="        await self.hold_back()\n",
         new="",
         tests=("tests/engine/test_served.py::test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again",),
     ),
     Fault(
         name="the ledger's file is opened beside SQLite",
-        path="orchestrator/ledger/sqlite/migrations.py",
+        path="orchestrator/ledger/migrations.py",
         old="    with storage_errors(path), _foreign_files(path):\n",
         new='    path.open("rb").close()\n    with storage_errors(path), _foreign_files(path):\n',
         tests=(
-            "tests/ledger/sqlite/test_migrations.py::test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone",
+            "tests/ledger/test_migrations.py::test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone",
         ),
     ),
     Fault(
         name="what is asked now is done before what was asked earlier",
-        path="orchestrator/api/controlling.py",
+        path="orchestrator/api/runs/commands.py",
         old="            if each.id <= number and each.action in OBEYED:\n",
         new="            if each.id == number and each.action in OBEYED:\n",
         tests=(
-            "tests/cli/test_control.py::test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later",
+            "tests/cli/runs/test_control.py::test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later",
         ),
     ),
     Fault(
         name="who asked a process that has ended does not ask the next one",
-        path="orchestrator/api/following.py",
+        path="orchestrator/api/foreground/follower.py",
         old="            if acknowledged.outcome != OF_ANOTHER:\n",
         new="            if acknowledged.outcome:\n",
         tests=(
-            "tests/engine/test_command_inbox.py::test_who_asks_while_one_process_takes_the_place_of_another_asks_again",
+            "tests/engine/commands/test_command_inbox.py::test_who_asks_while_one_process_takes_the_place_of_another_asks_again",
         ),
     ),
     Fault(
         name="the command to go on with names a key",
-        path="orchestrator/written.py",
+        path="orchestrator/settings/parsers.py",
         old=" for url, key in held.items() if REFERENCE.fullmatch(key)]",
         new=" for url, key in held.items()]",
         tests=("tests/cli/test_continuing.py::test_a_key_that_was_given_itself_is_not_named",),
@@ -292,11 +294,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who follows notes the files of a ledger before it has it open",
-        path="orchestrator/ledger/sqlite/opening.py",
+        path="orchestrator/ledger/opening.py",
         old="            await ledger.commits_of_others()  # until",
         new="            pass  # until",
-        tests=(
-            "tests/ledger/sqlite/test_migrations.py::test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files",
-        ),
+        tests=("tests/ledger/test_migrations.py::test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files",),
     ),
 )

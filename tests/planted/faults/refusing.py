@@ -2,42 +2,42 @@
 
 from tests.planted.faults.fault import Fault
 
-CONTROLLER = "tests/core/test_rate_controller.py"
+CONTROLLER = "tests/core/limits/test_rate_controller.py"
 WORLDS = f"{CONTROLLER}::test_in_worlds_that_refuse_the_limits_are_used_and_little_is_refused"
-AFTER_429 = "tests/core/test_pacing_after_429.py"
+AFTER_429 = "tests/core/limits/test_pacing_after_429.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cut stays although the refusals go on",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="            self._base = trial.share\n            self._go_on(now, trial.share, self._steady_alarm())\n",
         new="            self._base = self.share\n            self._go_on(now, self.share, self._steady_alarm())\n",
         tests=(f"{CONTROLLER}::test_refusals_that_go_on_for_a_window_and_longer_are_stray_and_the_rate_is_as_before",),
     ),
     Fault(
         name="after all was refused the rate is as before",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="        share = min(self.share, BELOW * self._as_share(seen))\n",
         new="        share = self.share\n",
         tests=(WORLDS,),
     ),
     Fault(
         name="each refusal is one too many",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="TOLERATED: Final = 0.015\n",
         new="TOLERATED: Final = 0.00001\n",
         tests=(WORLDS,),
     ),
     Fault(
         name="more is tried as often however long a ceiling has stood",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="max(round(RISE_WINDOWS * self._window_us), (now - self._stood_since) // TRIED_AGAIN)\n",
         new="self._window_us // 10\n",
         tests=(WORLDS,),
     ),
     Fault(
         name="to verify strays puts off trying more",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="            self._base = trial.share\n            self._go_on(now, trial.share, self._steady_alarm())\n",
         new=(
             "            self._base = trial.share\n            self._go_on(now, trial.share, self._steady_alarm())\n"
@@ -47,21 +47,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a ceiling is never tried again",
-        path="orchestrator/core/rate_controller.py",
+        path="orchestrator/core/limits/rate_controller.py",
         old="        elif self.phase is Phase.BOUND and now >= self._rise_at:\n",
         new="        elif self.phase is Phase.BOUND and now < 0:\n",
         tests=(WORLDS,),
     ),
     Fault(
         name="a single 429 is a reason for a pause",
-        path="orchestrator/core/pacing.py",
+        path="orchestrator/core/limits/rate_pacer.py",
         old="            if self._refused_in_row < REFUSED_IN_ROW:\n",
         new="            if self._refused_in_row < 1:\n",
         tests=(f"{AFTER_429}::test_a_few_429s_are_no_reason_for_a_pause_or_a_lower_rate",),
     ),
     Fault(
         name="below a ceiling requests leave in bursts",
-        path="orchestrator/core/pacing.py",
+        path="orchestrator/core/limits/rate_pacer.py",
         old='self._pacing == "window" and share >= 1 else',
         new='self._pacing == "window" else',
         tests=(
@@ -70,23 +70,27 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the emulator's neighbour uses nothing",
-        path="orchestrator/emulator/limits.py",
+        path="orchestrator/emulator/contract/limits.py",
         old="            self._counter.admit(at)\n",
         new="            pass\n",
-        tests=("tests/emulator/test_limits.py::test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures",),
+        tests=(
+            "tests/emulator/contract/test_limits.py::test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures",
+        ),
     ),
     Fault(
         name="a single 429 takes away what the workers allow",
-        path="orchestrator/core/worker_limits.py",
+        path="orchestrator/core/limits/worker_limits.py",
         old="    return throttled > (2 * stray + TOLERATED) * sent\n",
         new="    return throttled > 0\n",
-        tests=("tests/core/test_worker_limits.py::test_single_429s_that_our_rate_does_not_cause_take_away_nothing",),
+        tests=(
+            "tests/core/limits/test_worker_limits.py::test_single_429s_that_our_rate_does_not_cause_take_away_nothing",
+        ),
     ),
     Fault(
         name="the process at work does not say how many 429s its rate does not cause",
-        path="orchestrator/engine/upkeep/limits.py",
+        path="orchestrator/engine/endpoint/limits.py",
         old="                stray=round(meter.stray, 4),\n",
         new="",
-        tests=("tests/engine/test_doctor.py::test_429s_that_our_rate_does_not_cause_are_found",),
+        tests=("tests/api/runs/test_doctor.py::test_429s_that_our_rate_does_not_cause_are_found",),
     ),
 )

@@ -8,35 +8,35 @@ SEGMENTS = "tests/conformance/test_segments.py::"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a segment that comes no further counts as progress",
-        path="orchestrator/core/resuming.py",
+        path="orchestrator/core/jobs/segments.py",
         old="has_progressed=standing.newest > standing.given or is_newer,",
         new="has_progressed=standing.newest >= standing.given or is_newer,",
         tests=(RESUMABLE + "test_a_job_that_is_given_back_without_progress_has_failed_and_says_so",),
     ),
     Fault(
         name="a report that is known is taken for news",
-        path="orchestrator/ledger/progress.py",
+        path="orchestrator/ledger/transactions/segment_writes.py",
         old="    if seq <= known:\n",
         new="    if seq < known:\n",
         tests=(SEGMENTS + "test_a_report_that_is_known_or_older_changes_nothing",),
     ),
     Fault(
         name="the checkpoint of an earlier segment that comes late takes the place of a newer one",
-        path="orchestrator/ledger/progress.py",
+        path="orchestrator/ledger/transactions/segment_writes.py",
         old="    if mark <= known.newest or is_same(checkpoint, known.checkpoint):\n",
         new="    if mark.seq <= known.newest.seq or is_same(checkpoint, known.checkpoint):\n",
         tests=(SEGMENTS + "test_whatever_the_order_of_reports_the_newest_checkpoint_stands",),
     ),
     Fault(
         name="a segment that failed is begun again by /retry",
-        path="orchestrator/engine/collecting/verdicts.py",
+        path="orchestrator/engine/collecting/result_steps.py",
         old="is_retained=is_retained and end is None and",
         new="is_retained=is_retained and",
         tests=(RESUMABLE + "test_with_each_newer_checkpoint_attempts_are_counted_anew",),
     ),
     Fault(
         name="two submissions of a job are the same segment",
-        path="orchestrator/core/job.py",
+        path="orchestrator/core/jobs/job.py",
         old="        segment=job.segment + 1 if is_resumable else job.segment,\n",
         new="        segment=max(job.segment, 1) if is_resumable else job.segment,\n",
         tests=(
@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="after a restart a stall is counted from the restart",
-        path="orchestrator/engine/collecting/segments.py",
+        path="orchestrator/engine/collecting/segment_tracker.py",
         old="            self.endpoint.stuck_detector.moved(job, latest.reported_at)\n",
         new="            self.endpoint.stuck_detector.moved(job, sent_at)\n",
         tests=(RESUMABLE + "test_after_a_restart_a_stall_counts_from_the_last_report",),

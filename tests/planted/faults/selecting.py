@@ -2,154 +2,158 @@
 
 from tests.planted.faults.fault import Fault
 
-FILTERS = "tests/core/test_filters.py"
+FILTERS = "tests/core/filters/test_filters.py"
 SELECTION = "tests/conformance/test_selection.py"
 CHOSEN = f"{SELECTION}::test_the_ledger_chooses_the_jobs_that_a_filter_means"
-MESSAGES = "tests/core/test_error_messages.py"
-DIAGNOSIS = "tests/core/test_diagnosis.py"
-COMMANDS = "tests/engine/test_command_inbox.py"
+MESSAGES = "tests/core/text/test_error_messages.py"
+DIAGNOSIS = "tests/core/diagnosis/test_diagnosis.py"
+COMMANDS = "tests/engine/commands/test_command_inbox.py"
 CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="not of an and leaves it one",
-        path="orchestrator/core/filters.py",
+        path="orchestrator/core/filters/filter.py",
         old="return And(turned) if isinstance(tree, And) is not negated else Or(turned)",
         new="return And(turned) if isinstance(tree, And) else Or(turned)",
         tests=(f"{FILTERS}::test_pushing_every_not_down_to_the_terms_changes_nothing", CHOSEN),
     ),
     Fault(
         name="or binds as closely as and",
-        path="orchestrator/core/filter_text.py",
+        path="orchestrator/core/filters/filter_parser.py",
         old='        while self._takes_word("or"):\n            parts.append(self._all())\n',
         new='        while self._takes_word("or"):\n            parts.append(self._one())\n',
         tests=(f"{FILTERS}::test_terms_are_joined_by_words_and_parentheses",),
     ),
     Fault(
         name="longer ago is later",
-        path="orchestrator/core/filter_text.py",
+        path="orchestrator/core/filters/filter_parser.py",
         old='return Number("ended", _TURNED[comparison], now',
         new='return Number("ended", comparison, now',
         tests=(f"{FILTERS}::test_a_term_is_a_field_a_comparison_and_a_value",),
     ),
     Fault(
         name="what a job does not have meets no negation",
-        path="orchestrator/ledger/selection.py",
+        path="orchestrator/ledger/reports/job_selection.py",
         old="            return is_not_true(_condition(one))\n",
         new="            return ~_condition(one)\n",
         tests=(CHOSEN,),
     ),
     Fault(
         name="behind a full page the rest of its window is passed over",
-        path="orchestrator/ledger/selection.py",
+        path="orchestrator/ledger/reports/job_selection.py",
         old="rows[-1][0] if len(rows) == most else window[1]",
         new="window[1]",
         tests=(CHOSEN,),
     ),
     Fault(
         name="rows that do not count yet are chosen",
-        path="orchestrator/ledger/selection.py",
+        path="orchestrator/ledger/reports/job_selection.py",
         old="            jobs.c.intake_id <= bounds.accepted,\n",
         new="",
         tests=(f"{SELECTION}::test_rows_of_an_intake_that_was_not_accepted_are_not_chosen",),
     ),
     Fault(
         name="of an error that came of another the other one is told",
-        path="orchestrator/core/error_messages.py",
+        path="orchestrator/core/text/error_text.py",
         old="text[text.rfind(_TRACEBACK) :]",
         new="text[text.find(_TRACEBACK) :]",
         tests=(f"{MESSAGES}::test_a_message_is_told_by_its_type_and_its_sentence",),
     ),
     Fault(
         name="what varies in a long message makes kinds of it",
-        path="orchestrator/core/error_messages.py",
+        path="orchestrator/core/text/error_text.py",
         old="return _VARIES.sub(_blank, told(message))[:KIND_MAX]",
         new="return _VARIES.sub(_blank, told(message)[:KIND_MAX])",
         tests=(f"{MESSAGES}::test_a_long_message_is_cut",),
     ),
     Fault(
         name="failures of different classes are one kind",
-        path="orchestrator/core/error_messages.py",
+        path="orchestrator/core/text/error_text.py",
         old="    kind = f\"{trouble}\\n{kind_of(message or '')}\"\n",
         new='    kind = kind_of(message or "")\n',
         tests=(f"{MESSAGES}::test_failures_of_a_kind_have_the_same_key",),
     ),
     Fault(
         name="causes are told in the order in which they were looked for",
-        path="orchestrator/core/diagnosis.py",
+        path="orchestrator/core/diagnosis/run_rules.py",
         old="    return tuple(sorted(found, key=lambda finding: RANK[finding.cause]))\n",
         new="    return tuple(found)\n",
         tests=(f"{DIAGNOSIS}::test_what_nothing_gets_past_comes_first",),
     ),
     Fault(
         name="a limit binds only in the moment in which all of it is used",
-        path="orchestrator/core/diagnosis.py",
+        path="orchestrator/core/diagnosis/run_rules.py",
         old="    elif sending.used >= BINDING_SHARE * sending.allowance:\n",
         new="    elif sending.used >= sending.allowance:\n",
         tests=(f"{DIAGNOSIS}::test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody",),
     ),
     Fault(
         name="jobs that are cancelled are not cancelled at the service",
-        path="orchestrator/ledger/cancels.py",
+        path="orchestrator/ledger/jobs/cancels.py",
         old="            owed = (await connection.execute(",
         new="            owed = 0 and (await connection.execute(",
         tests=(f"{COMMANDS}::test_some_jobs_are_cancelled_where_they_are_and_the_run_goes_on",),
     ),
     Fault(
         name="a job whose request is under way escapes its cancelling",
-        path="orchestrator/engine/upkeep/cancelling.py",
+        path="orchestrator/engine/commands/cancel_jobs.py",
         old="        while whole.submitting:\n",
         new="        while False:\n",
         tests=(f"{COMMANDS}::test_a_job_whose_request_is_under_way_is_cancelled_once_that_is_answered",),
     ),
     Fault(
         name="a retry that is carried out again takes what has failed since",
-        path="orchestrator/engine/upkeep/reopening.py",
+        path="orchestrator/engine/commands/retry_jobs.py",
         old="each.ended_at is not None and each.ended_at <= command.asked_at",
         new="each.ended_at is not None",
         tests=(f"{COMMANDS}::test_a_retry_that_a_crash_cut_off_is_carried_out_once",),
     ),
     Fault(
         name="jobs are tried again without the settings that were given for it",
-        path="orchestrator/engine/upkeep/reopening.py",
+        path="orchestrator/engine/commands/retry_jobs.py",
         old="transitions.reopened(job, at=now, afresh=afresh)",
         new="transitions.reopened(job, at=now, afresh=Afresh())",
         tests=(f"{COMMANDS}::test_some_jobs_are_tried_again_with_settings_of_their_own",),
     ),
     Fault(
         name="what is gone at the service is sent anew twice",
-        path="orchestrator/engine/upkeep/resending.py",
+        path="orchestrator/engine/commands/resend.py",
         old=" and (job.submission or 0) < before",
         new="",
-        tests=("tests/engine/test_resending.py::test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again",),
+        tests=(
+            "tests/engine/commands/test_resending.py::test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again",
+        ),
     ),
     Fault(
         name="the jobs of all runs are sent anew",
-        path="orchestrator/engine/upkeep/resending.py",
+        path="orchestrator/engine/commands/resend.py",
         old="if job.run == run and ",
         new="if ",
-        tests=("tests/engine/test_resending.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",),
+        tests=(
+            "tests/engine/commands/test_resending.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",
+        ),
     ),
     Fault(
         name="jobs go in input order whatever their priority",
-        path="orchestrator/ledger/input_rows.py",
+        path="orchestrator/ledger/runs/input_rows.py",
         old="        priority=row.priority,\n",
         new="",
         tests=(
             f"{CLAIMS}::test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first",
-            "tests/api/test_program.py::test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run",
+            "tests/api/python/test_program.py::test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run",
         ),
     ),
     Fault(
         name="jobs of a lower priority than the highest are never found",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="            below = highest\n",
         new="            below = PRIORITY_MIN\n",
         tests=(f"{CLAIMS}::test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first",),
     ),
     Fault(
         name="who comes later waits for those behind whom the look has got, whatever its priority",
-        path="orchestrator/ledger/line.py",
+        path="orchestrator/ledger/jobs/claim_queue.py",
         old="if behind.newest_job and behind.fresh_priority < PRIORITY_MAX:",
         new="if False:",
         tests=(
@@ -158,18 +162,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job keeps the priority of its first line",
-        path="orchestrator/ledger/intakes.py",
+        path="orchestrator/ledger/runs/intakes.py",
         old="(jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),",
         new="jobs.c.line != intake_known.c.line,",
         tests=(f"{CLAIMS}::test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there",),
     ),
     Fault(
         name="doctor asks no endpoint to which jobs were sent again",
-        path="orchestrator/core/facts.py",
+        path="orchestrator/core/diagnosis/facts.py",
         old="for endpoint in (self.endpoint, *self.elsewhere)]",
         new="for endpoint in (self.endpoint,)]",
         tests=(
-            "tests/engine/test_elsewhere.py::test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_more",
+            "tests/api/inspect/test_elsewhere.py::test_a_run_whose_other_endpoint_is_gone_ends_once_its_own_has_nothing_more",
         ),
     ),
 )

@@ -2,41 +2,41 @@
 
 from tests.planted.faults.fault import Fault
 
-_OUTPUTS = "tests/formats/test_outcome_files.py"
-_BOUNDS = "tests/formats/test_template_bounds.py"
+_OUTPUTS = "tests/formats/output/test_outcome_files.py"
+_BOUNDS = "tests/formats/templates/test_template_bounds.py"
 _CORRECTED = "tests/engine/test_corrected_input.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cell that a spreadsheet would compute is written as it came where that is not wanted",
-        path="orchestrator/formats/outcome_text.py",
+        path="orchestrator/formats/output/text.py",
         old="_joined(map(harmless, texts) if csv_safe else texts,",
         new="_joined(texts,",
         tests=(
-            "tests/formats/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+            "tests/formats/output/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
         ),
     ),
     Fault(
         name="numbers are made texts for spreadsheets",
-        path="orchestrator/formats/outcome_text.py",
+        path="orchestrator/formats/output/text.py",
         old=" or _is_number(text):\n",
         new=":\n",
         tests=(
-            "tests/formats/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+            "tests/formats/output/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
         ),
     ),
     Fault(
         name="a file for spreadsheets is taken for a changed one",
-        path="orchestrator/formats/outcome_reading.py",
+        path="orchestrator/formats/output/readback.py",
         old="row.value == (safe if self._is_safe else texts)",
         new="row.value == texts",
         tests=(
-            "tests/formats/test_outcome_files.py::test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too",
+            "tests/formats/output/test_outcome_files.py::test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too",
         ),
     ),
     Fault(
         name="a mistyped member has an empty column",
-        path="orchestrator/formats/outcome_files.py",
+        path="orchestrator/formats/output/writers.py",
         old="    return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows\n",
         new="    return rows\n",
         tests=(
@@ -53,14 +53,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a wrong row stays in the run whatever its input says by now",
-        path="orchestrator/ledger/intakes.py",
+        path="orchestrator/ledger/runs/intakes.py",
         old="            after, page = await self._revise(intake, after)\n",
         new="            after, page = None, Corrected()\n",
         tests=(f"{_CORRECTED}::test_a_failed_row_that_was_edited_is_tried_anew_under_its_id",),
     ),
     Fault(
         name="a corrected row keeps the submissions of the wrong one",
-        path="orchestrator/ledger/corrections.py",
+        path="orchestrator/ledger/runs/input_corrections.py",
         old="    await jobs_remove(connection, run, ids, opened)\n",
         new="    await jobs_remove(connection, run, ids, ())\n",
         tests=(
@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is at the service is dropped with the rest",
-        path="orchestrator/ledger/corrections.py",
+        path="orchestrator/ledger/runs/input_corrections.py",
         old="[job for job in found if job.state in CORRECTED], now=now)\n",
         new="found, now=now)\n",
         tests=(
@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that was sent meanwhile is corrected all the same",
-        path="orchestrator/ledger/corrections.py",
+        path="orchestrator/ledger/runs/input_corrections.py",
         old="if (job := job_of(row)).state in CORRECTED]\n",
         new="if (job := job_of(row))]\n",
         tests=(
@@ -87,84 +87,84 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who adds another file is asked whether the first one's jobs go",
-        path="orchestrator/api/taking_in.py",
+        path="orchestrator/api/outcomes/row_input.py",
         old="    is_same = request.source == run.source and request.only_rows is None\n",
         new="    is_same = True\n",
         tests=(f"{_CORRECTED}::test_where_nobody_agrees_wrong_rows_stay_and_it_is_told_how_they_go",),
     ),
     Fault(
         name="what a row carries is lost when its line is read again",
-        path="orchestrator/ledger/intakes.py",
+        path="orchestrator/ledger/runs/intakes.py",
         old='    await connection.execute(_METADATA_SET, {**page, "run": intake.run})\n',
         new="",
         tests=("tests/conformance/test_corrections.py::test_rows_carry_what_is_never_sent_and_say_anew_what_that_is",),
     ),
     Fault(
         name="a flow replaces what its pipeline has not written",
-        path="orchestrator/api/flow_files.py",
+        path="orchestrator/api/flows/flow_files.py",
         old="        await check_flow_owns(self.ledger, flow, dict.fromkeys(files, named))\n",
         new="",
-        tests=("tests/engine/test_file_owners.py::test_a_flow_does_not_replace_what_its_pipeline_has_not_written",),
+        tests=("tests/api/runs/test_file_owners.py::test_a_flow_does_not_replace_what_its_pipeline_has_not_written",),
     ),
     Fault(
         name="a run replaces a file that has appeared while it went on",
-        path="orchestrator/api/file_owners.py",
+        path="orchestrator/api/runs/file_owners.py",
         old="        if path == partial_of(output) or _state(path) in (None, was):\n",
         new="        if True:\n",
-        tests=("tests/engine/test_file_owners.py::test_a_run_does_not_replace_a_file_that_appears_while_it_goes_on",),
+        tests=("tests/api/runs/test_file_owners.py::test_a_run_does_not_replace_a_file_that_appears_while_it_goes_on",),
     ),
     Fault(
         name="a column of results that is null in every row is no news",
-        path="orchestrator/formats/outcome_files.py",
+        path="orchestrator/formats/output/writers.py",
         old="                self._empty.saw(outcome)\n",
         new="                pass\n",
-        tests=("tests/engine/test_program.py::test_the_end_of_a_run_tells_of_columns_that_are_null_in_every_row",),
+        tests=("tests/api/runs/test_program.py::test_the_end_of_a_run_tells_of_columns_that_are_null_in_every_row",),
     ),
     Fault(
         name="beside a stream a file of errors appears",
-        path="orchestrator/formats/replace.py",
+        path="orchestrator/formats/output/atomic_file.py",
         old="    return NOWHERE if is_stream(output) else errors_beside(output)\n",
         new="    return errors_beside(output)\n",
-        tests=("tests/cli/test_request.py::test_beside_a_stream_errors_go_nowhere_unless_a_file_is_named",),
+        tests=("tests/cli/framework/test_request.py::test_beside_a_stream_errors_go_nowhere_unless_a_file_is_named",),
     ),
     Fault(
         name="an answer behind a byte order mark is no news",
-        path="orchestrator/client/transport.py",
+        path="orchestrator/client/http/transport.py",
         old="            body=without_mark(carried.body),\n",
         new="            body=carried.body,\n",
-        tests=("tests/engine/test_program.py::test_answers_that_begin_with_a_byte_order_mark_are_answers",),
+        tests=("tests/api/runs/test_program.py::test_answers_that_begin_with_a_byte_order_mark_are_answers",),
     ),
     Fault(
         name="a webhook behind a byte order mark is no news",
-        path="orchestrator/web/webhooks.py",
+        path="orchestrator/web/webhook_routes.py",
         old="read_record(self._scrub(without_mark(body)), token=token)",
         new="read_record(self._scrub(body), token=token)",
         tests=("tests/web/test_webhooks.py::test_a_webhook_behind_a_byte_order_mark_is_the_same_news",),
     ),
     Fault(
         name="an operation of a template is carried out before it is looked at",
-        path="orchestrator/formats/sandbox.py",
+        path="orchestrator/formats/templates/jinja_sandbox.py",
         old="        _allowance.spend(checked_operation(operator, left, right))\n",
         new="",
         tests=(f"{_BOUNDS}::test_an_operation_is_looked_at_before_it_is_carried_out",),
     ),
     Fault(
         name="turns of loops cost nothing",
-        path="orchestrator/formats/sandbox.py",
+        path="orchestrator/formats/templates/jinja_sandbox.py",
         old='        node.body.insert(0, nodes.ExprStmt(_called("turn", [nodes.Const(size)])))\n',
         new="",
         tests=(f"{_BOUNDS}::test_turns_that_make_nothing_are_paid_for_too",),
     ),
     Fault(
         name="rows with the same input that are claimed together are all sent",
-        path="orchestrator/ledger/reuse.py",
+        path="orchestrator/ledger/jobs/result_reuse.py",
         old="each.job.id in first.setdefault(key, {each.job.id}):\n",
         new="each.job.id in first.get(key, {each.job.id}):\n",
         tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),
     ),
     Fault(
         name="who is to send equal rows once takes results of other runs",
-        path="orchestrator/ledger/reuse.py",
+        path="orchestrator/ledger/jobs/result_reuse.py",
         old='version=f"once in run {run}")\n',
         new='version="once")\n',
         tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),

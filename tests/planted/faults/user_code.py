@@ -2,10 +2,10 @@
 
 from tests.planted.faults.fault import Fault
 
-_PUMP = "tests/engine/test_pump.py"
+_PUMP = "tests/engine/intake/test_pump.py"
 _DOOR = "tests/test_user_code.py"
-_PROCESS = "tests/engine/test_user_process.py"
-_COMMANDS = "tests/engine/test_command_stage.py"
+_PROCESS = "tests/engine/user_code/test_user_process.py"
+_COMMANDS = "tests/engine/flows/test_command_stage.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -24,7 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="people's code that raises as an input is closed ends whoever reads it without a word",
-        path="orchestrator/engine/pump.py",
+        path="orchestrator/engine/intake/row_pump.py",
         old="            call(values.close)\n",
         new="            values.close()\n",
         tests=(f"{_PUMP}::test_an_input_that_raises_as_it_is_closed_holds_nobody_up",),
@@ -38,50 +38,50 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="people's code leaves an Orchestrator in a closed loop, and the next one waits for it without end",
-        path="orchestrator/ledger/sqlite/lock.py",
+        path="orchestrator/ledger/sqlite/file_locks.py",
         old="            refuse_abandoned(ledger)\n",
         new="",
         tests=("tests/api/test_abandoned.py::test_who_comes_after_it_is_told_that_its_loop_is_closed",),
     ),
     Fault(
         name="people's code that changes the folder moves the results",
-        path="orchestrator/api/foreground.py",
+        path="orchestrator/api/foreground/session.py",
         old="absolute(request.output), absolute(request.errors)",
         new="request.output, request.errors",
-        tests=("tests/api/test_other_folder.py::test_a_run_writes_its_files_where_it_was_told_to",),
+        tests=("tests/api/python/test_other_folder.py::test_a_run_writes_its_files_where_it_was_told_to",),
     ),
     Fault(
         name="people's code prints among the answers of its process",
-        path="orchestrator/engine/user_process_main.py",
+        path="orchestrator/engine/user_code/process_main.py",
         old="    os.dup2(2, 1)\n",
         new="    sink = os.fdopen(1, 'wb')\n",
         tests=(f"{_PROCESS}::test_what_a_step_does_to_its_process_is_nothing_to_ours",),
     ),
     Fault(
         name="people's code that hangs outlives the process that asked",
-        path="orchestrator/engine/user_process_main.py",
+        path="orchestrator/engine/user_code/process_main.py",
         old="            os._exit(0)\n",
         new="            return\n",
         tests=(f"{_PROCESS}::test_its_process_ends_with_ours_whatever_it_does",),
     ),
     Fault(
         name="people's code that hangs is waited for though nobody wants its rows any more",
-        path="orchestrator/engine/upkeep/stage_relay.py",
+        path="orchestrator/engine/flows/row_handover.py",
         old="            maker.leave()\n\n    def forget",
         new="            pass\n\n    def forget",
         tests=(f"{_PROCESS}::test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more",),
     ),
     Fault(
         name="people's code in a command prints two rows of one name, and both are taken",
-        path="orchestrator/engine/upkeep/command_stage.py",
+        path="orchestrator/engine/flows/command_stage.py",
         old="        _check_ids(rows)\n",
         new="",
         tests=(f"{_COMMANDS}::test_a_command_that_fails_is_a_failed_job_after_its_tries",),
     ),
     Fault(
         name="people's code in a command leaves processes running without a word",
-        path="orchestrator/api/flow_commands.py",
-        old="    if user_commands.has_left_some(process):\n",
+        path="orchestrator/api/flows/command_rows.py",
+        old="    if subprocesses.has_left_some(process):\n",
         new="    if False:\n",
         tests=(f"{_COMMANDS}::test_what_a_command_leaves_running_holds_nobody_up_and_is_told_of",),
     ),

@@ -5,56 +5,58 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an output that is rejected is thrown away",
-        path="orchestrator/core/job.py",
+        path="orchestrator/core/jobs/job.py",
         old="        output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,\n",
         new="        output=record.output if trouble is None else None,\n",
-        tests=("tests/engine/test_validators.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",),
+        tests=("tests/engine/collecting/test_validators.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",),
     ),
     Fault(
         name="what a webhook brings is not judged",
         path="orchestrator/engine/collecting/webhook_inbox.py",
         old="        return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)\n",
         new="        return False\n",
-        tests=("tests/engine/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
+        tests=("tests/engine/collecting/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
     ),
     Fault(
         name="a run goes on though nobody can judge its outputs",
-        path="orchestrator/engine/collecting/verdicts.py",
+        path="orchestrator/engine/collecting/result_steps.py",
         old="    if judged.unjudged is not None:\n",
         new="    if False:\n",
-        tests=("tests/engine/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+        tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
     ),
     Fault(
         name="a check that ends its thread is a verdict",
-        path="orchestrator/engine/user_functions.py",
+        path="orchestrator/engine/user_code/functions.py",
         old='return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))',
         new="return Answer(error=str(error))",
-        tests=("tests/engine/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+        tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
     ),
     Fault(
         name="a file that has changed judges as if it were the one that was named",
-        path="orchestrator/engine/collecting/validator.py",
+        path="orchestrator/engine/collecting/output_validator.py",
         old="    if now.sha256 != pinned.sha256:\n",
         new="    if False:\n",
-        tests=("tests/engine/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",),
+        tests=(
+            "tests/engine/collecting/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",
+        ),
     ),
     Fault(
         name="a result that is revoked is tried again without end",
-        path="orchestrator/core/rechecking.py",
+        path="orchestrator/core/jobs/revalidation.py",
         old="    if left <= 0:\n",
         new="    if False:\n",
-        tests=("tests/core/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
+        tests=("tests/core/jobs/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
     ),
     Fault(
         name="what fails for another reason by now still tells the old one",
-        path="orchestrator/core/rechecking.py",
+        path="orchestrator/core/jobs/revalidation.py",
         old="    return why if job.state is State.FAILED and why != outcome.message else None\n",
         new="    return None\n",
-        tests=("tests/engine/test_rechecking.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
+        tests=("tests/engine/commands/test_rechecking.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
     ),
     Fault(
         name="what is only looked at is changed",
-        path="orchestrator/engine/upkeep/rechecking.py",
+        path="orchestrator/engine/commands/revalidate.py",
         old=(
             "            if command is not None and (steps or restated):\n"
             "                done = await self.ledger.commands.apply(\n"
@@ -65,38 +67,40 @@ FAULTS: tuple[Fault, ...] = (
             "                done = await self.ledger.commands.apply(\n"
             "                    command.id if command else 0, steps,"
         ),
-        tests=("tests/engine/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",),
+        tests=(
+            "tests/engine/commands/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",
+        ),
     ),
     Fault(
         name="an output that is good after all counts as a failed execution",
-        path="orchestrator/core/rechecking.py",
+        path="orchestrator/core/jobs/revalidation.py",
         old="failures=max(0, job.failures - 1))",
         new="failures=job.failures)",
         tests=(
-            "tests/core/test_rechecking.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
+            "tests/core/jobs/test_rechecking.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
         ),
     ),
     Fault(
         name="a cancelled run whose outputs are judged anew goes on",
-        path="orchestrator/engine/upkeep/rechecking.py",
+        path="orchestrator/engine/commands/revalidate.py",
         old="max_attempts=0 if is_cancelled else settings.max_attempts)",
         new="max_attempts=settings.max_attempts)",
-        tests=("tests/engine/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
+        tests=("tests/engine/commands/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
     ),
     Fault(
         name="what comes after outputs were judged anew is judged by the old rules",
-        path="orchestrator/engine/upkeep/rechecking.py",
+        path="orchestrator/engine/commands/revalidate.py",
         old="        self.settings_of[run.id] = settings\n",
         new="",
         tests=(
-            "tests/engine/test_rechecking.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
+            "tests/engine/commands/test_rechecking.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
         ),
     ),
     Fault(
         name="outputs are judged anew that are in the next stage already",
-        path="orchestrator/api/rechecking.py",
+        path="orchestrator/api/admin/revalidate.py",
         old="    if await ledger.handovers.is_handed_on(run.id):\n",
         new="    if False:\n",
-        tests=("tests/engine/test_stages.py::test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input",),
+        tests=("tests/api/flows/test_stages.py::test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input",),
     ),
 )

@@ -2,27 +2,27 @@
 
 from tests.planted.faults.fault import Fault
 
-BATCHES = "tests/ledger/test_batches.py"
-RATE_LIMITER = "tests/client/test_rate_limiter.py"
+BATCHES = "tests/ledger/transactions/test_batches.py"
+RATE_LIMITER = "tests/client/jobs/test_rate_limiter.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what comes during a commit waits for no company",
-        path="orchestrator/ledger/writer.py",
+        path="orchestrator/ledger/transactions/group_commit.py",
         old="        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):\n",
         new="        while self._pending:\n",
         tests=(f"{BATCHES}::test_what_comes_during_a_commit_waits_for_company",),
     ),
     Fault(
         name="large outputs wait for company",
-        path="orchestrator/ledger/writer.py",
+        path="orchestrator/ledger/transactions/group_commit.py",
         old="        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):\n",
         new="        while self._pending and left > 0:\n",
         tests=(f"{BATCHES}::test_outputs_that_take_much_memory_wait_for_no_company",),
     ),
     Fault(
         name="each claim has a transaction of its own",
-        path="orchestrator/ledger/writer.py",
+        path="orchestrator/ledger/transactions/group_commit.py",
         old="(entry.block is not None and not entry.is_brief):",
         new="entry.block is not None:",
         tests=(f"{BATCHES}::test_brief_blocks_share_a_transaction_with_all_that_waits",),
@@ -32,11 +32,11 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ticks.py",
         old="    return -(-at_us // tick_us) * tick_us / SECOND_US - now_s\n",
         new="    return at_us // tick_us * tick_us / SECOND_US - now_s\n",
-        tests=("tests/engine/test_wakeup.py::test_all_waits_end_at_the_ticks_of_one_clock_and_none_too_soon",),
+        tests=("tests/engine/runtime/test_wakeup.py::test_all_waits_end_at_the_ticks_of_one_clock_and_none_too_soon",),
     ),
     Fault(
         name="a tick is longer than what is caught up",
-        path="orchestrator/client/rate_limiter.py",
+        path="orchestrator/client/jobs/rate_limiter.py",
         old="if tick_us <= late_us)",
         new="if late_us)",
         tests=(f"{RATE_LIMITER}::test_turns_come_at_ticks_in_the_order_in_which_they_were_asked_for",),
@@ -46,11 +46,11 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/dispatcher.py",
         old="                if not self._claimed:  # where few",
         new="                if self._claimed is None:  # where few",
-        tests=("tests/engine/test_dispatcher.py::test_where_few_may_go_at_once_the_next_is_claimed_in_time",),
+        tests=("tests/engine/sending/test_dispatcher.py::test_where_few_may_go_at_once_the_next_is_claimed_in_time",),
     ),
     Fault(
         name="who writes down what was learned minds an endpoint that comes in meanwhile",
-        path="orchestrator/engine/endpoints.py",
+        path="orchestrator/engine/hosting/endpoint_registry.py",
         old="in list(self._served.items()):  # meanwhile",
         new="in self._served.items():  # meanwhile",
         tests=(
@@ -59,14 +59,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a result may die while we wake up",
-        path="orchestrator/core/deadlines.py",
+        path="orchestrator/core/jobs/deadlines.py",
         old="    return max(retention_us // 6, WAKING_US)\n",
         new="    return retention_us // 6\n",
-        tests=("tests/core/test_deadlines.py::test_where_time_runs_very_fast_there_is_time_left_to_wake_up",),
+        tests=("tests/core/jobs/test_deadlines.py::test_where_time_runs_very_fast_there_is_time_left_to_wake_up",),
     ),
     Fault(
         name="any number of claims shares a transaction",
-        path="orchestrator/ledger/writer.py",
+        path="orchestrator/ledger/transactions/group_commit.py",
         old="            if briefs == BATCH_BRIEF_MAX or (",
         new="            if (",
         tests=(f"{BATCHES}::test_so_many_brief_blocks_and_no_more_share_a_transaction",),

@@ -2,56 +2,56 @@
 
 from tests.planted.faults.fault import Fault
 
-_ENGINE = "tests/engine/test_profiles.py::"
-_CLI = "tests/cli/test_profiles.py::"
+_ENGINE = "tests/api/foreground/test_profiles.py::"
+_CLI = "tests/cli/framework/test_profiles.py::"
 _NAMING = "tests/account/test_naming.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the key of one account is used for the runs of another",
-        path="orchestrator/engine/services.py",
+        path="orchestrator/engine/ports/service_registry.py",
         old="        if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):\n",
         new="        if service_url != LOCAL:\n",
         tests=(_ENGINE + "test_a_key_is_for_another_address_of_its_account_but_for_no_other_account",),
     ),
     Fault(
         name="a program begins the runs of another account with its own key",
-        path="orchestrator/api/submitting.py",
+        path="orchestrator/api/python/submission.py",
         old="    if not is_same_account(url, host.connection.serverless_url):\n",
         new="    if False:\n",
         tests=(_ENGINE + "test_a_run_stays_with_its_account_whatever_others_ask_for",),
     ),
     Fault(
         name="doctor asks about the runs of another account with its own key",
-        path="orchestrator/api/doctoring.py",
+        path="orchestrator/api/inspect/doctor.py",
         old="        is_only = is_only and is_same_account(url, self._connection.serverless_url)\n",
         new="",
         tests=(_ENGINE + "test_a_run_stays_with_its_account_whatever_others_ask_for",),
     ),
     Fault(
         name="a profile whose key is missing has that of nobody",
-        path="orchestrator/api/connecting.py",
+        path="orchestrator/api/runs/connection.py",
         old="    key = api_key(environment, needed=False, variables=(variable,))\n",
         new="    key = api_key(environment, needed=False, variables=(variable, *API_KEY_VARIABLES))\n",
         tests=(_CLI + "test_what_is_wrong_with_a_profile_is_said_with_its_place_and_without_its_key",),
     ),
     Fault(
         name="a name that is given twice means the first of them",
-        path="orchestrator/account/naming.py",
+        path="orchestrator/account/name_lookup.py",
         old="    if given in named or len(named) == 1:\n",
         new="    if given in named or named:\n",
         tests=(_NAMING + "test_a_name_of_none_or_of_several_is_an_error",),
     ),
     Fault(
         name="a name that looks like an id is none",
-        path="orchestrator/account/naming.py",
+        path="orchestrator/account/name_lookup.py",
         old="        if error.status != _NOT_FOUND:\n            raise\n",
         new="        raise\n",
         tests=(_NAMING + "test_an_id_needs_no_list_and_a_name_that_looks_like_one_is_found_in_the_end",),
     ),
     Fault(
         name="an id that is also a name means the one of that name",
-        path="orchestrator/account/naming.py",
+        path="orchestrator/account/name_lookup.py",
         old="        return given if given in named else named[0]\n",
         new="        return named[0]\n",
         tests=(_NAMING + "test_a_name_leads_to_its_id_and_an_id_to_itself",),

@@ -1,0 +1,1 @@
+"""Serverless endpoints by each interface, GPU pools, worker bounds, prices."""

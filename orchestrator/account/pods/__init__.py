@@ -1,0 +1,1 @@
+"""Pods: records, specs, actions."""

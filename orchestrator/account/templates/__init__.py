@@ -1,0 +1,1 @@
+"""Templates and secrets by each interface."""

@@ -1,0 +1,1 @@
+"""Changes to runs, limits, brakes and the ledger file beside a process."""

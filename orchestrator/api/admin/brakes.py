@@ -1,0 +1,148 @@
+"""Looking at the brakes of a run, and changing them, beside whoever works on it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.clock import SystemClock
+from orchestrator.core.gates.costs import Costs, Took
+from orchestrator.core.gates.failure_breaker import Phase
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger.runs.commands import Action, NewBrakes
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import brake_flags
+from orchestrator.units import MILLISECOND_US, SECOND_US
+
+
+class CostView(msgspec.Struct, frozen=True, kw_only=True):
+    """An amount, in the currency of the price, and by how much it may be off either way."""
+
+    amount: float
+    error: float
+
+
+class RunBrakes(msgspec.Struct, frozen=True, kw_only=True):
+    """How the brakes of a run stand."""
+
+    run: str
+    held_by: str | None
+    """Who works on the ledger, if anybody does."""
+
+    settings: Mapping[str, str]
+    """By key, as they are written; `off` for none."""
+
+    held_up: str | None
+    """Why nothing is sent, or single jobs only, as whoever works on it says."""
+
+    breaker: str
+    """`closed`, `open`, `half-open`, or `off`."""
+
+    breaker_why: str | None
+    """Why it tripped, while it is not closed."""
+
+    canary: str | None
+    """How the rows stand that go first; None where none were chosen."""
+
+    failed: int
+    """Rows that have failed for good."""
+
+    executions: int
+    """Those that have ended, failed ones included."""
+
+    failed_executions: int
+    execution_s: float
+    """For how long workers had them, as far as that was told."""
+
+    outstanding: int
+    spent: CostView | None = None
+    """None without a price."""
+
+    expected: CostView | None = None
+    """Of what is outstanding; None without a price."""
+
+    outcome: str | None = None
+    """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""
+
+
+AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
+
+
+async def brakes(ledger: Path, name: str | None) -> RunBrakes:
+    """How the brakes of the run `name` stand, or of the only one. Raises `UsageError`."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await _of(opened, await run_named(opened, name))
+
+
+async def brakes_set(
+    ledger: Path, name: str, settings: Mapping[str, str], dependencies: Dependencies | None = None
+) -> RunBrakes:
+    """Changes brakes of the run `name`, given as texts by the keys of their settings; whoever works on it goes by them
+    within a second. Raises `UsageError` where there is no such run, and for what is refused.
+    """
+    async with beside(ledger, dependencies) as opened:
+        run = await run_named(opened, name, not_accepted=True)
+        done = await asked(opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings))
+        [run] = await opened.runs.all([run.id])
+        return await _of(opened, run, outcome=done.outcome)
+
+
+async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakes:
+    kept, executed = await ledger.brakes.of(run.id), await ledger.brakes.executed()
+    counts = await ledger.runs.counts(run.id)
+    own = Took.together(took for place, took in executed.items() if place[0] == run.id)
+    like = Took.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
+    held_by, state = holder(ledger.path), kept.kept.breaker
+    beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
+    return RunBrakes(
+        run=run.name,
+        held_by=held_by,
+        outcome=outcome,
+        settings={each.key: _text(run, each.name) for each in brake_flags.BRAKES},
+        breaker=state.phase if run.settings.breaker.first else "off",
+        breaker_why=state.why or None if state.phase is not Phase.CLOSED else None,
+        held_up=next((said for beat in beats if (said := beat.said.of(run.id).held) is not None), None),
+        canary=await _canary(ledger, kept.canary),
+        failed=counts.get(State.FAILED.value, 0),
+        executions=own.ended,
+        failed_executions=own.failed,
+        execution_s=own.total_ms * MILLISECOND_US / SECOND_US,
+        outstanding=outstanding,
+        **_costs(run, own, like, outstanding),
+    )
+
+
+def _text(run: Run, name: str) -> str:
+    [setting] = [each for each in brake_flags.BRAKES if each.name == name]
+    value = getattr(run.settings, name)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "off" if value is None else " ".join(setting.form.write(value))
+
+
+def _costs(run: Run, own: Took, like: Took, outstanding: int) -> Mapping[str, CostView]:
+    """What was spent and is expected, where a price is known."""
+    price = run.settings.price_per_second
+    if price is None:
+        return {}
+    longest_ms = run.settings.policy.timeout_ms
+    costs = Costs(price=price, took=own, like=like, longest_ms=longest_ms)
+    spent, expected = costs.spent, costs.expected(outstanding)
+    return {
+        "spent": CostView(amount=spent.amount, error=spent.error),
+        "expected": CostView(amount=expected.amount, error=expected.error),
+    }
+
+
+async def _canary(ledger: Ledger, chosen: tuple[int, ...] | None) -> str | None:
+    if chosen is None:
+        return None
+    jobs = (await ledger.jobs.of(chosen)).values()
+    succeeded = sum(job.state is State.SUCCEEDED for job in jobs)
+    return f"{succeeded:,} of {len(chosen):,} succeeded"

@@ -1,0 +1,150 @@
+"""A ledger as a file: what it holds and how large it is, a copy of it, and its unused room."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from anyio import to_thread
+
+from orchestrator.api.outcomes.result_files import check_outputs
+from orchestrator.clock import SystemClock
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import StorageError, UsageError
+from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
+
+
+class AtWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that works on a ledger. Times are microseconds since the epoch, UTC."""
+
+    process: str
+    """Host and process id."""
+
+    since: int
+    said_at: int
+
+
+class LedgerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What `orchestrator ledger info` shows."""
+
+    ledger: str
+    schema: str
+    """The latest migration that was applied."""
+
+    file_bytes: int
+    """All pages, those in the write-ahead log included."""
+
+    free_bytes: int
+    """Pages of it that nothing uses."""
+
+    log_bytes: int
+    """The write-ahead log beside it, as it stands on the disk."""
+
+    rows: Mapping[str, int]
+    """By table."""
+
+    held_by: str | None
+    at_work: tuple[AtWork, ...]
+
+
+class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a ledger."""
+
+    ledger: str
+    copy: str
+    file_bytes: int
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """A ledger without unused room; bytes on the disk, its write-ahead log included."""
+
+    ledger: str
+    bytes_before: int
+    bytes_after: int
+
+
+async def ledger_info(ledger: Path) -> LedgerInfo:
+    """Looks at the ledger, beside whoever works on it. Raises `UsageError` where there is none."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        size = await opened.upkeep.size()
+        held_by = holder(ledger)
+        beats = [beat for beat in await opened.heartbeats.all() if held_by and beat.is_fresh(opened.now())]
+        return LedgerInfo(
+            ledger=str(ledger),
+            schema=await opened.upkeep.schema(),
+            file_bytes=size.pages * size.page_bytes,
+            free_bytes=size.free_pages * size.page_bytes,
+            log_bytes=_bytes_of(ledger, "-wal"),
+            rows=await opened.upkeep.rows(),
+            held_by=held_by,
+            at_work=tuple(AtWork(process=beat.process, since=beat.began_at, said_at=beat.beaten_at) for beat in beats),
+        )
+
+
+async def ledger_backup(ledger: Path, copy: Path) -> BackedUp:
+    """Writes all that is committed in the ledger to the file `copy`, which appears whole, while it may be in use.
+
+    Raises `UsageError` where there is no ledger, or a file at `copy` already, and `StorageError` where it cannot be
+    written.
+    """
+    _check_free(copy)
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        check_outputs(ledger, (copy,))
+        temporary = copy.with_name(f".{copy.name}.{os.getpid()}.tmp")
+        try:
+            await _copied(opened, temporary)
+            await to_thread.run_sync(_put_in_place, temporary, copy)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return BackedUp(ledger=str(ledger), copy=str(copy), file_bytes=_bytes_of(copy))
+
+
+def _check_free(copy: Path) -> None:
+    if os.path.lexists(copy):
+        raise UsageError(f"{copy}: there is a file already, and nothing is overwritten; name another one")
+
+
+async def _copied(ledger: Ledger, temporary: Path) -> None:
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, ledger.path.stat().st_mode & 0o777)
+        os.close(descriptor)
+    except OSError as error:
+        raise UsageError(f"{temporary}: cannot be written ({error.strerror})") from error
+    await ledger.copy_to(temporary)
+
+
+def _put_in_place(temporary: Path, copy: Path) -> None:
+    """Makes the copy durable, and gives it its name, unless somebody has made a file of that name meanwhile."""
+    try:
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(temporary, copy)
+    except OSError as error:
+        raise StorageError(f"{copy}: cannot be written ({error.strerror})") from error
+
+
+async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None) -> Compacted:
+    """Writes the ledger anew without unused pages. Nobody works on it meanwhile.
+
+    Raises `UsageError` where there is none, or somebody works on it, and `StorageError` where there is no room for it.
+    """
+    given = dependencies or Dependencies()
+    async with command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
+        with given.lock(ledger, now=given.clock.now(), doing="ledger compact"):
+            before = _bytes_of(ledger) + _bytes_of(ledger, "-wal")
+            await opened.upkeep.compact()
+            return Compacted(
+                ledger=str(ledger), bytes_before=before, bytes_after=_bytes_of(ledger) + _bytes_of(ledger, "-wal")
+            )
+
+
+def _bytes_of(ledger: Path, suffix: str = "") -> int:
+    path = Path(os.path.realpath(ledger))
+    try:
+        return path.with_name(path.name + suffix).stat().st_size
+    except FileNotFoundError:
+        return 0

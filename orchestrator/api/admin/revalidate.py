@@ -1,0 +1,102 @@
+"""Judging anew what a run has collected: by whoever works on the ledger, or here, where nobody does."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.core.jobs.revalidation import Rechecked
+from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.commands.revalidate import Rechecker, validated_by
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.commands import Action, NewValidator
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.parsers import check_function, schema_file
+from orchestrator.views.status import Acknowledged
+
+
+class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it, or would come: how many jobs (`core.rechecking.Rechecked`)."""
+
+    run: str
+    looked_at: int
+    rejected: int
+    again: int
+    accepted: int
+    is_done: bool
+    """False where it was only looked at, or is still being carried out."""
+
+    outcome: str
+    anew: int = 0
+    """Had failed, and fail for another reason by now."""
+
+
+async def recheck(
+    ledger: Path,
+    name: str,
+    changes: Mapping[str, Any],
+    dependencies: Dependencies | None = None,
+    *,
+    dry_run: bool = False,
+) -> RecheckedRun:
+    """Judges the outputs of the run `name` anew by its validator with these `changes` (fields of `RunSettings`), each
+    file as it is now; `dry_run`: says what would come of that.
+
+    Raises `UsageError` where that cannot be, and for a run whose rows were handed on.
+    """
+    given = dependencies or Dependencies()
+    async with beside(ledger, given) as opened:
+        run = await run_named(opened, name)
+        wanted = await wanted_of(opened, run, changes)
+        found = await looked(opened, run, wanted)
+        if dry_run:
+            return found
+        try:
+            with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
+                number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted)
+                command = await opened.commands.one(number)
+                reply = await _rechecker(opened, run, wanted).recheck_asked(command)
+                await opened.commands.finish(number, reply)
+                return replace(found, is_done=True, outcome=reply.text)
+        except LedgerBusyError:
+            return carried_out(found, await asked(opened, Action.RECHECK, run=run.id, argument=wanted))
+
+
+def carried_out(found: RecheckedRun, done: Acknowledged) -> RecheckedRun:
+    """`found`, as far as whoever works on the ledger has done it."""
+    outcome = done.outcome or f"{done.by} is at it: {found.outcome}"
+    return replace(found, is_done=done.outcome is not None, outcome=outcome)
+
+
+async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> NewValidator:
+    """The validator of `run` with these `changes`, each file as it is now. Raises `UsageError`."""
+    if await ledger.handovers.is_handed_on(run.id):
+        raise UsageError(f"{run.name} is a stage of a flow, and what it brought is in the next one")
+    settings = replace(run.settings, **changes)
+    try:
+        return NewValidator(
+            None if settings.schema is None else schema_file(settings.schema.ref),
+            None if settings.check is None else check_function(settings.check.ref),
+            settings.output_required,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Rechecker:
+    settings = validated_by(run, wanted)
+    validators = Validators({run.id: settings}, lambda _: None)
+    validators.load(settings)
+    return Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
+
+
+async def looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:
+    """What would come of judging the outputs of `run` by the validator `wanted`; changes nothing."""
+    found: Rechecked = await _rechecker(ledger, run, wanted).recheck(run, validated_by(run, wanted))
+    return RecheckedRun(run=run.name, **msgspec.structs.asdict(found), is_done=False, outcome=str(found))

@@ -1,0 +1,29 @@
+"""`runs tidy`: puts back what processes that were killed have left changed at the service for their runs."""
+
+from orchestrator.engine.engine import open_engine
+from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent
+from orchestrator.errors import leading
+from orchestrator.ledger import is_made, no_ledger
+from orchestrator.settings.structs import ServeRequest
+
+
+async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) -> list[PutBack]:
+    """Puts back the bounds of workers that were raised for runs of a ledger; returns what became of each endpoint.
+
+    Raises `LedgerBusyError` where a process works on the ledger, which does that itself, and `UsageError` where there
+    is no ledger.
+    """
+    given = dependencies or Dependencies()
+    if not is_made(request.ledger):
+        raise no_ledger(request.ledger)
+    try:
+        with given.lock(request.ledger, now=given.clock.now(), doing="orchestrator runs tidy"):
+            async with open_engine(request.ledger, request.connection, given, Silent()) as engine:
+                lent = await engine.ledger.loans.all()
+                if len(urls := {each.service_url for each in lent}) == 1:
+                    engine.services.use_key_for(*urls)  # as of a `resume`
+                return await engine.workers.tidy()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group

@@ -1,0 +1,1 @@
+"""`emulate` as asked for."""

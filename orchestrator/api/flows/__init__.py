@@ -1,0 +1,1 @@
+"""Pipelines, schedules, flows, and their files and commands."""

@@ -1,0 +1,213 @@
+"""Pipelines' files: checked, shown with what they come to, and recorded as new versions."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.flows.notification_senders import key_of
+from orchestrator.api.flows.pipeline_files import read_pipeline
+from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.endpoint_ids import EndpointNames
+from orchestrator.core.pipelines.due_fires import GapKind, gap
+from orchestrator.core.pipelines.flow_paths import moment, path, templates
+from orchestrator.core.pipelines.pipeline import Pipeline, when_it_fires
+from orchestrator.core.pipelines.schedule_calendar import next_fires
+from orchestrator.core.text.local_time import local
+from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, is_made, open_ledger
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import ConnectionSettings
+
+FIRES_SHOWN: Final = 5
+
+
+class Recording(StrEnum):
+    """What was done with a file."""
+
+    CHECKED = "checked"
+    RECORDED = "recorded"
+    UNCHANGED = "unchanged"
+
+
+class FireToCome(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the next fires: when, as the clock of its zone shows it, and the files of its flow by stage and key."""
+
+    fire: str
+    flow: str
+    paths: Mapping[str, str]
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pipeline's file came to."""
+
+    name: str
+    file: str
+    outcome: Recording
+    version: int | None
+    """Of what is recorded; None: nothing was."""
+
+    stages: tuple[str, ...]
+    fires_at: str
+    """Its schedule, in words."""
+
+    fires: tuple[FireToCome, ...]
+    """The next ones; without a schedule what a flow of now would be."""
+
+    warnings: tuple[str, ...]
+    endpoints: Mapping[str, str] = {}
+    """The id of each stage's endpoint, also where it was named."""
+
+
+async def apply(
+    files: Sequence[Path],
+    ledger: Path,
+    *,
+    check: bool,
+    view: View | None = None,
+    dependencies: Dependencies | None = None,
+    connection: ConnectionSettings | None = None,
+    config: str | None = None,
+) -> list[Applied]:
+    """Checks all of `files`, and, unless that is all there is to do, records each in the ledger, which is made if there
+    is none. A pipeline counts from then on; flows that have begun keep what they began with. Endpoints that are named
+    are looked up in the account of `connection`, or that the configuration file, which may be named by `config`, and
+    the environment say.
+
+    Raises `UsageError` where anything is wrong with any of them: then none is recorded.
+    """
+    dependencies = dependencies or Dependencies()
+    now, environ = dependencies.clock.now(), dependencies.environ
+    names = EndpointNames(dependencies=dependencies, connection=connection, config=config)
+    pipelines = {file: await names.in_pipeline(each) for file, each in _all_of(files, now).items()}
+    for name in dict.fromkeys(names.unknown):
+        (view or Silent()).warn(taken_for_id(name))
+    if check:
+        return [_shown(each, str(file), now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
+    await _make(ledger, dependencies)
+    async with beside(ledger, dependencies) as opened:
+        return [await _recorded(opened, each, str(file), view or Silent(), environ) for file, each in pipelines.items()]
+
+
+async def apply_in(
+    ledger: Ledger,
+    told: str,
+    read: Callable[[int], Pipeline],
+    *,
+    check: bool,
+    view: View,
+    names: EndpointNames,
+) -> Applied:
+    """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
+    now = ledger.now()
+    pipeline, environ = await names.in_pipeline(read(now)), names.dependencies.environ
+    for name in dict.fromkeys(names.unknown):
+        view.warn(taken_for_id(name))
+    if check:
+        return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
+    return await _recorded(ledger, pipeline, told, view, environ)
+
+
+def taken_for_id(name: str) -> str:
+    """What is said of a name that could not be looked up."""
+    return f"the endpoint {name} is taken for an id: there is no API key to look up who is called so"
+
+
+def endpoints_of(pipeline: Pipeline) -> dict[str, str]:
+    """The endpoints of its stages, by the stages' names."""
+    key = run_flags.ENDPOINT.key
+    return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
+
+
+def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:
+    found, problems = {}, []
+    for file in files:
+        try:
+            found[file] = read_pipeline(file, now)
+        except UsageError as error:
+            problems.append(str(error))
+    names: dict[str, Path] = {}
+    for file, pipeline in found.items():
+        if pipeline.name in names:
+            problems.append(
+                f"{file}: {pipeline.name} is the pipeline of {names[pipeline.name]}, too; rename one of them"
+            )
+        names[pipeline.name] = file
+    if problems:
+        raise UsageError("\n".join(problems))
+    return found
+
+
+async def _make(ledger: Path, dependencies: Dependencies) -> None:
+    if is_made(ledger):
+        return
+    with dependencies.lock(ledger, now=dependencies.clock.now(), doing="orchestrator apply"):
+        async with open_ledger(ledger, clock=dependencies.clock, connect=dependencies.connect_to(ledger)):
+            pass
+
+
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, environ: Mapping[str, str]) -> Applied:
+    """Once it is: what was due before is recorded by what the pipeline was then."""
+    looker = Looker(ledger=ledger, say=view.say, warn=view.warn)
+    while True:
+        now = ledger.now()
+        before = await looker.settle(pipeline.name, now)
+        if before is not None and before.pipeline == pipeline:
+            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version, environ)
+        missed = None
+        if before is not None and before.watermark is not None and before.watermark.at_us < now:
+            schedule = before.pipeline.schedule
+            assert schedule is not None
+            missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
+        if await ledger.pipelines.define(pipeline, now=now, before=before, gap=missed):
+            version = 1 if before is None else before.version + 1
+            return _shown(pipeline, file, now, Recording.RECORDED, version, environ)
+
+
+def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
+    """What can be done as it is, and may not be meant."""
+    if pipeline.keep_us is None:
+        yield 'the rows of its flows are kept for ever, and the ledger grows; write keep = "90d", or as you need them'
+    for stage in pipeline.stages:
+        if pipeline.keep_us is not None and stage.reuse_us is not None and stage.reuse_us > pipeline.keep_us:
+            yield f"{stage.name} can reuse no results that are older than keep: they are gone by then"
+    if pipeline.notify is not None:
+        try:
+            key_of(pipeline.notify, environ)
+        except UsageError as error:
+            yield f"{error}; whoever serves needs it"
+
+
+def _shown(
+    pipeline: Pipeline, file: str, now: int, outcome: Recording, version: int | None, environ: Mapping[str, str]
+) -> Applied:
+    schedule = pipeline.schedule
+    fires = [now] if schedule is None else next_fires(schedule, now, FIRES_SHOWN)
+    return Applied(
+        name=pipeline.name,
+        file=file,
+        outcome=outcome,
+        version=version,
+        stages=tuple(stage.name for stage in pipeline.stages),
+        fires_at=when_it_fires(schedule),
+        fires=tuple(_fire(pipeline, fire) for fire in fires),
+        warnings=tuple(_warnings(pipeline, environ)),
+        endpoints=endpoints_of(pipeline),
+    )
+
+
+def _fire(pipeline: Pipeline, fire_us: int) -> FireToCome:
+    at = moment(pipeline, fire_us)
+    return FireToCome(
+        fire=local(fire_us, at.zone),
+        flow=at.flow,
+        paths={
+            ".".join(filter(None, (table.removeprefix("stage."), key))): path(pipeline, template, at)
+            for (table, key), template in templates(pipeline).items()
+        },
+    )

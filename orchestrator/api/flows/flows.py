@@ -1,0 +1,352 @@
+"""Flows: which there are and how they stand, those that somebody asks for, and what is asked of them."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.inspect.status import runs_now
+from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.ledger_words import with_its_ledger
+from orchestrator.api.runs.run_lookup import ambiguous_name, unknown_name
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.result_reuse import REUSED
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
+from orchestrator.core.pipelines.pipeline import News, Pipeline
+from orchestrator.core.pipelines.schedule_calendar import fires_from, instant_of
+from orchestrator.core.text.name_match import meant_by
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, holder, read_ledger
+from orchestrator.ledger.flows.flows import Flow, StageRow
+from orchestrator.ledger.flows.outbox import Notification
+from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.ledger.runs.commands import Action
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import RunStatus
+
+BACKFILL_MAX: Final = 10_000
+"""So many fires at most are asked for at once."""
+
+
+class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a flow stands. Times are microseconds since the epoch, UTC."""
+
+    name: str
+    pipeline: str
+    state: FlowState
+    kind: FlowKind
+    fire_at: int
+    recorded_at: int
+    started_at: int | None
+    ended_at: int | None
+    why: str
+    """Why it is held, or ended as it did."""
+
+    braked: bool = False
+    """It is held by a brake of one of its runs, and goes on by itself once that lets it."""
+
+    late: bool
+    """It was told that it had not ended by the time that its schedule allows."""
+
+
+class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stage of a flow stands that has begun."""
+
+    stage: str
+    run: str | None
+    """The run that carries it out; None: it was deleted."""
+
+    source: str
+    sha256: str
+    """Of its input, hexadecimal."""
+
+    rows_in: int = 0
+    waiting: int = 0
+    outstanding: int = 0
+    done: int = 0
+    failed: int = 0
+    reused: int = 0
+    """Of those done: they have the result of an earlier job, and nothing was sent."""
+
+    jobs_per_s: float | None = None
+    eta_s: float | None = None
+    held_up: str | None = None
+
+
+class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What people are told of a flow. Times are microseconds since the epoch, UTC."""
+
+    news: News
+    owed_at: int
+    tries: int
+    told_at: int | None
+    """When somebody took it."""
+
+    given_up_at: int | None
+    problem: str
+    """Why nobody has taken it yet."""
+
+
+class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A flow, and its stages that have begun."""
+
+    flow: FlowStatus
+    version: int
+    """Of its pipeline: the one that it keeps."""
+
+    stages: tuple[StageStatus, ...]
+    notifications: tuple[NotificationStatus, ...] = ()
+    """Oldest first."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Flows that were asked for."""
+
+    pipeline: str
+    flows: tuple[str, ...]
+    """Those that were made."""
+
+    known: int
+    """How many there were already, of which none was made."""
+
+    held_by: str | None
+    """Who works on the ledger, and begins them in their turn."""
+
+
+class Fires(msgspec.Struct, frozen=True, kw_only=True):
+    """The fires that a backfill means."""
+
+    pipeline: str
+    fires: tuple[int, ...]
+    known: int
+    """How many of them have a flow."""
+
+    zone: str
+
+
+# --- what there is
+
+
+async def flows_list(
+    ledger: Path,
+    pipeline: str | None = None,
+    states: Sequence[FlowState] = (),
+    most: int | None = None,
+    dependencies: Dependencies | None = None,
+) -> list[FlowStatus]:
+    """The latest flows, newest fires first. Raises `UsageError` where there is no ledger, or no such pipeline."""
+    async with looking_at(ledger, dependencies) as opened:
+        of = None if pipeline is None else (await pipeline_named(opened, pipeline)).id
+        return [status_of(flow, opened.path) for flow in await opened.flows.latest(most, pipeline=of, states=states)]
+
+
+async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowStatus | None:
+    """The flow of exactly that name, or None. Raises `UsageError` where there is no ledger."""
+    async with looking_at(ledger, dependencies) as opened:
+        flow = await opened.flows.named(name)
+        return None if flow is None else status_of(flow, opened.path)
+
+
+async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
+    """A flow and its stages. Raises `UsageError` where there is none."""
+    async with looking_at(ledger, dependencies) as opened:
+        flow = await flow_named(opened, name)
+        stages = await opened.flows.stages([flow.id])
+        runs = await opened.runs.all([stage.run for stage in stages if stage.run is not None])
+        now = await runs_now(opened, holder(ledger), among=[run.id for run in runs])
+        by_name = {run.run: run for run in now}
+        names = {run.id: run.name for run in runs}
+        counts = {run.id: await opened.runs.counts(run.id) for run in runs}
+        shown = tuple(
+            _stage_status(stage, by_name.get(names.get(stage.run or 0, "")), counts.get(stage.run or 0, {}))
+            for stage in stages
+        )
+        return FlowShown(
+            flow=status_of(flow, opened.path),
+            version=await opened.pipelines.version(flow.definition),
+            stages=shown,
+            notifications=tuple(map(_notification, await opened.outbox.of_flow(flow.id))),
+        )
+
+
+def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+    """The ledger, to be looked at. Raises `UsageError` where there is none."""
+    given = dependencies or Dependencies()
+    return read_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
+
+
+def status_of(flow: Flow, ledger: Path) -> FlowStatus:
+    """How it stands in `ledger`, for people."""
+    return FlowStatus(
+        name=flow.name,
+        pipeline=flow.pipeline_name,
+        state=flow.state,
+        kind=flow.kind,
+        fire_at=flow.fire_at,
+        recorded_at=flow.recorded_at,
+        started_at=flow.started_at,
+        ended_at=flow.ended_at,
+        why=with_its_ledger(flow.why, ledger),
+        late=flow.is_late,
+        braked=flow.is_braked,
+    )
+
+
+def _notification(told: Notification) -> NotificationStatus:
+    return NotificationStatus(
+        news=told.news,
+        owed_at=told.owed_at,
+        tries=told.tries,
+        told_at=told.told_at,
+        given_up_at=told.given_up_at,
+        problem=told.problem,
+    )
+
+
+def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, int]) -> StageStatus:
+    if run is None:
+        return StageStatus(stage=stage.stage, run=None, source=stage.source, sha256=stage.sha256)
+    jobs: Mapping[str, int] = run.jobs
+    left = jobs["total"] - jobs[State.SUCCEEDED] - jobs[State.FAILED] - jobs[State.CANCELLED]
+    return StageStatus(
+        stage=stage.stage,
+        run=run.run,
+        source=stage.source,
+        sha256=stage.sha256,
+        rows_in=jobs["total"],
+        waiting=jobs[State.QUEUED],
+        outstanding=jobs[State.SUBMITTING] + jobs[State.UNCERTAIN] + jobs[State.OUTSTANDING],
+        done=jobs[State.SUCCEEDED],
+        failed=jobs[State.FAILED] + jobs[State.CANCELLED],
+        reused=counts.get(REUSED, 0),
+        jobs_per_s=run.jobs_per_s,
+        eta_s=left / run.jobs_per_s if run.jobs_per_s else None,
+        held_up=run.held_up,
+    )
+
+
+async def flow_named(ledger: Ledger, name: str) -> Flow:
+    """The flow that `name`, or the beginning of it, means. Raises `UsageError`."""
+    known = await ledger.flows.names()
+    found = meant_by(name, known)
+    if len(found) == 1 and (flow := await ledger.flows.named(found[0])) is not None:
+        return flow
+    raise ambiguous_name("flow", name, ledger.path, found) if found else unknown_name("flow", name, ledger.path, known)
+
+
+async def pipeline_named(ledger: Ledger, name: str) -> Defined:
+    """The pipeline of that name. Raises `UsageError`."""
+    if (found := await ledger.pipelines.named(name)) is not None:
+        return found
+    known = [each.name for each in await ledger.pipelines.all()]
+    raise unknown_name("pipeline", name, ledger.path, known)
+
+
+# --- asked for
+
+
+async def trigger(ledger: Path, name: str, at: str | None, dependencies: Dependencies | None = None) -> Asked:
+    """A flow of the pipeline `name` for the time `at`, or for now; the same time is the same flow. Raises `UsageError`
+    for an unknown pipeline or time.
+    """
+    async with beside(ledger, dependencies) as opened:
+        flow, is_new = await ask_for(opened, name, at, "--at")
+        return Asked(pipeline=name, flows=(flow,), known=0 if is_new else 1, held_by=await hand_over(opened))
+
+
+async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str) -> tuple[str, bool]:
+    """As `trigger`, in a ledger that is open: the name of the flow, and whether it is new. `flag` is what a time is
+    called.
+    """
+    pipeline = await pipeline_named(ledger, name)
+    fire = ledger.now() // SECOND_US * SECOND_US if at is None else time_of(at, pipeline.pipeline, flag)
+    if made := await ledger.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED):
+        return made[0], True
+    known = await ledger.flows.of_fire(pipeline.id, fire)
+    assert known is not None
+    return known.name, False
+
+
+async def backfill_preview(
+    ledger: Path, name: str, since: str, until: str, dependencies: Dependencies | None = None
+) -> Fires:
+    """The fires of the pipeline `name` from `since` to `until`, both included. Raises `UsageError`, also for more than
+    `BACKFILL_MAX`.
+    """
+    async with beside(ledger, dependencies) as opened:
+        return await fires_meant(opened, name, (since, until), ("--from", "--to"))
+
+
+async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: tuple[str, str]) -> Fires:
+    """The same, in a ledger that is open; `flags` are what the times are called."""
+    pipeline = await pipeline_named(ledger, name)
+    fires = _fires_between(pipeline.pipeline, times, flags)
+    known = await ledger.flows.known(pipeline.id, fires)
+    schedule = pipeline.pipeline.schedule
+    return Fires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
+
+
+async def backfill(
+    ledger: Path, fires: Fires, *, parallel: int = 1, again: bool = False, dependencies: Dependencies | None = None
+) -> Asked:
+    """Flows for these fires, behind all others; for those that have one only with `again`."""
+    async with beside(ledger, dependencies) as opened:
+        made = await make_up_for(opened, fires, parallel=parallel, again=again)
+        held_by = await hand_over(opened)
+        known = len(fires.fires) - len(made)
+        return Asked(pipeline=fires.pipeline, flows=tuple(made), known=known, held_by=held_by)
+
+
+async def make_up_for(ledger: Ledger, fires: Fires, *, parallel: int, again: bool) -> list[str]:
+    """The same, in a ledger that is open: the names of the flows that were made."""
+    pipeline = await pipeline_named(ledger, fires.pipeline)
+    return await ledger.flows.add(
+        pipeline.id,
+        pipeline.name,
+        pipeline.definition,
+        fires.fires,
+        FlowKind.BACKFILL,
+        parallel=parallel,
+        again=again,
+    )
+
+
+async def hand_over(ledger: Ledger) -> str | None:
+    """Whoever works on the ledger carries out what is due; returns who that is."""
+    if holder(ledger.path) is None:
+        return None
+    return (await asked(ledger, Action.TICK)).by
+
+
+def time_of(text: str, pipeline: Pipeline, flag: str) -> int:
+    """The time that somebody has given with `flag`, in the zone of the pipeline's schedule. Raises `UsageError`."""
+    zone = "UTC" if pipeline.schedule is None else pipeline.schedule.zone
+    try:
+        found = instant_of(text, zone)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
+    if found % SECOND_US:
+        raise UsageError(f"{flag}: {text}: a flow is named after a whole second")
+    return found
+
+
+def _fires_between(pipeline: Pipeline, times: tuple[str, str], flags: tuple[str, str]) -> tuple[int, ...]:
+    schedule = pipeline.schedule
+    if schedule is None:
+        raise UsageError(f"{pipeline.name} has no schedule, so there are no fires of the past; trigger it at a time")
+    (since, until), (from_, to) = times, flags
+    first, last = time_of(since, pipeline, from_), time_of(until, pipeline, to)
+    if last < first:
+        raise UsageError(f"{to} {until} lies before {from_} {since}")
+    found: list[int] = []
+    for fire in islice(fires_from(schedule, first), BACKFILL_MAX + 1):
+        if fire > last:
+            return tuple(found)
+        found.append(fire)
+    raise UsageError(
+        f"from {since} to {until} {pipeline.name} has more than {BACKFILL_MAX:,} fires; ask for less at once"
+    )

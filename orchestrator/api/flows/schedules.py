@@ -1,0 +1,313 @@
+"""Schedules: how they stand, when they fire next, what has fired, and what is wrong with them; paused and continued."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.flows.apply import endpoints_of
+from orchestrator.api.flows.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
+from orchestrator.api.inspect.status import UNTOLD_US
+from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.ledger_words import with_its_ledger
+from orchestrator.core.pipelines.due_fires import COUNTED_MAX, GapKind, gap
+from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
+from orchestrator.core.pipelines.pipeline import when_it_fires
+from orchestrator.core.pipelines.schedule_calendar import fires_between, next_fires
+from orchestrator.core.text.local_time import local
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger.flows.outbox import Notification
+from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.schedule_flags import NOTE
+from orchestrator.units import HOUR_US, MINUTE_US
+
+OVERDUE_US: Final = 15 * MINUTE_US
+"""A fire that nobody has recorded for so long means that nobody looks."""
+
+MISSED_US: Final = 24 * HOUR_US
+"""Fires that were found missed within this time are told."""
+
+
+UNTOLD_MAX: Final = 1_000
+"""So many notifications that nobody took are counted."""
+
+_TOLD: Final = (FlowState.SUCCEEDED, FlowState.PARTIAL, FlowState.FAILED)
+"""How flows end that say something of the next ones."""
+
+
+class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline and how its schedule stands. Times are microseconds since the epoch, UTC."""
+
+    name: str
+    version: int
+    fires: str
+    """When it fires, in words."""
+
+    zone: str
+    next_at: int | None
+    """None: it is paused, or fires no more."""
+
+    looked_until: int | None
+    """Until when everything that was due is recorded."""
+
+    paused_at: int | None
+    paused_until: int | None
+    note: str
+    waiting: int
+    running: int
+    held: int
+    last: FlowStatus | None
+    endpoints: Mapping[str, str] = {}
+    """The ids of its endpoints, by its stages."""
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """A fire, a stretch of fires for which nothing was done, or something of which nobody could be told. Times are
+    microseconds since the epoch, UTC.
+    """
+
+    fire_at: int
+    """The fire, or the first of them; or when somebody was to be told."""
+
+    until_at: int | None = None
+    """Of a stretch: until when they were due."""
+
+    what: str
+    """The state of its flow, or: skipped, missed, paused; or what was not told."""
+
+    flow: str | None = None
+    fires: int = 1
+    """How many; of 10,000 there may be more."""
+
+    why: str = ""
+    backfill: str | None = None
+    """The command that has flows made for them."""
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that is wrong with a schedule."""
+
+    pipeline: str
+    kind: str
+    """late, missed, failing, untold or unseen."""
+
+    text: str
+
+
+async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
+    """Every pipeline, in the order of their names. Raises `UsageError` where there is no ledger."""
+    async with looking_at(ledger, dependencies) as opened:
+        return await _statuses(opened, await opened.pipelines.all())
+
+
+async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[ScheduleStatus]:
+    now = ledger.now()
+    states = Counter((flow.pipeline, flow.state) for flow in await ledger.flows.live())
+    found = []
+    for each in pipelines:
+        last = await ledger.flows.latest(1, pipeline=each.id)
+        schedule, watermark = each.pipeline.schedule, each.watermark
+        is_paused = watermark is not None and watermark.is_paused(now)
+        found.append(
+            ScheduleStatus(
+                name=each.name,
+                version=each.version,
+                fires=when_it_fires(None if watermark is None else schedule),
+                zone="UTC" if schedule is None else schedule.zone,
+                next_at=None if is_paused else _next_at(each, now),
+                looked_until=watermark and watermark.at_us,
+                paused_at=watermark.paused_at if watermark is not None and is_paused else None,
+                paused_until=watermark.paused_until if watermark is not None and is_paused else None,
+                note=each.note if is_paused else "",
+                waiting=states[each.id, FlowState.WAITING],
+                running=states[each.id, FlowState.RUNNING],
+                held=states[each.id, FlowState.HELD],
+                endpoints=endpoints_of(each.pipeline),
+                last=status_of(last[0], ledger.path) if last else None,
+            )
+        )
+    return found
+
+
+def _next_at(each: Defined, now: int) -> int | None:
+    if each.pipeline.schedule is None or each.watermark is None:
+        return None
+    return next(iter(next_fires(each.pipeline.schedule, max(now, each.watermark.at_us), 1)), None)
+
+
+async def schedules_next(
+    ledger: Path, name: str | None, number: int, dependencies: Dependencies | None = None
+) -> list[tuple[str, int, str]]:
+    """The next fires of a pipeline, or of all, the soonest first: pipeline, microseconds UTC, and its zone's time."""
+    async with looking_at(ledger, dependencies) as opened:
+        chosen = await opened.pipelines.all() if name is None else [await pipeline_named(opened, name)]
+        now = opened.now()
+        found = [
+            (fire, each.name, local(fire, each.pipeline.schedule.zone))
+            for each in chosen
+            if each.pipeline.schedule is not None and each.watermark is not None and not each.watermark.is_paused(now)
+            for fire in next_fires(each.pipeline.schedule, max(now, each.watermark.at_us), number)
+        ]
+        return [(pipeline, fire, shown) for fire, pipeline, shown in sorted(found)[:number]]
+
+
+async def schedules_history(
+    ledger: Path, name: str, most: int, dependencies: Dependencies | None = None
+) -> list[History]:
+    """What fired and what did not, newest first."""
+    async with looking_at(ledger, dependencies) as opened:
+        pipeline = await pipeline_named(opened, name)
+        zone = "UTC" if pipeline.pipeline.schedule is None else pipeline.pipeline.schedule.zone
+        fires = [
+            History(
+                fire_at=row.fire_at,
+                what="skipped" if row.skipped is not None else row.state or "removed",
+                flow=row.flow,
+                why=with_its_ledger(row.skipped or row.why or "", ledger),
+            )
+            for row in await opened.fires.latest(pipeline.id, most)
+        ]
+        gaps = [
+            History(
+                fire_at=row.first_at,
+                until_at=row.until_at,
+                what=row.kind,
+                fires=row.n,
+                backfill=f"orchestrator backfill {name} --from {local(row.first_at, zone)}"
+                f" --to {local(row.until_at, zone)}",
+            )
+            for row in await opened.fires.gaps(pipeline.id, most)
+        ]
+        untold = [
+            History(
+                fire_at=told.owed_at,
+                what=f"{told.news} not told",
+                flow=told.flow,
+                why=f"{'given up' if told.given_up_at else 'tried again'}: {told.problem}",
+            )
+            for told in await opened.outbox.untold(pipeline.id, most)
+        ]
+        return sorted((*fires, *gaps, *untold), key=lambda each: -each.fire_at)[:most]
+
+
+# --- to pause, to continue, to remove
+
+
+async def schedules_pause(
+    ledger: Path, name: str, note: str, until: str | None, dependencies: Dependencies | None = None
+) -> ScheduleStatus:
+    """Nothing fires from now on, until `until` or until somebody continues it. Raises `UsageError`."""
+    async with beside(ledger, dependencies) as opened:
+        while True:
+            before, now = await _settled(opened, name)
+            if not note.strip():  # a wrong name is told first
+                raise UsageError(f"say why {name} is paused, for whoever looks: {NOTE} 'WHY'")
+            ends = None if until is None else time_of(until, before.pipeline, "--until")
+            if ends is not None and ends <= now:
+                raise UsageError(f"--until {until} is past")
+            if before.watermark is not None and before.watermark.is_paused(now):
+                raise UsageError(f"{name} is paused already: {before.note}; orchestrator schedules continue {name}")
+            if await opened.pipelines.pause(before, now=now, until=ends, note=note):
+                return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
+
+
+async def schedules_continue(
+    ledger: Path, name: str, *, catch_up: bool, dependencies: Dependencies | None = None
+) -> ScheduleStatus:
+    """It fires again: what was due meanwhile is left out, or with `catch_up` made up for. Raises `UsageError`."""
+    async with beside(ledger, dependencies) as opened:
+        while True:
+            before, now = await _settled(opened, name)
+            if before.watermark is None or not before.watermark.is_paused(now):
+                raise UsageError(f"{name} is not paused")
+            assert before.pipeline.schedule is not None
+            left_out = None
+            if not catch_up:
+                left_out = gap(GapKind.PAUSED, before.pipeline.schedule, name, before.watermark.at_us, now)
+            if await opened.pipelines.proceed(before, now=now, gap=left_out, catch_up=catch_up):
+                await hand_over(opened)
+                return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
+
+
+async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies | None = None) -> ScheduleStatus:
+    """It fires no more; its history and flows stay, and `apply` brings it back. Raises `UsageError`."""
+    async with beside(ledger, dependencies) as opened:
+        before, _ = await _settled(opened, name)
+        await opened.pipelines.unschedule(before.id)
+        return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
+
+
+async def _settled(ledger: Ledger, name: str, view: View | None = None) -> tuple[Defined, int]:
+    """The pipeline, looked at up to now. Raises `UsageError` where it has no schedule."""
+    view = view or Silent()
+    now = ledger.now()
+    found = await Looker(ledger=ledger, say=view.say, warn=view.warn).settle(name, now)
+    if found is None:
+        found = await pipeline_named(ledger, name)
+    if found.watermark is None:
+        raise UsageError(f"{name} does not fire by itself: it has no schedule, or it was removed; apply it again")
+    return found, now
+
+
+# --- what is wrong
+
+
+async def schedules_check(
+    ledger: Path, name: str | None = None, dependencies: Dependencies | None = None
+) -> list[Trouble]:
+    """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
+    async with looking_at(ledger, dependencies) as opened:
+        chosen = await opened.pipelines.all() if name is None else [await pipeline_named(opened, name)]
+        missed = await opened.fires.missed_since(opened.now() - MISSED_US)
+        held_by = holder(ledger)
+        return [
+            trouble for each in chosen for trouble in await _troubles(opened, each, missed.get(each.id, 0), held_by)
+        ]
+
+
+async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | None) -> list[Trouble]:
+    now = ledger.now()
+    latest = await ledger.flows.latest(None, pipeline=each.id, states=sorted(LIVE))
+    ended = await ledger.flows.latest(1, pipeline=each.id, states=_TOLD)
+    texts: list[tuple[str, str]] = []
+    schedule = each.pipeline.schedule
+    texts += [("late", f"{flow.name} {why}") for flow in latest if (why := flow.why_late(schedule, now)) is not None]
+    if missed:
+        more = "at least " if missed >= COUNTED_MAX else ""
+        texts.append(
+            ("missed", f"{more}{counted(missed, 'fire')} missed; see: orchestrator schedules history {each.name}")
+        )
+    texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
+    texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.HELD]
+    untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
+    texts += [("untold", text) for text in _untold(untold)]
+    texts += _of_looking(each, now, held_by)
+    return [Trouble(pipeline=each.name, kind=kind, text=with_its_ledger(text, ledger.path)) for kind, text in texts]
+
+
+def _untold(told: Sequence[Notification]) -> Iterator[str]:
+    """In a line: if one cannot be told, the others cannot, either."""
+    if told:
+        more = "at least " if len(told) == UNTOLD_MAX else ""
+        yield f"{more}{counted(len(told), 'notification')} could not be sent: {told[0].problem}"
+
+
+def _of_looking(each: Defined, now: int, held_by: str | None) -> Iterator[tuple[str, str]]:
+    schedule, watermark = each.pipeline.schedule, each.watermark
+    if schedule is None or watermark is None or watermark.is_paused(now):
+        return
+    unseen = fires_between(schedule, each.name, watermark.at_us, now - OVERDUE_US, 1)
+    if unseen:
+        who = f"{held_by} works on the ledger" if held_by else "nobody works on the ledger"
+        text = (
+            f"the fire of {local(unseen[0].at_us, schedule.zone)} is due, and nobody has looked: {who}; begin"
+            " orchestrator serve, or have a timer begin orchestrator tick"
+        )
+        yield "unseen", text

@@ -1,0 +1,1 @@
+"""One run, or `serve`, in the foreground of this process."""

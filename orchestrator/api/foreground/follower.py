@@ -1,0 +1,179 @@
+"""A run that another process serves: how it stands, as the ledger and that process's heartbeat tell."""
+
+from collections import Counter
+from typing import Final
+
+import anyio
+
+from orchestrator.api.runs.commands import asked
+from orchestrator.clock import Clock
+from orchestrator.core.polling.endpoint_estimates import Learned
+from orchestrator.engine.hosting.run_state import Standing, totals
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import StoppedError, StorageError
+from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger.runs.commands import OF_ANOTHER, Action
+from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import Acknowledged, CollectedBy
+
+TAKES_PLACE: Final = "where it stands still for good, end it: this process goes on in its place"
+
+LOOK_S: Final = 0.25
+"""How often to look whether the other process is still there, and has done anything."""
+
+
+async def as_it_is(ledger: Ledger, run: Run) -> Run:
+    """`run` as the ledger has it now. Raises `StoppedError` where it was deleted."""
+    found = await ledger.runs.all([run.id])
+    if not found or await ledger.runs.is_gone(run.id):
+        raise StoppedError(f"{ledger.path}: the run {run.name!r} was deleted meanwhile")
+    return found[0]
+
+
+def check_place(ledger: Ledger) -> None:
+    """Raises `StorageError` where the open `ledger` is lost: whoever opened it by its name would make another one."""
+    if (missing := ledger.place.missing()) is not None:
+        raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
+
+
+_NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
+
+
+class Followed(Standing):
+    """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date.
+
+    `silent` is what there is to say should that process stand still.
+    """
+
+    def __init__(self, ledger: Ledger, run: Run, clock: Clock, view: View, *, silent: str = TAKES_PLACE) -> None:
+        super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=clock))
+        self._ledger = ledger
+        self._view = view
+        self._silent_advice = silent
+        self._wishes = Wishes()
+        self._learned = Learned()
+        self._beat = _NOBODY
+        self._heard_at = ledger.now()
+        self._is_silent = False
+        self._asked_of: tuple[str, int] | None = None
+        self._commands_before: int | None = None
+        """The last command that was asked before this process followed."""
+
+        self.is_told_to_stop = False
+        """Whether somebody has asked since then for the end of whoever works here, or waits to."""
+
+        self._sent_before: Counter[str] = Counter()
+        """What the process that is followed had sent before: nothing, but for the first one."""
+
+        self.held_by = holder(ledger.path)
+        """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
+
+    @property
+    def said(self) -> Said:
+        """What the other process said last."""
+        return self._beat.said
+
+    @property
+    def sent(self) -> Counter[str]:
+        """What the process that serves it has sent since that began, or this one follows; see `totals`."""
+        return totals(self.said) - self._sent_before
+
+    @property
+    def wishes(self) -> Wishes:
+        """What people ask of it."""
+        return self._wishes
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of it can be submitted, if so."""
+        return self.of_run.stopped
+
+    @property
+    def is_uncollectable(self) -> bool:
+        """Whether even `/status` is refused."""
+        return self.of_run.is_uncollectable
+
+    @property
+    def is_adoptable(self) -> bool:
+        """Whether webhooks may tell of its uncertain submissions."""
+        collecting = self.of_run.collecting
+        return collecting is not None and collecting.by is not CollectedBy.POLLING
+
+    @property
+    def is_released(self) -> bool:
+        """Whether somebody asked that no more of it is sent, without pausing it."""
+        return self.of_run.is_released
+
+    @property
+    def retention_us(self) -> int:
+        """For how long its results may be counted on."""
+        return self._learned.retention_us(self.run.settings.retention_us)
+
+    async def serve(self) -> None:
+        """Keeps it up to date until cancelled. Raises `StorageError` where the ledger is lost."""
+        known: int | None = None
+        while True:
+            check_place(self._ledger)
+            version = await self._ledger.commits_of_others()
+            if version != known:
+                known = version
+                await self.look()
+            self._look_at_holder()
+            await anyio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Reads how it stands."""
+        ledger, run = self._ledger, self.run.id
+        if self._commands_before is None:
+            self._commands_before = await ledger.commands.latest()
+        self.is_told_to_stop = await ledger.commands.is_stop_asked(after=self._commands_before)
+        self.run = await as_it_is(ledger, self.run)
+        self._wishes = await ledger.runs.wishes(run)
+        self._learned = await ledger.learned.of(self.run.endpoint_id)
+        beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
+        if (beat := next(iter(beats), None)) is not None and beat != self._beat:
+            if beat.began_at != self._beat.began_at:
+                self._sent_before = totals(beat.said) if self._beat is _NOBODY else Counter()
+            self._beat, self._heard_at, self._is_silent = beat, ledger.now(), False
+            await self._ask_anew()
+        self.progress.margin_min_s = (await ledger.margins.of(run)).min
+        self.progress.count_anew(await ledger.runs.counts(run))
+
+    async def ask(self) -> Acknowledged:
+        """Asks the process that works to serve the run; each that takes its place is asked, too.
+
+        Raises `UsageError` where it refuses.
+        """
+        while True:
+            await self.look()
+            self._asked_of = self._process
+            acknowledged = await asked(self._ledger, Action.SERVE, run=self.run.id)
+            if acknowledged.outcome != OF_ANOTHER:
+                return acknowledged
+            await anyio.sleep(LOOK_S)  # it was asked before the process was there that has the ledger by now
+
+    @property
+    def _process(self) -> tuple[str, int]:
+        return self._beat.process, self._beat.began_at
+
+    async def _ask_anew(self) -> None:
+        if self._asked_of not in (None, self._process):
+            self._asked_of = self._process
+            await self._ledger.commands.ask(Action.SERVE, run=self.run.id)
+
+    def _look_at_holder(self) -> None:
+        held_by = holder(self._ledger.path)
+        if held_by != self.held_by:
+            self.held_by, self._heard_at = held_by, self._ledger.now()
+            self.progress.nudge()
+        silent_us = self._ledger.now() - self._heard_at
+        if held_by is not None and silent_us > STALE_US and not self._is_silent:
+            self._is_silent = True
+            self._view.warn(
+                f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; "
+                f"{self._silent_advice}"
+            )

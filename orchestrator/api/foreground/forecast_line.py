@@ -1,0 +1,140 @@
+"""What is known of an endpoint before a run is sent there, and in one line how the run will go."""
+
+from typing import Final
+
+from orchestrator.api.foreground.follower import as_it_is
+from orchestrator.client import for_a_batch
+from orchestrator.core.gates.costs import Price
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, Line
+from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.observed_times import Execution, experience
+from orchestrator.core.planning.plan import Batch, Known, Terms, plan
+from orchestrator.core.service.health import Health
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS
+from orchestrator.engine.runtime.view import View
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
+from orchestrator.units import MILLISECOND_US
+
+WORTH_TELLING: Final = 20
+"""Of fewer jobs a run says nothing before it begins."""
+
+
+async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: ConnectionSettings) -> str | None:
+    """In one line how `run` will go, whose jobs wait in the ledger; None where nothing is known, or it is soon over."""
+    jobs = (await ledger.runs.counts(run=run.id)).get(State.QUEUED.value, 0)
+    if jobs < WORTH_TELLING:
+        return None
+    is_embedded = run.service_url == LOCAL
+    known = known_of(await executions_at(ledger, run.service_url, run.endpoint), settings, is_embedded=is_embedded)
+    if known.times is None:
+        return None
+    line = line_of(connection, settings, is_embedded=is_embedded)
+    return plan(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
+
+
+async def tell_after_canary(ledger: Ledger, session: RunSession, connection: ConnectionSettings, view: View) -> None:
+    """Says how the rest of a run will go once the rows that went first have succeeded: by what these took."""
+    if not session.brakes.awaits_canary:
+        return
+    await session.progress.until(lambda: not session.brakes.awaits_canary)
+    run = await as_it_is(ledger, session.run)
+    if (told := await outlook(ledger, run, run.settings, connection)) is not None:
+        view.say(f"{run.name}: the rest: {told}")
+
+
+def line_of(
+    connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None = None
+) -> Line:
+    """The way to the endpoint, as a run with these settings has it."""
+    limits = connection.limits if is_embedded else for_a_batch(connection.limits)
+    return Line(
+        run=limits[settings.via.operation],
+        status=limits[Operation.STATUS],
+        pacing=connection.pacing,
+        webhooks=connection.listen is not None,
+        trip_us=MILLISECOND_US if is_embedded else trip_us or TRIP_US_USUAL,
+        queue_depth=settings.queue_depth,
+        retention_us=settings.retention_us,
+        via=settings.via,
+    )
+
+
+def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = None) -> Terms:
+    """What is to be kept of a run with these settings that begins at `now`."""
+    return Terms(
+        ttl_us=settings.ttl_us,
+        execution_timeout_us=settings.policy.timeout_ms * MILLISECOND_US,
+        finish_within_us=max(0, settings.finish_by - now) if settings.finish_by else None,
+        budget=settings.budget or None,
+        price=price_there if settings.price_per_second is None else Price(settings.price_per_second),
+        are_kept_warm=settings.workers_min is not None,
+    )
+
+
+def known_of(
+    executions: list[Execution],
+    settings: RunSettings,
+    request: PlanRequest | None = None,
+    health: Health | None = None,
+    *,
+    is_embedded: bool,
+) -> Known:
+    """What is known of an endpoint, with its latest executions first: what was given goes before what the account says,
+    and that before what was seen.
+    """
+    figures = PlanFigures() if request is None else request.figures
+    found = experience(executions)
+    times = None if found is None else found.times
+    if request is not None and request.probe is not None:
+        probe = experience(executions[: request.probe], Source.PROBE)
+        times = times if probe is None else probe.times
+    if figures.execution_us is not None:
+        times = Times.given(figures.execution_us)
+    least_wished, most_wished = settings.workers_min or 0, max(settings.workers_max or 0, settings.workers_min or 0)
+    most, where = _workers(figures, request, found.workers if found else None, health, is_embedded=is_embedded)
+    if figures.workers is None and most_wished and not is_embedded and most_wished > (most or 0):
+        most, where = most_wished, "as the run wants"
+    if most is None:
+        return Known(times=times)
+    warm = _up(health)
+    start_us = figures.start_us if figures.start_us is not None else found.workers.start_us if found else 0
+    if is_embedded:
+        warm = most
+    workers = Workers(most=max(most, 1), warm=min(max(warm, least_wished), most), start_us=start_us)
+    return Known(times=times, workers=workers, workers_from=where)
+
+
+def _workers(
+    figures: PlanFigures,
+    request: PlanRequest | None,
+    seen: Workers | None,
+    health: Health | None,
+    *,
+    is_embedded: bool,
+) -> tuple[int | None, str]:
+    up = _up(health)
+    if figures.workers is not None:
+        return figures.workers, "as given"
+    if is_embedded:
+        return LOCAL_WORKERS, "of the embedded emulator"
+    if request is not None and request.workers_there is not None:
+        return request.workers_there, "as the account says"
+    if seen is not None:
+        return max(seen.most, up), "as many as were seen at work"
+    return (up, "as the endpoint says how it is") if up else (None, "")
+
+
+def _up(health: Health | None) -> int:
+    """How many workers are there, busy or not."""
+    return 0 if health is None else (health.workers_idle or 0) + (health.workers_running or 0)
+
+
+async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[Execution]:
+    """The latest executions at an endpoint that the ledger knows of."""
+    return await ledger.history.executions(service_url=url, endpoint=endpoint, now=ledger.now())

@@ -1,0 +1,112 @@
+"""How a run stands, in numbers: for the summary and the progress display."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
+from orchestrator.api.runs.counts import figures_of
+from orchestrator.core.diagnosis.failed_executions import FailureKind
+from orchestrator.core.jobs.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.text.error_text import told
+from orchestrator.engine.hosting.run_state import THROTTLED, Standing
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.margins import Margins
+from orchestrator.ledger.runs.heartbeats import Reading, RunSaid
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import CollectedBy, Snapshot, Summary
+
+_NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
+
+
+def summary_of(
+    counts: Mapping[str, int],
+    margins: Margins,
+    standing: Standing,
+    *,
+    safe_offline_s: float | None,
+    wall_s: float,
+    interrupted: bool,
+) -> Summary:
+    """The summary of a run: what `counts` and `margins` of the ledger say, and what the process that served it sent."""
+    sent = dict(standing.sent)
+    throttled = sent.pop(THROTTLED, 0)
+    return Summary(
+        run=standing.run.name,
+        **figures_of(counts, margins),
+        requests=sent,
+        throttled=throttled,
+        stuck=standing.of_run.stuck,
+        safe_offline_s=safe_offline_s,
+        wall_s=round(wall_s, 3),
+        interrupted=interrupted,
+    )
+
+
+async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
+    """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
+    summary = msgspec.structs.replace(summary, all_empty=await ledger.results.are_all_empty(run.id))
+    if summary.failed_executions:
+        summary = msgspec.structs.replace(summary, largest_retried=await largest_retried(ledger, run))
+    if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
+        return summary
+    kinds, _ = await ledger.selection.clustered(run.id)
+    largest = [
+        FailureKind(count=each.n, class_=each.trouble or "", sample=told(each.message or ""))
+        for each in await ledger.selection.clusters(run.id, most=KINDS_SHOWN)
+    ]
+    return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
+
+
+def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:
+    """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
+    progress, said = standing.progress, standing.said  # of all runs, so it is asked for once
+    of_run = said.of(standing.run.id)
+    is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
+    meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
+    held_up, collecting = standing.held_up_by(of_run), of_run.collecting
+    waits = held_up is not None and progress.count(State.QUEUED.value) > 0
+    return Snapshot(
+        run=standing.run.name,
+        reading=rows_read is not None,
+        rows_read=rows_read or 0,
+        counts=progress.counts,
+        jobs_per_s=progress.jobs_per_s(),
+        eta_s=_eta_s(progress, of_run.crawl_s) if of_run.crawl_s is not None or not waits else None,
+        sent=meter.sent,
+        window_used=meter.used,
+        window_allowed=meter.allowance,
+        window_s=meter.window_s,
+        throttled=sum(each.throttled for each in said.meters),
+        queue_full=meter.queue_full,
+        held_up=held_up,
+        finding=of_run.finding,
+        unreachable_s=None if of_run.unreachable_since is None else (now - of_run.unreachable_since) / SECOND_US,
+        line_bytes_per_s=of_run.line_bytes_per_s,
+        uncertain_seen=progress.count("uncertain_seen"),
+        paid_twice=progress.count(PAID_TWICE),
+        failed_executions=progress.count(FAILED_EXECUTIONS),
+        retried_executions=progress.count(RETRIED_EXECUTIONS),
+        stuck=of_run.stuck,
+        janitor=said.janitor,
+        margin_min_s=progress.margin_min_s,
+        safe_offline_s=soonest_s(said.runs.values(), now),
+        webhooks_fail=collecting is not None and collecting.by is CollectedBy.POLLING_INSTEAD,
+        wall_s=wall_s,
+    )
+
+
+def _eta_s(progress: Progress, crawl_s: float | None) -> float | None:
+    """When a run is finished, at its rate or at that of single ones."""
+    return progress.unfinished * crawl_s if crawl_s else progress.eta_s()
+
+
+def soonest_s(runs: Iterable[RunSaid], now: int) -> float | None:
+    """For how many seconds no result of any of `runs` can expire if nobody collects; None where none can."""
+    until = [each.collecting.safe_until for each in runs if each.collecting is not None]
+    known = [at for at in until if at is not None]
+    return max(0, min(known) - now) / SECOND_US if known else None

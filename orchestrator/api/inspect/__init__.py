@@ -1,0 +1,1 @@
+"""How runs stand, and why (`status`, `doctor`)."""

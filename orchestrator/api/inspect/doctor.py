@@ -1,0 +1,176 @@
+"""`doctor`: gathers what is known of a ledger's runs, asks their services, and has it judged (`core.diagnosis`)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from orchestrator.api.inspect.disk import free_bytes
+from orchestrator.api.inspect.run_facts import ledger_state, run_state
+from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, webhook_state
+from orchestrator.api.inspect.status import picture
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.client import Service
+from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
+from orchestrator.core.diagnosis.findings import Diagnosis
+from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.diagnosis.service_rules import COLD_START, is_starting
+from orchestrator.core.service.profiles import address_of, is_same_account, profile_of, with_profile
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
+from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_flags
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.structs import LOCAL, ConnectionSettings, DoctorRequest
+
+ASKED_MAX: Final = 20
+"""No more endpoints than these are asked at once: a ledger may know hundreds."""
+
+Target = tuple[str, str]
+"""A service URL, and the id of an endpoint there."""
+
+
+async def doctor(
+    request: DoctorRequest,
+    dependencies: Dependencies | None = None,
+    *,
+    within_s: float = ASK_S_MAX,
+    network_of: Callable[[Path], str | None] = network_file_system,
+) -> Diagnosis:
+    """What holds up the runs that `request` names.
+
+    `within_s` is how long a service may take to answer; `network_of` says what kind of network file system a folder is
+    on. Raises `UsageError` where there is no ledger, or no such run.
+    """
+    given = dependencies or Dependencies()
+    facts = await _of_ledger(request, given)
+    if facts.ledger is not None:
+        network, room = network_of(request.ledger.resolve().parent), free_bytes(request.ledger)
+        facts = replace(facts, ledger=replace(facts.ledger, network=network, free_bytes=room))
+    services, not_asked = await _Round(request, given, within_s).asked(_targets(request, facts))
+    facts = replace(facts, services=services)
+    try:
+        facts = replace(facts, webhook=await _of_webhooks(request, facts, given, within_s))
+    except StorageError as error:  # the key is its owner's alone
+        not_asked.append(f"the webhook URL: {error}")
+    return Diagnosis(
+        findings=findings(facts),
+        runs=len(facts.open_runs),
+        asked=tuple(_how_it_is(service) for service in services if service.health is not None),
+        not_asked=tuple(not_asked),
+    )
+
+
+async def _of_ledger(request: DoctorRequest, given: Dependencies) -> Facts:
+    """What the ledger says, or why it cannot be read."""
+    path = request.ledger
+    if request.endpoint is not None and request.name is None and not path.exists():
+        return Facts()
+    try:
+        async with read_ledger(path, clock=given.clock, connect=given.connect_to(path)) as ledger:
+            return await facts_of(ledger, request.name, request.endpoint)
+    except LedgerVersionError as error:
+        return Facts(ledger=LedgerState(path=str(path), newer=str(error)))
+    except LedgerBusyError as error:
+        return Facts(ledger=LedgerState(path=str(path), busy=str(error)))
+
+
+async def _of_webhooks(
+    request: DoctorRequest, facts: Facts, given: Dependencies, within_s: float
+) -> WebhookState | None:
+    """Whether the listener of the process at work is reached by the URL that it gives the service."""
+    if not facts.is_worked_on or facts.webhook_url is None:
+        return None
+    key = webhook_key(request.ledger)
+    return await webhook_state(facts.webhook_url, key, given.clock, within_s=within_s)
+
+
+async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None) -> Facts:
+    """What the ledger says of its runs, or of one, or of those at one endpoint. Raises `UsageError` where there is no
+    such run.
+    """
+    held_by, now = holder(ledger.path), ledger.now()
+    only = None if name is None else await run_named(ledger, name)
+    seen, present, safe_s = await picture(ledger, held_by, among=None if only is None else [only.id])
+    runs = [run for run in seen.runs if run.accepted and endpoint in (None, run.endpoint)]
+    since = await ledger.jobs.outstanding_since()
+
+    elsewhere: dict[int, list[str]] = {}
+    for run in await ledger.runs.elsewhere(None if only is None else only.id):
+        elsewhere.setdefault(run.id, []).append(run.endpoint)
+
+    async def state(run: Run) -> RunState:
+        found = run_state(run, seen, present, safe_s.get(run.id), now)
+        is_of_flow = bool(found.unfinished or found.asked) and await ledger.flows.part(run.id) is not None
+        found = replace(found, elsewhere=elsewhere.get(run.id, ()), is_of_flow=is_of_flow)
+        return replace(found, waited_us=now - since[run.id]) if run.id in since else found
+
+    return Facts(
+        ledger=ledger_state(ledger.path, seen, held_by, now),
+        webhook_url=present.webhook_url,
+        raised_workers=[each.shown for each in await ledger.loans.all()],
+        now=now,
+        runs=[await state(run) for run in runs],
+    )
+
+
+def _how_it_is(service: ServiceState) -> str:
+    starting = service.health is not None and is_starting(service.health)
+    return f"{service.name} ({COLD_START})" if starting else service.name
+
+
+def _targets(request: DoctorRequest, facts: Facts) -> list[Target]:
+    """The endpoints to ask: those of open runs, and the one that was named."""
+    open_runs = [run for run in facts.open_runs if run.service_url != LOCAL]
+    found = dict.fromkeys((url, endpoint) for run in open_runs for endpoint, url in run.places)
+    if request.endpoint is not None and not found:
+        return [(request.connection.serverless_url.rstrip("/"), request.endpoint)]
+    return list(found)
+
+
+class _Round:
+    """Asks endpoints how they are, each once, those of one service over the same connections."""
+
+    def __init__(self, request: DoctorRequest, given: Dependencies, within_s: float) -> None:
+        self._connection = request.connection
+        self._no_account = request.no_account
+        self._given = given
+        self._within_s = within_s
+        self._states: dict[Target, ServiceState] = {}
+
+    async def asked(self, targets: Sequence[Target]) -> tuple[list[ServiceState], list[str]]:
+        """What they answered, and what could not be asked."""
+        if self._no_account:
+            return [], [f"what the services say: {self._no_account}"]
+        urls = dict.fromkeys(url for url, _ in targets[:ASKED_MAX])
+        not_asked = [f"{len(targets) - ASKED_MAX:,} further endpoints"] if len(targets) > ASKED_MAX else []
+        async with anyio.create_task_group() as group:
+            for url in urls:
+                connection = self._connection_to(url, is_only=len(urls) == 1)
+                if connection.api_key:
+                    endpoints = [endpoint for of, endpoint in targets[:ASKED_MAX] if of == url]
+                    group.start_soon(self._ask_service, connection, endpoints)
+                else:
+                    profile = profile_of(url)
+                    how = f"set ORCHESTRATOR_API_KEY, or give {run_flags.SERVICE_KEY}"
+                    how = how if profile is None else f"give {PROFILE} {profile}"
+                    not_asked.append(f"{with_profile(address_of(url), url)}: there is no API key for it; {how}")
+        return [self._states[target] for target in targets if target in self._states], not_asked
+
+    def _connection_to(self, url: str, *, is_only: bool) -> ConnectionSettings:
+        """Where there is one service only, the API key is the one for it, as of a `resume`, if it is that account's."""
+        is_only = is_only and is_same_account(url, self._connection.serverless_url)
+        key = self._connection.key_for(url, self._given.environ) or (self._connection.api_key if is_only else "")
+        return replace(self._connection, serverless_url=url, api_key=key)
+
+    async def _ask_service(self, connection: ConnectionSettings, endpoints: Sequence[str]) -> None:
+        async with self._given.service(connection, self._given.clock) as service, anyio.create_task_group() as group:
+            for endpoint in endpoints:
+                group.start_soon(partial(self._ask, service, connection.serverless_url, endpoint))
+
+    async def _ask(self, service: Service, url: str, endpoint: str) -> None:
+        self._states[url, endpoint] = await service_state(service, url, endpoint, within_s=self._within_s)

@@ -1,0 +1,80 @@
+"""What the ledger and the processes at work say of what holds runs up, as facts for `core.diagnosis`. Asks nobody."""
+
+from pathlib import Path
+from typing import Final
+
+from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
+from orchestrator.core.polling.webhook_health import WebhookHealth
+from orchestrator.ledger import held_since
+from orchestrator.ledger.reports.overview import Overview
+from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.settings import run_flags
+from orchestrator.settings.profiles import words_for
+from orchestrator.settings.structs import LEDGER_DEFAULT
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import CollectedBy
+
+ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_JOBS})
+"""What nobody but a process at work carries out, and the next one still does."""
+
+
+def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> LedgerState:
+    """Who works on the ledger at `path`, and for how long that process has said nothing."""
+    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), held_since(path) or 0))
+    flags = () if path == LEDGER_DEFAULT else tuple(run_flags.LEDGER.words(path))
+    return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at), flags=flags)
+
+
+def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now: int) -> RunState:
+    """One run; `present` is what the processes at work say together."""
+    said = present.runs.get(run.id, RunSaid())
+    wishes = seen.wishes.get(run.id, Wishes())
+    refused_at, refused = seen.learned_of(run).refused or (now, None)
+    asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
+    return RunState(
+        name=run.name,
+        endpoint=run.endpoint,
+        service_url=run.service_url,
+        flags=words_for(run.service_url),
+        counts=seen.counts.get(run.id, {}),
+        is_paused=wishes.pause,
+        is_cancelled=wishes.cancel,
+        held=said.held,
+        is_unserved=said.is_unserved,
+        unreachable_us=None if said.unreachable_since is None else max(0, now - said.unreachable_since),
+        is_bound=said.is_bound,
+        webhooks_fail=said.collecting is not None and said.collecting.by is CollectedBy.POLLING_INSTEAD,
+        webhooks_come=said.webhook_share is not None and said.webhook_share >= WebhookHealth.RETURN,
+        unwanted_us=None if said.unwanted_until is None else max(0, said.unwanted_until - now),
+        safe_us=None if safe_s is None else round(safe_s * SECOND_US),
+        is_uncollectable=said.is_uncollectable,
+        is_low_priority=bool(run.settings.policy.low_priority),
+        sending=_sending(run, present),
+        refused=refused,
+        hold=seen.brakes.get(run.id),
+        refused_us=max(0, now - refused_at),
+        asked=tuple(dict.fromkeys(command.action for command in asked)),
+        asked_us=max(0, now - asked[0].asked_at) if asked else 0,
+    )
+
+
+def _sending(run: Run, present: Said) -> Sending | None:
+    meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
+    meter = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    if meter is None:
+        return None
+    most_strays = max(meters, key=lambda meter: meter.stray)
+    return Sending(
+        used=meter.used,
+        allowance=meter.allowance,
+        throttled=meter.throttled,
+        queue_full=meter.queue_full,
+        in_flight=meter.in_flight,
+        concurrent=meter.concurrent,
+        share=meter.share,
+        stray=most_strays.stray,
+        stray_operation=most_strays.operation,
+    )

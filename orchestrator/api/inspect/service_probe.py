@@ -1,0 +1,77 @@
+"""Asks a service, once and harmlessly, how an endpoint is, and the webhook URL whether the listener answers there: for
+`doctor`, which has to tell what is in the way.
+"""
+
+from typing import Final
+
+import anyio
+
+from orchestrator.client import ServerlessEndpoint, Service
+from orchestrator.client.http.bare_post import post_bare
+from orchestrator.clock import Clock
+from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.clock_skew import ahead_us
+from orchestrator.core.service.health import Health, health_of, is_of_service
+from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.webhook_token import SELF_TESTS, hook_url, self_test_answer, token
+from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
+
+ASK_S_MAX: Final = 10.0
+"""How long nothing may come of a question."""
+
+SECOND_LOOK_S: Final = 5.0
+"""An endpoint that has scaled to zero starts a worker within this time for a job that was just queued."""
+
+
+async def service_state(service: Service, service_url: str, endpoint: str, *, within_s: float) -> ServiceState:
+    """How `endpoint` is. One that has no workers for what waits is looked at twice: the first may be starting."""
+    state = await _asked(service, service_url, endpoint, within_s)
+    if state.health is None or not _waits_in_vain(state.health):
+        return state
+    await anyio.sleep(SECOND_LOOK_S)
+    return await _asked(service, service_url, endpoint, within_s)
+
+
+def _waits_in_vain(health: Health) -> bool:
+    workers = (health.workers_idle, health.workers_running, health.workers_initializing)
+    return bool(health.jobs_in_queue) and not any(workers)
+
+
+async def _asked(service: Service, service_url: str, endpoint: str, within_s: float) -> ServiceState:
+    def failed(error: Exception, hurdle: Hurdle | None) -> ServiceState:
+        return ServiceState(endpoint=endpoint, service_url=service_url, failure=str(error), hurdle=hurdle)
+
+    try:
+        api = service.endpoint(endpoint).api
+    except UsageError as error:  # the id was found good before: it is the environment's proxy that cannot be used
+        return failed(error, Hurdle.PROXY)
+    try:
+        answer = await _health(api, within_s)
+    except (NotSent, Unanswered) as error:
+        return failed(error, error.hurdle)
+    health = health_of(answer.status, answer.body)
+    return ServiceState(
+        endpoint=endpoint,
+        service_url=service_url,
+        status=answer.status,
+        is_of_service=is_of_service(answer.status, answer.body),
+        health=health,
+        ahead_us=ahead_us(answer.headers.get("date"), sent_at=answer.sent_at, answered_at=answer.answered_at),
+    )
+
+
+async def _health(api: ServerlessEndpoint, within_s: float) -> Answer:
+    permit = await api.limiter.permit(Operation.HEALTH)
+    return await api.call(permit, Operation.HEALTH, "health", within_s=within_s)
+
+
+async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) -> WebhookState:
+    """Who answers at the webhook URL `url`: the listener that has `key`, by a token of its own, or somebody else."""
+    number = SELF_TESTS.start + clock.now() % (SELF_TESTS.stop - SELF_TESTS.start)
+    try:
+        answer = await post_bare(hook_url(url, token(key, number)), clock, within_s=within_s)
+    except (NotSent, Unanswered, UsageError) as error:
+        return WebhookState(url=url, failure=str(error))
+    is_ours = answer.body == self_test_answer(key, number).encode()
+    return WebhookState(url=url, status=answer.status, is_ours=is_ours)

@@ -1,0 +1,296 @@
+"""Looking at a ledger, beside whoever works on it."""
+
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.inspect.run_facts import ledger_state, run_state
+from orchestrator.api.outcomes.job_queries import filter_of
+from orchestrator.api.outcomes.outcome_pages import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
+from orchestrator.api.outcomes.result_files import check_is_there, included, outcome_of
+from orchestrator.api.outcomes.retried_failures import largest_retried
+from orchestrator.api.runs.counts import figures_of
+from orchestrator.api.runs.ledger_words import with_its_ledger
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.clock import SystemClock
+from orchestrator.core.diagnosis.facts import Facts
+from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.filters.filter import asks_input
+from orchestrator.core.gates import gates
+from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.jobs.lifecycle import State, unfinished
+from orchestrator.errors import UsageError
+from orchestrator.formats.output.writers import checked_rows, form_of
+from orchestrator.ledger import Ledger, held_since, holder, read_ledger
+from orchestrator.ledger.jobs.margins import Margins
+from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.reports.overview import Overview
+from orchestrator.ledger.runs.heartbeats import Heartbeat, RunSaid, Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.settings.structs import LOCAL, OutputFormat, ResultOrder, ResultsRequest
+from orchestrator.units import HOUR_US, SECOND_US
+from orchestrator.views.status import LastProcess, RunsShown, RunStatus
+
+RATE_WINDOW_US: Final = 60 * SECOND_US
+"""Jobs a second are those of the last minute, or of the time since the run was made."""
+
+UNTOLD_US: Final = 24 * HOUR_US
+"""Notifications that were given up within this time are told."""
+
+
+async def names(ledger: Path) -> list[str]:
+    """The names of the ledger's runs, oldest first. Raises `UsageError` where there is no ledger."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await opened.runs.names()
+
+
+async def status(ledger: Path) -> list[RunStatus]:
+    """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await runs_now(opened, holder(ledger))
+
+
+async def latest(ledger: Path, most: int | None) -> RunsShown:
+    """The `most` runs that people look for: those that are not finished, then the newest; and how many more there are.
+    None for all runs.
+
+    Raises `UsageError` where there is no ledger.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        held_by = holder(ledger)
+        among = None if most is None else await opened.runs.most_wanted(most)
+        runs = await runs_now(opened, held_by, among=among)
+        number, jobs = await opened.runs.totals()
+        left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
+        last = None if held_by else _last_of(await opened.heartbeats.all())
+        untold = await opened.outbox.count_untold(opened.now() - UNTOLD_US)
+        return RunsShown(
+            runs=runs,
+            more=number - len(runs),
+            more_jobs=left,
+            last_process=last,
+            untold=untold,
+            owed=await opened.outbox.count_owed() + await opened.run_outbox.count_owed(),
+            owed_problem=await opened.run_outbox.problem(),
+            raised_workers=[each.shown for each in await opened.loans.all()],
+        )
+
+
+async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
+    """Of endpoints whose bounds were raised for a run, where nobody is at work who puts them back. Raises `UsageError`
+    where there is no ledger.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return [] if holder(ledger) is not None else [each.shown for each in await opened.loans.all()]
+
+
+def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
+    """The process that was heard of last."""
+    beat = max(beats, key=lambda each: each.beaten_at, default=None)
+    if beat is None:
+        return None
+    return LastProcess(process=beat.process, since=beat.began_at, until=beat.beaten_at, why=beat.said.stopped)
+
+
+async def show(ledger: Path, name: str | None) -> RunStatus:
+    """The run `name`, or the only one. Raises `UsageError` where there is none."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        [found] = await runs_now(opened, holder(ledger), among=[run.id])
+        return found
+
+
+def worked_on_by(ledger: Path) -> str | None:
+    """Who works on `ledger`, as text for people; None where nobody does."""
+    return holder(ledger)
+
+
+async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None) -> list[RunStatus]:
+    """Every run of `ledger` as it stands, or those of these numbers, oldest first; `held_by` says who works on it."""
+    now = ledger.now()
+    seen, said, safe_s = await picture(ledger, held_by, among=among)
+    worked_on = ledger_state(ledger.path, seen, held_by, now)
+
+    def finding(run: Run) -> str | None:
+        if not unfinished(seen.counts.get(run.id, {})) and run.id not in seen.pending:
+            return None  # of ten thousand runs most are finished
+        state = run_state(run, seen, said, safe_s.get(run.id), now)
+        by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
+        return said.runs.get(run.id, RunSaid()).finding or by_ledger
+
+    found = [
+        (
+            run,
+            _status(
+                run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at, of=ledger.path
+            ),
+        )
+        for run in seen.runs
+        if run.accepted
+    ]
+    return [await _with_retried(ledger, run, status) for run, status in found]
+
+
+async def _with_retried(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
+    """`status` of `run`, with what its executions failed of that were tried again, as long as it is not finished."""
+    if not status.retried_executions or not unfinished(status.jobs):
+        return status
+    return msgspec.structs.replace(status, largest_retried=await largest_retried(ledger, run))
+
+
+async def picture(
+    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
+) -> tuple[Overview, Said, Mapping[int, float]]:
+    """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
+    how many seconds no result can expire, by run.
+    """
+    now = ledger.now()
+    seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
+    said = _at_present(seen, now, held_since(ledger.path) or 0) if held_by else Said()
+    return seen, said, await _safe_s(ledger, seen, said, now)
+
+
+def _at_present(seen: Overview, now: int, since: int) -> Said:
+    """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
+    fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
+    return Said(
+        runs={run: each for said in fresh for run, each in said.runs.items()},
+        meters=tuple(meter for said in fresh for meter in said.meters),
+        webhook_url=next((said.webhook_url for said in fresh if said.webhook_url is not None), None),
+    )
+
+
+async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Mapping[int, float]:
+    """For how many seconds no result can expire, by run.
+
+    By what the process at work says, which costs nothing; else by the outstanding jobs.
+    """
+    at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
+    said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
+    if any(run.id not in said for run in at_risk):
+        waiting = await ledger.margins.waiting(now=now)
+        retention_us = {run.id: seen.retention_us(run) for run in at_risk}
+        said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
+    left_us = {run.id: min(said[run.id] - now, seen.retention_us(run)) for run in at_risk if run.id in said}
+    return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
+
+
+def _safe_until(said: RunSaid) -> int | None:
+    return None if said.collecting is None else said.collecting.safe_until
+
+
+def _status(
+    run: Run,
+    seen: Overview,
+    held_by: str | None,
+    present: Said,
+    safe_offline_s: float | None,
+    finding: str | None,
+    *,
+    age_us: int,
+    of: Path,
+) -> RunStatus:
+    counts = seen.counts.get(run.id, {})
+    wishes = seen.wishes.get(run.id, Wishes())
+    said = present.runs.get(run.id, RunSaid())
+    held = seen.brakes.get(run.id)
+    left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
+    held_up = gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held
+    ends = seen.ends.get(run.id)
+    meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
+    janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
+    sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    return RunStatus(
+        run=run.name,
+        endpoint=run.endpoint,
+        service_url=run.service_url,
+        source=run.source,
+        **figures_of(counts, seen.margins.get(run.id, Margins())),
+        created_at=run.created_at,
+        safe_offline_s=safe_offline_s,
+        collected_by=None if said.collecting is None else said.collecting.by,
+        stuck=said.stuck,
+        janitor=max(janitors, key=lambda each: each.at, default=None),
+        paused=wishes.pause,
+        cancelled=wishes.cancel,
+        held_up=None if held_up is None else with_its_ledger(held_up, of),
+        finding=finding,
+        jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
+        held_by=held_by,
+        window_used=None if sending is None else sending.used,
+        window_allowed=None if sending is None else sending.allowance,
+        window_s=None if sending is None else sending.window_s,
+        throttled=sum(meter.throttled for meter in meters) if meters else None,
+    )
+
+
+def _may_expire(run: Run, counts: Mapping[str, int]) -> bool:
+    """Whether a result of `run` can: not with `local:` endpoints, whose jobs run again."""
+    return bool(counts.get(State.OUTSTANDING.value)) and run.service_url != LOCAL
+
+
+async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *, retention_us: int) -> float | None:
+    """For how many seconds no result of `run` can expire if nobody collects; None where none can. `counts` are the
+    run's, of the ledger.
+    """
+    if not _may_expire(run, counts):
+        return None
+    safe_us = await ledger.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
+    return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
+
+
+async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:
+    """Hands a run's results (or errors) to `write` as they are to be written; returns how many rows.
+
+    Raises `UsageError` where there is no such run, or, without a name, not one alone, and where what is asked for
+    cannot be written so.
+    """
+    is_errors = request.errors or request.failed
+    form = form_of(Path(), request.writing, request.include, is_errors=is_errors)
+    if request.follow and form.format is OutputFormat.PARQUET:
+        raise UsageError("--follow prints rows as they come, and Parquet has its columns first; take another format")
+    async with read_ledger(request.ledger, clock=SystemClock()) as opened:
+        # One without an intake is being read at this moment, or was refused and has left nothing but its name.
+        is_read = holder(request.ledger) is not None
+        run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
+        include = await included(opened, run.id, request.include)
+        form = form_of(Path(), request.writing, include, is_errors=is_errors)
+        rows = 0
+        out = checked_rows(form, lambda: write)
+        try:
+            async with aclosing(_jobs(opened, run.id, request, inputs=form.needs_input)) as jobs:
+                async for job in jobs:
+                    out.write(outcome_of(job, request.include))
+                    rows += 1
+            await check_is_there(opened, run.id)
+            out.finish()
+        finally:
+            out.abandon()
+        return rows
+
+
+async def _jobs(ledger: Ledger, run: int, request: ResultsRequest, *, inputs: bool) -> AsyncGenerator[FinishedJob]:
+    rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
+    chosen = filter_of(request.where, now=ledger.now())
+    if request.where and request.order is None and not request.follow:
+        async for job in chosen_jobs(ledger, run, rows, chosen, inputs=inputs):
+            yield job
+        return
+    async for job in _in_order(ledger, run, rows, request, inputs=inputs or asks_input(chosen)):
+        if is_meant(chosen, job):
+            yield job
+
+
+async def _in_order(
+    ledger: Ledger, run: int, rows: Rows, request: ResultsRequest, *, inputs: bool
+) -> AsyncGenerator[FinishedJob]:
+    if request.order is ResultOrder.COMPLETION or request.follow:
+        async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):
+            yield job
+        return
+    async for job in finished_jobs(ledger, run, rows, inputs=inputs):
+        yield job

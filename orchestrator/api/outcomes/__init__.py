@@ -1,0 +1,1 @@
+"""Rows in, results and failures out: files, pages, queries, verify."""

@@ -1,0 +1,354 @@
+"""The jobs of a run that a filter means, the kinds of its failures, and one job as a whole."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from orchestrator.api.outcomes.retried_failures import retried_kinds
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.clock import SystemClock
+from orchestrator.core.diagnosis.failed_executions import FailedExecutionView
+from orchestrator.core.filters.filter import And, ClusterIs, Filter
+from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
+from orchestrator.core.jobs.job import RETRIED_EXECUTIONS
+from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.overrides import ENDED_WITH, escalated_with, reopened_with
+from orchestrator.core.text.error_text import told
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.commands.cancel_jobs import UNFINISHED
+from orchestrator.engine.commands.retry_jobs import GIVEN_UP
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.reports.job_detail import Story
+from orchestrator.ledger.reports.job_selection import Cluster, SelectedJob
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import LOCAL
+from orchestrator.views.status import (
+    ClusterRow,
+    Failures,
+    FoundJobs,
+    JobRow,
+    WholeJob,
+)
+
+PAGE: Final = 1_000
+SCAN_MAX: Final = 1_000_000
+"""After so many inputs that were read a list stops, and says so."""
+
+TRIES: Final = 3
+"""So many jobs of a cluster are named, to be looked at or tried first."""
+
+RANK_MAX: Final = 1_000
+"""The kinds of failures that have a number; there are rarely more than a few dozen."""
+
+
+class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that a command would change."""
+
+    run: str
+    where: str
+    """The filter of the jobs, with the cluster that was named."""
+
+    count: int
+    execution_s: float | None
+    """What the executions of these took last, all in all, by the first ones; None where the service did not say."""
+
+    is_paid: bool
+    """Whether a service executes them, rather than a command or a function on this machine."""
+
+    sample: tuple[JobRow, ...]
+
+
+async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
+    """Up to `limit` jobs of the run `name` that `where` means, in the order in which they were taken in.
+
+    Raises `UsageError` where there is no such run, or `where` is no filter.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        chosen = filter_of(where, now=opened.now())
+        jobs: list[JobRow] = []
+        after, read, is_last = 0, 0, False
+        while not is_last and read < SCAN_MAX and len(jobs) < limit:
+            page = await opened.selection.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
+            jobs += map(_row, page.jobs)
+            after, is_last, read = page.after, page.is_last, read + page.inputs_read
+        count, is_exact = len(jobs), is_last
+        if len(jobs) == limit and not is_last:
+            whole = await opened.selection.count(run.id, chosen)
+            count, is_exact = max(count, whole.n), whole.is_exact
+            read = max(read, whole.looked_at)
+        return FoundJobs(run=run.name, jobs=jobs, count=count, is_exact=is_exact, inputs_read=read)
+
+
+def filter_of(where: str, *, now: int) -> Filter:
+    """The filter that `where` is. Raises `UsageError`."""
+    try:
+        return parse(where, now=now)
+    except FilterError as error:
+        raise UsageError(f"the filter cannot be understood: {error}") from None
+
+
+def _row(job: SelectedJob) -> JobRow:
+    return JobRow(
+        custom_id=job.custom_id,
+        line=job.line,
+        state=job.state.value,
+        attempts=job.attempts,
+        class_=job.trouble,
+        error=None if job.message is None else told(job.message),
+        cluster=None if job.error_key is None else cluster_name(job.error_key),
+        ended_at=job.ended_at,
+    )
+
+
+async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
+    """The `limit` largest kinds of failures of the run `name`. Raises `UsageError` where there is no such run."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await failures_of(opened, await run_named(opened, name), limit)
+
+
+async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
+    """The `limit` largest kinds of failures of `run`."""
+    kinds, total = await ledger.selection.clustered(run.id)
+    largest = await ledger.selection.clusters(run.id, most=limit)
+    rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
+    rows += await _retried(ledger, run, rows, limit)
+    counts = await ledger.runs.counts(run=run.id)
+    return Failures(
+        run=run.name, jobs=total, kinds=kinds, clusters=rows, retried_executions=counts.get(RETRIED_EXECUTIONS, 0)
+    )
+
+
+async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
+    first = await ledger.selection.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
+    return ClusterRow(
+        number=number,
+        cluster=cluster_name(cluster.error_key),
+        count=cluster.n,
+        share=cluster.n / total,
+        class_=cluster.trouble,
+        sample=told(cluster.message or ""),
+        first_at=cluster.first_at,
+        last_at=cluster.last_at,
+        try_ids=tuple(job.custom_id for job in first.jobs),
+    )
+
+
+async def _retried(ledger: Ledger, run: Run, rows: list[ClusterRow], limit: int) -> list[ClusterRow]:
+    """The kinds of executions that were tried again: those that are in `rows` stand there from now on, and the others
+    are returned, of which no job has failed.
+    """
+    found = await retried_kinds(ledger, run)
+    named = {cluster_name(kind.error_key): view for kind, view in found}
+    rows[:] = [replace(row, retried=named.get(row.cluster)) for row in rows]
+    others = [(kind, view) for kind, view in found if not kind.failed_jobs][: max(0, limit - len(rows))]
+    return [
+        ClusterRow(
+            number=number,
+            cluster=cluster_name(kind.error_key),
+            count=0,
+            share=0.0,
+            class_=kind.trouble,
+            sample=kind.sample,
+            first_at=kind.first_at,
+            last_at=kind.last_at,
+            try_ids=(),
+            retried=view,
+        )
+        for number, (kind, view) in enumerate(others, len(rows) + 1)
+    ]
+
+
+async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
+    """What of the run `name` a retry would queue again: the failed and cancelled jobs that `where` means, of the kind
+    that is called `cluster`, or has that number in the list of kinds.
+
+    Raises `UsageError`.
+    """
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        where = await where_of(opened, run, where, cluster)
+        return await _preview(opened, run, where, of=GIVEN_UP)
+
+
+async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPreview:
+    """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        return await _preview(opened, await run_named(opened, name), where, of=UNFINISHED)
+
+
+async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsPreview:
+    chosen = And((of, filter_of(where, now=ledger.now())))
+    whole = await ledger.selection.count(run.id, chosen, inputs_max=None)
+    first = await _first(ledger, run, chosen)
+    took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
+    return JobsPreview(
+        run=run.name,
+        where=where,
+        count=whole.n,
+        execution_s=whole.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
+        is_paid=run.service_url != LOCAL,
+        sample=tuple(map(_row, first[:TRIES])),
+    )
+
+
+async def where_of(ledger: Ledger, run: Run, where: str, cluster: str | None) -> str:
+    """A filter for what `where` means of the kind of failures `cluster`: see `retry_preview`. Raises `UsageError`."""
+    filter_of(where, now=ledger.now())
+    if cluster is None:
+        return where
+    of_kind = f"cluster={cluster_name(await _key(ledger, run, cluster))}"
+    return f"{of_kind} ({where})" if where.strip() else of_kind
+
+
+async def _first(ledger: Ledger, run: Run, chosen: Filter) -> list[SelectedJob]:
+    """The first jobs of `run` that are `chosen`: those of the first page that has any."""
+    page = await ledger.selection.page(run.id, chosen, most=PAGE)
+    while not page.jobs and not page.is_last:
+        page = await ledger.selection.page(run.id, chosen, after=page.after, most=PAGE)
+    return list(page.jobs)
+
+
+async def _key(ledger: Ledger, run: Run, cluster: str) -> int:
+    if cluster.isascii() and cluster.isdigit() and 1 <= int(cluster) <= RANK_MAX:
+        listed = await ledger.selection.clusters(run.id, most=int(cluster))
+        if len(listed) < int(cluster):
+            raise UsageError(f"{run.name} has {counted(len(listed), 'kind')} of failures, and no number {cluster}")
+        return listed[-1].error_key
+    try:
+        return cluster_key(cluster)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
+    """The job `custom_id` of the run `name`, with all that happened to it. Raises `UsageError` without such a job."""
+    async with read_ledger(ledger, clock=SystemClock()) as opened:
+        run = await run_named(opened, name)
+        story = await opened.stories.of(run.id, custom_id)
+        if story is None:
+            raise UsageError(f"{run.name} has no job {custom_id!r}; its jobs: orchestrator jobs list {run.name}")
+        return whole_of(run, story)
+
+
+def whole_of(run: Run, story: Story) -> WholeJob:
+    """The job that `story` is of, with all that happened to it."""
+    outcome = story.outcome
+    return WholeJob(
+        run=run.name,
+        job=_row(story.job),
+        paid_at_most=story.job.paid_at_most,
+        max_attempts=story.attempts_max,
+        priority=story.priority,
+        endpoint=story.endpoint,
+        policy=None if story.policy is None else msgspec.Raw(story.policy),
+        remote_id=None if outcome is None else outcome.remote_id,
+        status=None if outcome is None else outcome.status,
+        delay_ms=None if outcome is None else outcome.delay_ms,
+        execution_ms=None if outcome is None else outcome.execution_ms,
+        error=story.job.message,
+        timeline=_timeline(story),
+        failed_executions=[
+            FailedExecutionView(
+                attempt=each.attempt,
+                at=each.at,
+                class_=each.trouble,
+                cluster=cluster_name(each.error_key),
+                error=each.message,
+                execution_ms=each.execution_ms,
+            )
+            for each in story.failed_executions
+        ],
+        submissions=[
+            SubmissionView(
+                endpoint=each.endpoint,
+                remote_id=each.remote_id,
+                sent_at=each.sent_at,
+                answered_at=each.answered_at,
+                ended_at=each.ended_at,
+                ended=each.ended,
+            )
+            for each in story.submissions
+        ],
+        segments=[
+            SegmentView(
+                segment=each.segment,
+                given=f"{each.given_segment}.{each.given_seq}" if each.given_segment else None,
+                begun_at=each.begun_at,
+                share=each.share,
+                message=each.message,
+                reported_at=each.reported_at,
+                execution_ms=each.execution_ms,
+            )
+            for each in story.segments
+        ],
+        checkpoints=[CheckpointView(checkpoint=f"{each.segment}.{each.seq}", at=each.at) for each in story.checkpoints],
+        metadata=None if story.metadata is None else msgspec.Raw(story.metadata),
+        input=None if story.input is None else msgspec.Raw(story.input),
+        output=None if outcome is None or outcome.output is None else _json_or_text(outcome.output),
+    )
+
+
+def _timeline(story: Story) -> list[TimelineStep]:
+    """The events of a job, and where it is resumable, the checkpoints and what the last report of each segment was."""
+    named = {each.id: each.remote_id for each in story.submissions}
+    steps: list[TimelineStep] = []
+    own = ""
+    for event in story.events:
+        if event.event == Event.REOPENED:
+            own = reopened_with(event.reason)
+        elif event.event == Event.RETRIED and (given := escalated_with(event.reason)):
+            own = f"{own} and {given}" if own else given
+        step = TimelineStep(
+            at=event.at,
+            after_us=0,
+            event=event.event,
+            reason=_reason(event.reason),
+            class_=event.trouble,
+            attempt=event.attempt,
+            remote_id=None if event.submission is None else named.get(event.submission),
+            settings=own if own and event.event == Event.CLAIMED else None,
+        )
+        steps.append(step)
+    steps = sorted([*steps, *_news(story)], key=lambda step: step.at)  # of one moment: as they are here
+    whole: list[TimelineStep] = []
+    for step in steps:
+        before = whole[-1] if whole else step
+        whole.append(replace(step, after_us=step.at - before.at, attempt=step.attempt or before.attempt))
+    return whole
+
+
+def _news(story: Story) -> Iterator[TimelineStep]:
+    """What the workers of a resumable job told."""
+
+    def told_at(at: int, event: str, what: str) -> TimelineStep:
+        return TimelineStep(at=at, after_us=0, event=event, reason=what, class_=None, attempt=0, remote_id=None)
+
+    for kept in story.checkpoints:
+        yield told_at(kept.at, "checkpoint", f"{kept.segment}.{kept.seq}")
+    for each in story.segments:
+        if each.begun_at is not None:
+            given = f"from checkpoint {each.given_segment}.{each.given_seq}" if each.given_segment else "from nothing"
+            yield told_at(each.begun_at, "segment", f"{each.segment} begins {given}")
+        if each.reported_at is not None:
+            share = "" if each.share is None else f"{100 * each.share:.0f} % "
+            yield told_at(each.reported_at, "report", f"{share}{each.message or ''}".strip())
+
+
+def _reason(reason: str) -> str:
+    """A reason in one line: of the error that a reopened job had, the type and the message."""
+    why, ended_with, message = reason.partition(ENDED_WITH)
+    return f"{why}{ended_with}{told(message)}"
+
+
+def _json_or_text(output: bytes) -> msgspec.Raw | str:
+    try:
+        msgspec.json.decode(output)
+    except (msgspec.DecodeError, RecursionError):
+        return output.decode(errors="replace")
+    return msgspec.Raw(output)

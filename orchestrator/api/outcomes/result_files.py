@@ -1,0 +1,260 @@
+"""Inputs read into batches of rows, and outcomes written to files."""
+
+import os
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from anyio import to_thread
+from msgspec import UNSET
+
+from orchestrator.api.outcomes.outcome_pages import Rows, jobs_of
+from orchestrator.core.filters.filter import Filter
+from orchestrator.core.text.error_text import told
+from orchestrator.core.text.json_compact import compact
+from orchestrator.engine.intake.intake import InputBatch
+from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
+from orchestrator.formats.input.readers import Places, Reading, read_inputs, sources_of
+from orchestrator.formats.input.rows import Problem, Row, batches
+from orchestrator.formats.output.atomic_file import check_writable, same_file
+from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, Outcome, ResultLine, ReusedFrom, encoded
+from orchestrator.formats.output.writers import OutcomeFile, commit_files, forms_of
+from orchestrator.ledger import INTAKE_LOCK, Ledger
+from orchestrator.ledger.jobs.results import FinishedJob
+from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
+from orchestrator.settings.structs import AS_NAMED, Include, OutputSettings
+from orchestrator.units import SECOND_US
+
+STREAM_BYTES: Final = 256 * 1024
+"""So much is handed to a file at once that may take its time."""
+
+ROW_BYTES: Final = 256
+"""So much a row takes besides its output."""
+
+LEDGER_COMPANIONS: Final = ("-wal", "-shm", "-journal", ".lock", ".key", ".sent", ".log")
+"""What is added to the ledger's name for the files that belong to it: SQLite's, and ours."""
+
+
+def check_outputs(ledger: Path, outputs: Iterable[Path]) -> None:
+    """Raises `UsageError` for an output that cannot be written, or whose writing would destroy part of the ledger."""
+    for path in outputs:
+        if _is_of_ledger(ledger, path):
+            raise UsageError(f"{path}: this file belongs to the ledger {ledger}; write to another file")
+        check_writable(path)
+
+
+def _is_of_ledger(ledger: Path, path: Path) -> bool:
+    parts = _parts_of_ledger(ledger)
+    return os.path.realpath(path).startswith(str(parts[0]) + INTAKE_LOCK) or any(
+        same_file(path, part) for part in parts
+    )
+
+
+def _parts_of_ledger(ledger: Path) -> Sequence[Path]:
+    real = Path(os.path.realpath(ledger))  # where a link leads to is where the others are, too
+    return (real, *(real.with_name(real.name + suffix) for suffix in LEDGER_COMPANIONS))
+
+
+def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
+    """What tells a file of the run's own from the inputs that are in its folder: the ledger's, and `others`."""
+    parts = _parts_of_ledger(ledger)
+    known = {os.path.realpath(path) for path in (*parts, *others)}
+
+    def is_own(path: Path) -> bool:
+        real = os.path.realpath(path)
+        return real in known or real.startswith(str(parts[0]) + INTAKE_LOCK)
+
+    return is_own
+
+
+def row_batches(
+    source: str, reading: Reading, places: Places | None = None, *, only: Container[int] | None = None
+) -> Iterator[InputBatch]:
+    """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
+    stand. `only`: those with these numbers, counted from 1. Raises `UsageError` where one cannot be opened.
+
+    It opens and closes the input itself, in whatever thread it is read: a pipe nobody writes to blocks both.
+    """
+    rows = read_inputs(sources_of(source.splitlines()), reading, places)
+    if only is not None:
+        rows = (row for number, row in enumerate(rows, start=1) if number in only)
+    for batch in batches(rows, rows_max=ROWS_ALONE):
+        faults = [item for item in batch if isinstance(item, Problem)]
+        yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
+
+
+class WrittenFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What the two files of a run hold."""
+
+    results: int
+    failures: int
+    """How many rows each has."""
+
+    empty_columns: tuple[str, ...] = ()
+    """The columns of outputs that are null in every row."""
+
+
+async def write_files(
+    ledger: Ledger,
+    run: int,
+    output: Path,
+    errors: Path,
+    *,
+    include: Collection[Include] = (),
+    chosen: Filter | None = None,
+    writing: OutputSettings = AS_NAMED,
+) -> WrittenFiles:
+    """Both files of a run, as it stands now, with what their rows are to `include`, each written beside and renamed.
+    Of jobs that are `chosen`, if so, those of the input's order as they were taken in.
+
+    Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
+    it could when the run began.
+    """
+    try:
+        return await _write_files(ledger, run, output, errors, include, chosen, writing)
+    except MisfitError as error:
+        raise MisfitError(f"{error}; everything is in the ledger") from error
+    except UsageError as error:
+        raise StorageError(f"{error}; everything is in the ledger") from error
+
+
+async def _write_files(
+    ledger: Ledger,
+    run: int,
+    output: Path,
+    errors: Path,
+    include: Collection[Include],
+    chosen: Filter | None,
+    writing: OutputSettings,
+) -> WrittenFiles:
+    include = await included(ledger, run, include)
+    of_results, of_errors = forms_of(output, errors, writing, include)
+    inputs = of_results.needs_input or of_errors.needs_input
+    jobs = jobs_of(ledger, run, Rows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
+    with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
+        good, bad = _Written(results), _Written(failures)
+        async for job in jobs:
+            await (good if job.trouble is None else bad).write(outcome_of(job, include))
+        await check_is_there(ledger, run)
+        for each in (good, bad):
+            await each.finish()
+        commit_files((results, failures))
+    return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
+
+
+async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:
+    """What rows of `run` are to `include`, with what those carry that have it: tables need a column for that."""
+    return (*include, Include.METADATA) if await ledger.results.have_metadata(run) else include
+
+
+async def check_is_there(ledger: Ledger, run: int) -> None:
+    """What was read of a run is all of it only if it is there in the end. Raises `UsageError`."""
+    if await ledger.runs.is_gone(run):
+        raise UsageError("the run was deleted meanwhile; nothing is written of it")
+
+
+class _Written:
+    """Outcomes on their way into a file.
+
+    One that may take its time is written in a thread: meanwhile signals are to be obeyed.
+    """
+
+    def __init__(self, file: OutcomeFile) -> None:
+        self._file = file
+        self._is_slow = file.is_slow
+        self._held: list[Outcome] = []
+        self._bytes = 0
+
+    async def write(self, outcome: Outcome) -> None:
+        if not self._is_slow:
+            self._file.write((outcome,))
+            return
+        self._held.append(outcome)
+        self._bytes += ROW_BYTES + outcome.size
+        if self._bytes >= STREAM_BYTES:
+            await self._hand_over()
+
+    async def finish(self) -> None:
+        if self._is_slow:
+            await self._hand_over()
+            await to_thread.run_sync(self._file.finish)
+        else:
+            self._file.finish()
+
+    async def _hand_over(self) -> None:
+        held, self._held, self._bytes = self._held, [], 0
+        await to_thread.run_sync(self._file.write, held)
+
+
+def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
+    """The line of `job` in JSON lines, with what it is to `include`."""
+    outcome = outcome_of(job, include)
+    return encoded(outcome.line, outcome.more)
+
+
+def outcome_of(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
+    """`job` for a file of results or errors, with what its row is to `include`."""
+    return Outcome(
+        number=job.line,
+        line=_row(job, include),
+        more=_more(job, include) if include else None,
+        input=None if job.stored_input is None else _input(job),
+    )
+
+
+def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLine:
+    metadata = UNSET if job.metadata is None else msgspec.Raw(job.metadata)
+    if job.trouble is None:
+        output = job.output
+        return ResultLine(
+            custom_id=job.custom_id,
+            job_id=job.remote_id,
+            output=msgspec.Raw(b"null" if output is None else output),
+            attempts=job.attempts,
+            paid_at_most=job.paid_at_most,
+            delay_ms=job.delay_ms,
+            execution_ms=job.execution_ms,
+            reused=UNSET if job.reused is None else ReusedFrom(run=job.reused.run, custom_id=job.reused.custom_id),
+            metadata=metadata,
+        )
+    text = job.message or ""
+    has_times = Include.TIMES in include
+    return ErrorLine(
+        custom_id=job.custom_id,
+        job_id=job.remote_id,
+        status=job.status,
+        error=ErrorClass(job.trouble, told(text), text if Include.TEXT in include else UNSET),
+        attempts=job.attempts,
+        paid_at_most=job.paid_at_most,
+        delay_ms=job.delay_ms if has_times else UNSET,
+        execution_ms=job.execution_ms if has_times else UNSET,
+        metadata=metadata,
+    )
+
+
+def _more(job: FinishedJob, include: Collection[Include]) -> More:
+    has_times = Include.TIMES in include
+    return More(
+        line=job.line if Include.LINE in include else UNSET,
+        worker=job.worker if Include.WORKER in include else UNSET,
+        sent_at=_iso(job.sent_at) if has_times else UNSET,
+        ended_at=_iso(job.ended_at) if has_times else UNSET,
+        input=_input(job) if Include.INPUT in include else UNSET,
+    )
+
+
+def _iso(at: int | None) -> str | None:
+    """Microseconds UTC as programs elsewhere read them."""
+    return (
+        None if at is None else f"{datetime.fromtimestamp(at // SECOND_US, UTC):%Y-%m-%dT%H:%M:%S}.{at % SECOND_US:06}Z"
+    )
+
+
+def _input(job: FinishedJob) -> msgspec.Raw:
+    """It may stand over several lines where it was given by a program; in a file it is one."""
+    try:
+        return msgspec.Raw(b"null" if job.input is None else compact(job.input))
+    except DamagedError:
+        return msgspec.Raw(b"null")

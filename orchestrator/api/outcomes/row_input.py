@@ -1,0 +1,50 @@
+"""How a request's input is read, and what becomes of jobs that are no longer in it."""
+
+from collections.abc import Mapping
+
+from orchestrator.api.outcomes import result_files
+from orchestrator.api.runs.run_defaults import own_outputs
+from orchestrator.core.service.row_variables import RowVariables
+from orchestrator.engine.runtime.view import View
+from orchestrator.formats.input.readers import Reading
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.input_corrections import Gone
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.profiles import own_keys
+from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+
+
+async def row_variables(
+    ledger: Ledger, connection: ConnectionSettings, settings: RunSettings, environment: Mapping[str, str]
+) -> RowVariables:
+    """What the rows of a run with these settings may name, whose process reaches its service by `connection`."""
+    keys = own_keys(connection, environment, await ledger.pipelines.secret_variables())
+    return RowVariables(environment, settings.allow_env, keys)
+
+
+async def reading_of(
+    request: RunRequest, ledger: Ledger, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
+) -> Reading:
+    """How the input of `request` is read for a run with `settings`."""
+    return Reading(
+        settings=request.reading,
+        variables=await row_variables(ledger, request.connection, settings, environ),
+        run_policy=settings.policy,
+        webhook_bytes=webhook_bytes,
+        body_bytes_max=request.body_bytes_max,
+        is_resumable=settings.resumable,
+        via=settings.via,
+        is_left_out=result_files.own_files(request.ledger, own_outputs(request)),
+    )
+
+
+async def drops(request: RunRequest, run: Run, view: View, gone: Gone) -> bool:
+    """Whether the jobs of `run` go that are `gone` from its input and have not succeeded.
+
+    Somebody who has given the same input again, corrected, is asked; another input is more of the run, and a probe has
+    some of its rows only.
+    """
+    if request.replace_input:
+        return True
+    is_same = request.source == run.source and request.only_rows is None
+    return is_same and await view.drops(run.name, gone.unsuccessful)

@@ -1,0 +1,1 @@
+"""The public Python face: `Orchestrator`, `Run`, `Flow`, `Pipeline`, blocking forms."""

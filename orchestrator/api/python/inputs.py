@@ -1,0 +1,107 @@
+"""A program's inputs on their way into a run: any iterable, a file, and functions that stand for endpoints."""
+
+import os
+import sys
+from collections.abc import AsyncIterable, Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from orchestrator.api.python.results import Job
+from orchestrator.api.runs.keyword_options import OF_INPUT, Function
+from orchestrator.core.service.row_variables import RowVariables
+from orchestrator.engine.intake.row_pump import Pump
+from orchestrator.errors import UsageError
+from orchestrator.formats.input.jsonl import RowReader
+from orchestrator.formats.input.readers import Reading, read_inputs
+from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.values import ValueReader
+from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, InputSettings, RunSettings
+
+Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
+"""Dicts, each what a line of a file would be, or `Job`s; or the path of a file in any format."""
+
+NO_FILE: Final = "(program)"
+"""Where a function is that no file defines by its name."""
+
+
+def check(inputs: object) -> None:
+    """Raises `UsageError` for what nothing can be read from."""
+    if isinstance(inputs, str | PathLike):
+        path = Path(inputs)
+        if not path.is_file() and not path.is_fifo():
+            raise UsageError(f"{path}: there is no such file; inputs are a file's path, or an iterable of dicts")
+    elif isinstance(inputs, Mapping | bytes | Job) or not isinstance(inputs, Iterable | AsyncIterable):
+        raise UsageError(f"inputs are an iterable of dicts or Jobs, or the path of a file, not {type(inputs).__name__}")
+
+
+def check_reading(inputs: Inputs, options: Mapping[str, object]) -> None:
+    """Raises `UsageError` where `options` say how a file is read, and the inputs are none."""
+    said = [name for name in OF_INPUT if options.get(name) is not None]
+    if said and not isinstance(inputs, str | PathLike):
+        raise UsageError(f"{said[0]}= says how a file is read, and these inputs are none; leave it out")
+
+
+def source_of(inputs: Inputs) -> str:
+    """What the ledger calls them."""
+    return str(Path(inputs).resolve()) if isinstance(inputs, str | PathLike) else STANDARD_INPUT
+
+
+def pump_of(
+    inputs: Inputs,
+    *,
+    variables: RowVariables,
+    settings: RunSettings,
+    reading: InputSettings,
+    webhook_bytes: int,
+    body_bytes_max: int,
+    first: int,
+    to_the_end: bool,
+) -> Pump:
+    """What reads `inputs` into rows, counting from after `first`; the rest is as with `RowReader` and `Pump`."""
+    if isinstance(inputs, str | PathLike):
+        rows = read_inputs(
+            [str(inputs)],
+            Reading(
+                settings=reading,
+                variables=variables,
+                run_policy=settings.policy,
+                webhook_bytes=webhook_bytes,
+                body_bytes_max=body_bytes_max,
+                is_resumable=settings.resumable,
+                via=settings.via,
+            ),
+        )
+        return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
+
+    def reader() -> RowReader:
+        return RowReader(variables, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
+
+    values = ValueReader(reader(), reader())
+
+    def read(number: int, value: object) -> Row | Problem:
+        if isinstance(value, Job):
+            try:
+                value = value.given()
+            except (TypeError, UsageError) as error:
+                return Problem(line=number, text=str(error))
+        return values.read(number, value)
+
+    return Pump(inputs, read, first=first, to_the_end=to_the_end)
+
+
+def _moved(row: object, first: int) -> Row | Problem:
+    assert isinstance(row, Row | Problem)
+    return replace(row, line=row.line + first) if first else row
+
+
+def endpoint_of(function: Function) -> str:
+    """The endpoint that stands for `function`: a command can serve it, too, where a file defines it by its name."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    if file is not None and getattr(module, name, None) is function:
+        return f"{LOCAL}{os.path.realpath(file)}:{name}"
+    return f"{LOCAL}{NO_FILE}:{name}"

@@ -1,0 +1,82 @@
+"""The plan of a program's inputs: what it has as values is written to a file for as long as that takes."""
+
+import tempfile
+from collections.abc import AsyncIterable, Mapping
+from contextlib import aclosing
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from orchestrator.api.planning.plan import plan
+from orchestrator.api.python.inputs import Inputs, check
+from orchestrator.api.python.results import Job
+from orchestrator.api.runs.endpoint_ids import EndpointNames
+from orchestrator.api.runs.keyword_options import settings_from
+from orchestrator.core.planning.plan import Plan
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import UsageError
+from orchestrator.settings import plan_flags, run_flags
+from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, ConnectionSettings, RunRequest
+from orchestrator.user_code import call, each, each_awaited
+
+UNNAMED = "plan"
+"""What a run is called that has no name yet."""
+
+
+async def planned(
+    inputs: Inputs,
+    choices: Choices,
+    options: Mapping[str, object],
+    *,
+    connection: ConnectionSettings,
+    dependencies: Dependencies,
+    view: View,
+) -> Plan:
+    """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises, and `UserCodeError`."""
+    check(inputs)
+    endpoint = choices[run_flags.ENDPOINT]
+    if endpoint is None:
+        raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
+    endpoint = await EndpointNames(connection=connection, dependencies=dependencies).id_of(endpoint)
+    is_file = isinstance(inputs, str | PathLike)
+    name = choices[run_flags.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(inputs) if is_file else Path(folder) / "inputs.jsonl"  # type: ignore[arg-type]
+        if not is_file:
+            await _written(inputs, source)
+        run = RunRequest(
+            name=name,
+            source=str(source),
+            endpoint=endpoint,
+            ledger=choices[run_flags.LEDGER] or LEDGER_DEFAULT,
+            connection=connection,
+            settings=settings_from(choices, options, None),
+            body_bytes_max=choices[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        )
+        figures = PlanFigures(**choices.fields(PlanFigures, plan_flags.FIGURES_OF_PLAN))
+        request = PlanRequest(run=run, figures=figures, probe=choices[plan_flags.PROBE])
+        return await plan(request, view, dependencies)
+
+
+async def _written(inputs: Any, path: Path) -> None:
+    """Writes values as lines. Raises `UserCodeError`."""
+    with path.open("wb") as file:
+        if isinstance(inputs, AsyncIterable):
+            async with aclosing(each_awaited(inputs)) as values:
+                async for value in values:
+                    file.write(call(_line, value))
+        else:
+            file.writelines(call(_line, value) for value in each(inputs))
+
+
+def _line(value: Mapping[str, Any] | Job) -> bytes:
+    try:
+        whole = {"custom_id": value.custom_id, "input": value.input} if isinstance(value, Job) else value
+        return msgspec.json.encode(whole) + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"an input cannot be written as JSON: {error}") from None

@@ -1,0 +1,243 @@
+"""One input of a program's on its way into a run: found or made, taken in as it comes or as a whole, and served."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+from msgspec.structs import replace
+
+from orchestrator.api.outcomes.row_input import row_variables
+from orchestrator.api.python.host import Attached, Host
+from orchestrator.api.python.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
+from orchestrator.api.runs import messages
+from orchestrator.api.runs.connection import check_listener
+from orchestrator.api.runs.endpoint_ids import EndpointNames
+from orchestrator.api.runs.keyword_options import Function, named, settings_from
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.api.runs.settings_check import check_usable
+from orchestrator.core.service.addresses import leads_to_loopback
+from orchestrator.core.service.profiles import endpoint_at, is_same_account
+from orchestrator.engine.intake.intake import turn_to_take_in
+from orchestrator.engine.ports.local_endpoints import absolute, is_local
+from orchestrator.errors import Problems, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.input_rows import Intake as RowsIntake
+from orchestrator.ledger.runs.input_rows import PackedRow
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import input_flags, run_flags
+from orchestrator.settings.profiles import whose
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import BODY_BYTES_MAX_DEFAULT, LOCAL, STANDARD_INPUT, InputSettings, RunSettings
+from orchestrator.units import SECOND_US
+
+
+def target_of(host: Host, endpoint: str | Function) -> tuple[str, str]:
+    """The service URL and the endpoint, as the ledger keeps them. Raises `UsageError` for a function in no file."""
+    if not isinstance(endpoint, str):
+        name = endpoint_of(endpoint)
+        host.know(name, endpoint)
+        return LOCAL, name
+    if is_local(endpoint):
+        name = absolute(endpoint)
+        file = name.removeprefix(LOCAL).rpartition(":")[0]
+        if not Path(file).is_file():
+            raise UsageError(f"endpoint={endpoint!r}: there is no file {file}")
+        return LOCAL, name
+    return host.connection.serverless_url.rstrip("/"), endpoint
+
+
+def check_reach(host: Host, choices: Choices, run: Run) -> None:
+    """Raises `UsageError` where nothing could be sent for `run`."""
+    url = run.service_url
+    if url == LOCAL:
+        if run.endpoint.startswith(LOCAL + NO_FILE) and run.endpoint not in host.functions:
+            raise UsageError(f"the run {run.name!r} is for a function of a program's: give that function as endpoint=")
+        return
+    check_listener(choices, loopback=leads_to_loopback(url))
+    if not is_same_account(url, host.connection.serverless_url):
+        raise UsageError(f"the run {run.name!r} {whose(url)}; a program gives profile=")
+    if not host.connection.key_for(url, host.dependencies.environ):
+        raise UsageError(
+            f"there is no API key for {url}; give api_key=, or set it in the environment: export"
+            " ORCHESTRATOR_API_KEY=..."
+        )
+
+
+async def name_for(ledger: Ledger, inputs: Inputs, endpoint: str | Function | None) -> str:
+    """A name for a run that was given none: that of the file, or else a new one, of the endpoint and the time."""
+    if (source := source_of(inputs)) != STANDARD_INPUT:
+        return Path(source).stem
+    of = endpoint if isinstance(endpoint, str) else getattr(endpoint, "__name__", "run")
+    at = datetime.fromtimestamp(ledger.now() // SECOND_US, UTC)
+    base = f"{of.rpartition(':')[2]}-{at:%Y%m%d-%H%M%S}"
+    taken = {run.name for run in await ledger.runs.all()}
+    return next(name for n in range(1, len(taken) + 2) if (name := base if n == 1 else f"{base}-{n}") not in taken)
+
+
+@dataclass(kw_only=True, eq=False)
+class Submission:
+    """Takes `inputs` into the run called `name`. `take` does it, or `take_beside`, for which `begun` can be awaited."""
+
+    host: Host
+    choices: Choices
+    """What was chosen, of the run and of the program."""
+
+    options: Mapping[str, object]
+    """What was said of the run."""
+
+    inputs: Inputs
+    name: str
+    endpoint: str | Function | None
+    all_or_nothing: bool
+    appends: bool = False
+    """Whether the run must be there, and the rows stand behind those that it has."""
+
+    def __post_init__(self) -> None:
+        self.begun = anyio.Event()
+        """Set once the run is attached, or will not be."""
+
+        self.attached: Attached | None = None
+        self.error: Exception | None = None
+        self._taken = 0
+        self._problems = Problems()
+
+    async def take_beside(self) -> None:
+        """As `take`, but what that raises is kept: `error`, and that of the run."""
+        try:
+            await self.take()
+        except Exception as error:  # noqa: BLE001  whoever reads the results is told
+            self.error = error
+            if self.attached is not None:
+                self.attached.error = error
+        finally:
+            self.begun.set()
+
+    async def take(self) -> Attached:
+        """Takes all of it in; returns the run. Raises `InputError`, `UsageError`, and `UserCodeError` for what the
+        inputs raise.
+        """
+        host, ledger = self.host, self.host.ledger
+        hold = host.dependencies.holding_intakes(host.path)
+        async with turn_to_take_in(ledger, self.name, hold=hold, say=host.view.say, stop=anyio.Event()):
+            try:
+                run, settings = await self._found(ledger)
+                quiet = settings if self.all_or_nothing else replace(settings, notify=None)
+                await self._read(ledger, run, quiet)  # whoever is told of its end is not told of any on the way
+                attached = self.attached or await self._attach(ledger, run, quiet)
+                if settings != quiet:
+                    await ledger.runs.configure(run.id, settings)
+                    await ledger.run_outbox.owe_end(run.id)
+                    await host.attach(run)
+                await host.look(attached, at_once=True)
+            finally:
+                if self.attached is not None:
+                    self.attached.readers -= 1
+                    self.attached.nudge()
+        return attached
+
+    async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
+        """The run, made if it is new, and its settings from now on."""
+        known = await (run_named(ledger, self.name) if self.appends else ledger.runs.named(self.name))
+        names = EndpointNames(connection=self.host.connection, dependencies=self.host.dependencies)
+        target = None if self.endpoint is None else await self._target(names, self.endpoint)
+        settings = settings_from(self.choices, self.options, None if known is None else known.settings)
+        if known is None or self.options.get(run_flags.ESCALATE.name) is not None:  # what a run has are ids
+            settings = replace(settings, escalate=await names.in_rules(settings.escalate))
+        check_usable(settings, named)
+        if known is None:
+            run = await self._made(ledger, target or await self._target(names, self._chosen_endpoint()), settings)
+        elif target is not None and target != (known.service_url, known.endpoint):
+            run = await self._rebound(ledger, known, *target)
+        else:
+            run = known
+        check_reach(self.host, self.choices, run)
+        return run, settings
+
+    async def _rebound(self, ledger: Ledger, known: Run, url: str, endpoint: str) -> Run:
+        """`known`, at another endpoint, if that of before never took a job of it."""
+        at = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
+        try:
+            await self.host.rebind(known, url, endpoint)
+        except UsageError as error:
+            raise UsageError(
+                f"the run {self.name!r} of this ledger is for the endpoint {at} ({error}); give another name="
+            ) from None
+        self.host.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
+        return await run_named(ledger, known.name, not_accepted=True)
+
+    async def _target(self, names: EndpointNames, endpoint: str | Function) -> tuple[str, str]:
+        """As `target_of`, by the id of an endpoint that was named."""
+        return target_of(self.host, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
+
+    def _chosen_endpoint(self) -> str:
+        endpoint = self.choices[run_flags.ENDPOINT]
+        if endpoint is None:
+            raise UsageError("endpoint= is missing: give your endpoint's id or name, or a function of yours")
+        return endpoint
+
+    async def _made(self, ledger: Ledger, target: tuple[str, str], settings: RunSettings) -> Run:
+        url, name = target
+        source = source_of(self.inputs)
+        return await ledger.runs.create(
+            name=self.name,
+            service_url=url,
+            endpoint=name,
+            source=source,
+            settings=settings if self.all_or_nothing else replace(settings, notify=None),
+        )
+
+    async def _read(self, ledger: Ledger, run: Run, settings: RunSettings) -> None:
+        first = await ledger.intakes.last_line(run.id) if self.appends else 0
+        pump = pump_of(
+            self.inputs,
+            variables=await row_variables(ledger, self.host.connection, settings, self.host.dependencies.environ),
+            settings=settings,
+            reading=InputSettings(**self.choices.fields(InputSettings)),
+            webhook_bytes=await self.host.webhook_bytes(),
+            body_bytes_max=self.choices[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            first=first,
+            to_the_end=self.all_or_nothing,
+        )
+        intake = await ledger.intakes.start(run, as_they_come=not self.all_or_nothing)
+
+        async def write(rows: Sequence[PackedRow]) -> None:
+            await self._write(ledger, run, settings, intake, rows)
+
+        await pump.into(write)
+        for problem in pump.problems:
+            self._problems.add(problem.line, problem.text)
+        self._check()
+        taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(input_flags.REPLACE_INPUT))
+        messages.say_changed(self.host.view, run.name, taken)
+
+    async def _write(
+        self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]
+    ) -> None:
+        clashes = await ledger.intakes.add(intake, rows)
+        self._taken += len(rows) - len(clashes)
+        for clash in clashes:
+            self._problems.add(clash.line, clash.text)
+        if self.all_or_nothing:
+            return
+        if self._taken:
+            await self.host.look(self.attached or await self._attach(ledger, run, settings))
+        self._check()
+
+    async def _attach(self, ledger: Ledger, run: Run, settings: RunSettings) -> Attached:
+        """Has the run served, by its settings from now on."""
+        if settings != run.settings:
+            await ledger.runs.configure(run.id, settings)
+        attached = await self.host.attach(run)
+        attached.readers += 1
+        attached.error = None
+        self.attached = attached
+        self.begun.set()
+        return attached
+
+    def _check(self) -> None:
+        """Raises `InputError` for the rows that cannot be taken."""
+        if self._problems.total:
+            taken = 0 if self.all_or_nothing else self._taken
+            raise self._problems.error(f"the inputs of {self.name!r}", "row {}".format, taken=taken)

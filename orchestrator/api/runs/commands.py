@@ -1,0 +1,197 @@
+"""Asking something of whoever works on a ledger, and what came of it."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final
+
+from orchestrator.api.runs.job_progress import resumable
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.ledger import Ledger, command_ledger, holder
+from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.runs.commands import (
+    ANSWER_S,
+    ENDED,
+    NOT_TAKEN_IN,
+    OBEYED,
+    OF_ANOTHER,
+    Action,
+    Argument,
+    CancelledJobs,
+    CancelledRun,
+    NewEndpoint,
+    NewPriority,
+    Retried,
+    this_user,
+)
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, Wish
+from orchestrator.views.status import Acknowledged, RunControl
+
+REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
+"""How long it may take to give a run another endpoint: requests under way are waited for."""
+
+
+async def control(
+    ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None, *, grace_us: int = 0
+) -> RunControl:
+    """Asks `wish` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs of
+    a run may take so long to their next checkpoint.
+
+    Raises `UsageError` where there is no such run, and for a grace where its jobs are not resumable.
+    """
+    async with beside(ledger, dependencies) as opened:
+        if (flow := await opened.flows.named(name)) is not None:
+            if grace_us:
+                raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
+            return await control_flow(opened, flow, wish)
+    return await _control(ledger, name, dependencies, Action(wish.value), CancelledRun(grace_us) if grace_us else None)
+
+
+async def control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
+    """Whoever works on the ledger sees what was asked of the flow in its rows."""
+    if wish is Wish.PAUSE:
+        done = await ledger.flows.pause(flow.id, f"paused by {this_user()}")
+    elif wish is Wish.CANCEL:
+        done = await ledger.flows.cancel(flow.id, f"cancelled by {this_user()}")
+    else:
+        done = await ledger.flows.proceed(flow.id)
+    now = await ledger.flows.named(flow.name)
+    assert now is not None
+    has_ended = now.state not in LIVE and not done
+    if not done and not has_ended:
+        raise UsageError(f"{flow.name} is {now.state}: {_CANNOT[wish]}")
+    return RunControl(
+        run=flow.name,
+        paused=now.state is FlowState.HELD,
+        cancelled=now.is_cancelled or now.state is FlowState.CANCELLED,
+        held_by=holder(ledger.path),
+        outcome=f"the flow is {now.state}{', and ends once its runs have' if now.is_cancelled else ''}",
+        has_ended=has_ended,
+    )
+
+
+_CANNOT: Final = {
+    Wish.PAUSE: "only a flow that runs can be paused; one that waits can be cancelled",
+    Wish.CONTINUE: "only a flow that is held can be continued",
+    Wish.CANCEL: "it is being cancelled already",
+}
+
+
+async def prioritize(ledger: Path, name: str, priority: int, dependencies: Dependencies | None = None) -> RunControl:
+    """Gives the run `name` another weight in the turns at its endpoint. Raises like `control`."""
+    return await _control(ledger, name, dependencies, Action.PRIORITY, NewPriority(priority))
+
+
+async def retry(
+    ledger: Path, name: str, dependencies: Dependencies | None = None, *, chosen: Chosen | None = None
+) -> RunControl:
+    """Asks for the failed and cancelled jobs of the run `name` to be queued again, or for those that are `chosen`, with
+    settings of their own. Raises like `control`, and `UsageError` for what the service would refuse.
+    """
+    asked_for = Retried()
+    if chosen is not None:
+        asked_for = Retried(
+            where=chosen.where,
+            execution_timeout_ms=chosen.execution_timeout_ms,
+            ttl_ms=chosen.ttl_ms,
+            max_attempts=chosen.max_attempts,
+            endpoint=chosen.endpoint,
+        )
+    return await _control(ledger, name, dependencies, Action.RETRY, asked_for)
+
+
+async def resend(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:
+    """Asks for the outstanding jobs of the run `name` to be sent anew, since the service has them no more.
+
+    Raises like `control`.
+    """
+    return await _control(ledger, name, dependencies, Action.RESEND)
+
+
+async def cancel_jobs(ledger: Path, name: str, where: str, dependencies: Dependencies | None = None) -> RunControl:
+    """Asks for the unfinished jobs of the run `name` that the filter `where` means to be cancelled. Raises like
+    `control`.
+    """
+    return await _control(ledger, name, dependencies, Action.CANCEL_JOBS, CancelledJobs(where))
+
+
+async def rebind(
+    ledger: Ledger, run: Run, service_url: str, endpoint: str, *, wake: Callable[[], None] = lambda: None
+) -> None:
+    """Has whoever works give `run` another endpoint.
+
+    Raises `UsageError` where the former may have taken a job of it, and `LedgerBusyError` where nobody answers.
+    """
+    there = NewEndpoint(service_url, endpoint)
+    done = await asked(ledger, Action.REBIND, run=run.id, argument=there, wake=wake, within_s=REBOUND_S_MAX)
+    if done.outcome is None or done.outcome == OF_ANOTHER:
+        raise LedgerBusyError(
+            f"{done.by or 'the process that works on this ledger'} has not answered whether {run.name} can be given the"
+            f" endpoint {endpoint}; try again in a moment"
+        )
+
+
+def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
+    """The ledger, opened as `dependencies` say, to leave a word in. Raises like `command_ledger`."""
+    given = dependencies or Dependencies()
+    return command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger))
+
+
+async def _control(
+    ledger: Path, name: str, dependencies: Dependencies | None, action: Action, argument: Argument | None = None
+) -> RunControl:
+    async with beside(ledger, dependencies) as opened:
+        run = await run_named(opened, name, not_accepted=True)
+        if not run.accepted:  # it may be refused yet, and then it is gone with all that was asked of it
+            raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
+        if isinstance(argument, CancelledRun):
+            resumable(run)
+        acknowledged = await asked(opened, action, run=run.id, argument=argument)
+        wishes = await opened.runs.wishes(run.id)
+        return RunControl(
+            run=run.name,
+            paused=wishes.pause,
+            cancelled=wishes.cancel,
+            held_by=acknowledged.by,
+            outcome=acknowledged.outcome,
+            so_far=acknowledged.so_far,
+            has_ended=acknowledged.outcome == ENDED,
+            flow=None if (part := await opened.flows.part(run.id)) is None else part.flow,
+        )
+
+
+async def asked(
+    ledger: Ledger,
+    action: Action,
+    *,
+    run: int | None = None,
+    endpoint: int | None = None,
+    argument: Argument | None = None,
+    wake: Callable[[], None] = lambda: None,
+    within_s: float = ANSWER_S,
+) -> Acknowledged:
+    """Asks whoever works on the ledger, and waits `within_s` seconds for the acknowledgement. `wake` is called once it
+    is asked: an engine of this program's notices only by itself what others ask.
+
+    Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
+    `UsageError` for what is refused, but for what concerned another process alone, which has ended: `OF_ANOTHER`.
+    """
+    number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
+    wake()
+    command = await ledger.commands.one(number)
+    if (held_by := holder(ledger.path)) is not None:
+        command = await ledger.commands.answer(number, within_s=within_s)
+        held_by = holder(ledger.path)  # who has ended meanwhile answers no more
+    if command.done_at is None and held_by is None:
+        for each in await ledger.commands.pending():  # what was asked before comes first
+            if each.id <= number and each.action in OBEYED:
+                await ledger.commands.obey(each)
+        command = await ledger.commands.one(number)
+    if command.is_refused and command.outcome != OF_ANOTHER:
+        raise UsageError(f"{action} was refused: {command.outcome}")
+    is_begun = command.taken_at is not None and command.done_at is None
+    return Acknowledged(by=held_by, outcome=command.outcome, so_far=command.progress if is_begun else None)

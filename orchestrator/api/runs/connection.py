@@ -1,0 +1,93 @@
+"""How a process reaches the service, from what was chosen: the API key, and what fits together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from orchestrator.core.service.profiles import place
+from orchestrator.errors import UsageError
+from orchestrator.settings import profiles, run_flags
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import API_KEY_VARIABLES, ConnectionSettings
+
+
+def connection_of(
+    choices: Choices,
+    environment: Mapping[str, str],
+    *,
+    among: Sequence[Setting[Any]] | None = None,
+    key: str | None = None,
+) -> ConnectionSettings:
+    """How the service is reached by the account that was chosen; `among` is what the command takes, None for all.
+
+    `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`, and for a key that was given
+    beside a profile that was not.
+    """
+    if key and choices[profiles.PROFILE] is not None and not choices.is_told(profiles.PROFILE):
+        raise UsageError(
+            f"{choices.origin(profiles.PROFILE)} chooses an account, and api_key= may be another's: give"
+            " profile= as well, or unset the variable"
+        )
+    connection = ConnectionSettings(**choices.fields(ConnectionSettings, among))
+    return msgspec.structs.replace(
+        connection,
+        serverless_url=place(connection.serverless_url, choices[profiles.PROFILE]),
+        api_key=key_of(choices, environment, needed=False) if key is None else key,
+        key_variables=choices.key_variables,
+    )
+
+
+def key_of(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
+    """The API key of the account that was chosen: without a profile, see `api_key`. Raises `UsageError`."""
+    variable: str | None = choices[profiles.KEY]
+    if variable is None:
+        if choices.profiles:
+            otherwise = f"\nor choose an account: {profiles.PROFILE} {'|'.join(choices.profiles)}{otherwise}"
+        return api_key(environment, needed=needed, otherwise=otherwise)
+    key = api_key(environment, needed=False, variables=(variable,))
+    if not key:
+        profile = choices[profiles.PROFILE]
+        raise UsageError(f"the profile {profile} has its API key in {variable}; set it: export {variable}=...")
+    return key
+
+
+def api_key(
+    environment: Mapping[str, str],
+    *,
+    needed: bool,
+    otherwise: str = "",
+    variables: Sequence[str] = API_KEY_VARIABLES,
+) -> str:
+    """The API key, only ever from the environment; "" where there is none and none is `needed`.
+
+    `otherwise` is what else a user without a key can do; `variables` are where it may be, the first that is set.
+    """
+    for variable in variables:
+        key = environment.get(variable, "").strip()
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise UsageError(f"{variable} holds characters that no API key has; copy the key anew")
+        if key:
+            return key
+    if needed:
+        raise UsageError(
+            "there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=... (RUNPOD_API_KEY is"
+            f" accepted too; an emulator takes any){otherwise}"
+        )
+    return ""
+
+
+def check_listener(choices: Choices, *, loopback: bool) -> None:
+    """Listener and webhook URL go together; on `loopback` a listener alone will do. Raises `UsageError`."""
+    listen, webhook_url = choices[run_flags.LISTEN], choices[run_flags.WEBHOOK_URL]
+    if webhook_url and not listen:
+        raise UsageError(
+            f"{choices.origin(run_flags.WEBHOOK_URL)} needs {run_flags.LISTEN} HOST:PORT: nobody would be there to take"
+            " the webhooks"
+        )
+    if listen and not webhook_url and not loopback:
+        raise UsageError(
+            f"{choices.origin(run_flags.LISTEN)} needs {run_flags.WEBHOOK_URL}: the URL under which the"
+            " service reaches this machine.\nWithout a reachable URL leave both out; results are then polled"
+        )

@@ -1,0 +1,96 @@
+"""Names of endpoints in the place of their ids, as programs and pipelines give them: looked up once, before anything is
+made of them. Ledgers only ever have ids.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from orchestrator.api.runs.connection import connection_of
+from orchestrator.core.jobs.escalation import Rule, endpoints_of, with_ids
+from orchestrator.core.pipelines.pipeline import Pipeline, Stage
+from orchestrator.engine.hosting.worker_scaling import knows_account
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
+from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.sources import choose
+from orchestrator.settings.structs import ConnectionSettings
+
+
+@dataclass(kw_only=True, eq=False)
+class EndpointNames:
+    """What the endpoints of an account are called. Each name is looked up once."""
+
+    dependencies: Dependencies
+    connection: ConnectionSettings | None = None
+    """How the account is reached of which nothing else is said; None: as environment and configuration file say."""
+
+    config: str | None = None
+    """The configuration file, where it was named."""
+
+    unknown: list[str] = field(default_factory=list)
+    """What was taken for an id, since there was no API key to ask with."""
+
+    _found: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    async def id_of(self, given: str, told: Mapping[str, object] | None = None) -> str:
+        """The id of the endpoint called `given`, or `given` where it is one. `told` is what else is said of where it
+        is: a profile, a URL.
+
+        Raises `UsageError` where none is called so, or several are, and `StoppedError` where nobody can say.
+        """
+        if not is_endpoint_name(given):
+            return given
+        connection = self._connection(told or {})
+        url = connection.serverless_url
+        if not knows_account(connection.rest_url, url):  # another service's, whose account nobody named
+            return given
+        if not connection.api_key:
+            self.unknown.append(given)
+            return given
+        if (given, url) not in self._found:
+            given_to = self.dependencies
+            async with given_to.service(connection, given_to.clock) as service:
+                self._found[given, url] = await given_to.endpoint_ids(service, connection.rest_url).of(given)
+        return self._found[given, url]
+
+    def _connection(self, told: Mapping[str, object]) -> ConnectionSettings:
+        if self.connection is not None and not told:
+            return self.connection
+        environ = self.dependencies.environ
+        return connection_of(choose({run_flags.CONFIG.name: self.config, **told}, environ), environ)
+
+    async def in_rules(self, rules: tuple[Rule, ...], told: Mapping[str, object] | None = None) -> tuple[Rule, ...]:
+        """The rules of an escalation, with ids for names. Raises as `id_of`."""
+        ids = {each: await self.id_of(each, told) for each in endpoints_of(rules)}
+        return with_ids(rules, ids)
+
+    async def in_pipeline(self, pipeline: Pipeline) -> Pipeline:
+        """The same of all stages."""
+        stages = []
+        for stage in pipeline.stages:
+            try:
+                stages.append(await self._in_stage(stage))
+            except UsageError as error:
+                raise UsageError(f"{pipeline.name}: stage.{stage.name}: {error}") from None
+        return msgspec.structs.replace(pipeline, stages=tuple(stages))
+
+    async def _in_stage(self, stage: Stage) -> Stage:
+        told = {each.name: stage.settings[each.key][-1] for each in _OF_PLACE if each.key in stage.settings}
+        settings = dict(stage.settings)
+        if (texts := settings.get(run_flags.ENDPOINT.key)) is not None:
+            settings[run_flags.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
+        if texts := settings.get(run_flags.ESCALATE.key):
+            rules = run_flags.ESCALATE.form.read(texts)
+            if any(map(is_endpoint_name, endpoints_of(rules))):
+                settings[run_flags.ESCALATE.key] = tuple(
+                    run_flags.ESCALATE.form.write(await self.in_rules(rules, told))
+                )
+        return stage if settings == stage.settings else msgspec.structs.replace(stage, settings=settings)
+
+
+_OF_PLACE = (PROFILE, run_flags.SERVERLESS_URL)
+"""What a stage can say of where its endpoint is."""

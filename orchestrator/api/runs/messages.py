@@ -1,0 +1,153 @@
+"""What the program says while it starts and stops."""
+
+from orchestrator.api.runs.next_command import pause_command, resume_command
+from orchestrator.core.text.durations import format_duration
+from orchestrator.core.text.wording import collect_again, counted
+from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.maintenance.janitor import Recovered
+from orchestrator.engine.runtime.view import View
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.intakes import Taken
+from orchestrator.settings import input_flags, run_flags
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RunRequest
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import Acknowledged
+
+STOPPING = (
+    f"stopping: requests in flight have up to {IN_FLIGHT_S_MAX:.0f} s to end; "
+    "a second Ctrl-C leaves at once: no result is lost, but what is in flight may be paid for twice"
+)
+
+
+def say_taken(view: View, name: str, taken: Taken) -> None:
+    """What reading the input came to."""
+    known = taken.rows - taken.new
+    more = f" ({known:,} known already)" if known else ""
+    view.say(f"{name}: {counted(taken.rows, 'row')} checked{more}")
+    say_changed(view, name, taken)
+    if left := taken.gone - taken.dropped.removed:
+        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {input_flags.REPLACE_INPUT} drops those"
+        view.say(
+            f"{name}: {counted(left, 'job')} of the run no longer in the input: kept in the run"
+            f"{drop if taken.unsuccessful else ''}"
+        )
+
+
+def say_changed(view: View, name: str, taken: Taken) -> None:
+    """What an intake has changed of jobs that were there before."""
+    _say_corrected(view, name, taken)
+    if taken.dropped.removed or taken.dropped.cancelled:
+        stay = f"; {taken.dropped.cancelled:,} more are cancelled at the service" if taken.dropped.cancelled else ""
+        view.say(f"{name}: {counted(taken.dropped.removed, 'job')} no longer in the input: dropped{stay}")
+
+
+def _say_corrected(view: View, name: str, taken: Taken) -> None:
+    """Rows have other inputs than the jobs that they were."""
+    if done := taken.corrected.done:
+        view.say(
+            f"{name}: {counted(done, 'row')} with another input than before: tried anew with it, under the same ids"
+        )
+    if late := taken.corrected.late:
+        view.warn(
+            f"{name}: {counted(late, 'job')} had left with another input than the file has by now: give the command"
+            " again once they have ended"
+        )
+
+
+def say_opened(view: View, ledger: Ledger) -> None:
+    """What is not as usual with a ledger that this process begins to work on."""
+    _say_clock(view, ledger.was_ahead_us)
+    _say_unmarked(view, ledger.unmarked)
+
+
+def _say_clock(view: View, ahead_us: int) -> None:
+    """An earlier process has left times that lie in the future."""
+    if ahead_us:
+        ahead = format_duration(max(ahead_us // SECOND_US, 1) * SECOND_US)
+        view.warn(
+            f"the clock of a process that worked here before was at least {ahead} ahead of this one's: waits are cut"
+            " short, and all that it had at the service is asked for at once"
+        )
+
+
+def _say_unmarked(view: View, why: str | None) -> None:
+    """The next process will not know what has left."""
+    if why is not None:
+        view.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
+
+
+def say_recovered(view: View, recovered: Recovered) -> None:
+    """What an earlier process left, and what going on will cost."""
+    if recovered.outstanding:
+        view.say(f"{counted(recovered.outstanding, 'job')} still at the service: collecting first")
+    if recovered.to_repay:
+        reasons = (
+            (
+                recovered.repay_uncertain,
+                f"of which nobody knows whether the service took them ({run_flags.ON_UNCERTAIN})",
+            ),
+            (recovered.repay_expired, f"whose results have expired ({run_flags.ON_EXPIRED})"),
+            (
+                recovered.repay_timed_out,
+                f"whose TTL at the service is over ({run_flags.TTL}, {run_flags.MAX_ATTEMPTS})",
+            ),
+        )
+        why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
+        view.warn(f"up to {counted(recovered.to_repay, 'job')} may be paid again: {why}")
+
+
+def say_joined(view: View, name: str, acknowledged: Acknowledged) -> None:
+    """Another process works on the ledger, and is to serve the run."""
+    if acknowledged.by is None:
+        return  # it has ended meanwhile
+    view.say(
+        f"{name} is handed to {acknowledged.by}, which works on this ledger with limits, a listener and API keys of its"
+        f" own: {acknowledged.outcome or 'it has not answered yet'}"
+    )
+
+
+def say_left(view: View, request: RunRequest, served_by: str) -> None:
+    """Nobody follows any more, and the run goes on."""
+    view.say(f"{request.name} goes on in {served_by}, for as long as that one works")
+    view.say(f"follow it with: {resume_command(request)}")
+    view.say(f"stop it with: {pause_command(request)}")
+
+
+def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: float | None, *, is_reading: bool) -> None:
+    """How things stand for somebody who interrupted the run."""
+    at_service = standing.progress.at_service
+    if at_service and standing.run.service_url == LOCAL:
+        view.say(f"{counted(at_service, 'job')} had not come back from the embedded service; they will run again")
+    elif at_service:
+        view.say(f"{counted(at_service, 'job')} still at the service; {safe_text(safe_s)}")
+    if is_reading:
+        view.say("the input was not read to its end, so nothing of it was taken in: give the same command again")
+    elif standing.progress.unfinished:
+        view.say(f"continue with: {resume_command(request)}")
+
+
+async def stopped_advice(ledger: Ledger, standing: Standing, gave_up: str) -> str:
+    """Why a run ends that has not finished, up to the command that goes on with it."""
+    if gave_up:
+        return f"{gave_up}. Go on with"
+    if (why := standing.why_stopped) is None:
+        return "jobs were queued again as this process ended; go on with"
+    if await ledger.runs.is_untouched(standing.run.id):
+        return f"{why}; mend that (a wrong id: add {run_flags.ENDPOINT} ID), then"
+    return f"{why}; mend that, then"
+
+
+def refusal_advice(request: RunRequest, standing: Standing, safe_s: float | None) -> str:
+    """What to know when a changed input was refused while jobs are at the service."""
+    at_service = standing.progress.at_service
+    if not at_service:
+        return ""
+    return (
+        f"{counted(at_service, 'job')} of this run at the service; {safe_text(safe_s)}; "
+        f"to go on without reading the input: {resume_command(request)}"
+    )
+
+
+def safe_text(left_s: float | None) -> str:
+    """How soon to collect again, before `left_s` seconds have passed; None where nothing can expire."""
+    return "no result can expire yet" if left_s is None else collect_again(left_s)

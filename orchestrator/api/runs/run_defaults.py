@@ -1,0 +1,238 @@
+"""What a run remembers of its last command, and whose an output file is.
+
+The next command of the run goes on with what the last one was told, where it says nothing else itself, and says what it
+takes over. What is of the run (`RunSettings`) is stored with it anyway; of what is of the process, the ledger keeps
+the texts (`RunSettings.told`), as a configuration file would have them: keys by the names of their variables only.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from orchestrator.api.runs.file_owners import owner_of, written_by_other
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.core.service.profiles import is_same_account
+from orchestrator.core.text.durations import Policy
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.local_endpoints import is_local
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.output.atomic_file import errors_for, holds_data, is_stream, same_file
+from orchestrator.formats.output.writers import forms_of, part_of, parts_of, parts_pattern
+from orchestrator.ledger import Ledger, is_made, read_ledger
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import output_flags, run_flags
+from orchestrator.settings.profiles import whose
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.structs import (
+    LOCAL,
+    STANDARD_INPUT,
+    Configuration,
+    ConnectionSettings,
+    InputSettings,
+    OutputSettings,
+    RunRequest,
+    RunSettings,
+    partial_of,
+)
+
+_OF_RUN: Final = tuple(setting for setting in (*run_flags.RUN, *run_flags.FILE_ONLY) if setting.of is RunSettings)
+_OF_POLICY: Final = tuple(setting for setting in run_flags.RUN if setting.of is Policy)
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A request with what its run remembers, and the words of a command line that say what was taken over."""
+
+    request: RunRequest
+    words: tuple[str, ...] = ()
+    has_files: bool = False
+    """Whether where the files go is among that."""
+
+
+async def recall(request: RunRequest, dependencies: Dependencies) -> Recalled:
+    """`request`, with what its run remembers.
+
+    Raises `UsageError` where a file would be lost that is there already and is not the run's, and for an unknown run.
+    """
+    path = request.ledger
+    if not is_made(path):
+        _check_files([], None, request)
+        return Recalled(request)
+    try:
+        async with read_ledger(path, clock=dependencies.clock, connect=dependencies.connect_to(path)) as ledger:
+            return await _recall(ledger, request)
+    except LedgerBusyError:  # an older program works with it, and nothing will be done while it does
+        return Recalled(request)
+
+
+async def _recall(ledger: Ledger, request: RunRequest) -> Recalled:
+    known = await ledger.runs.all()
+    if request.source is None:
+        run: Run | None = await run_named(ledger, request.name, not_accepted=True)
+    else:
+        run = next((run for run in known if run.name == request.name), None)
+    recalled = Recalled(request) if run is None else as_before(request, run)
+    _check_files(known, run, recalled.request)
+    return recalled
+
+
+def as_before(request: RunRequest, run: Run) -> Recalled:
+    """`request`, with what `run` remembers of its last command."""
+    check_account(run, request)
+    before, configuration = run.settings, request.configuration
+    if configuration is None or request.afresh:  # a program says all of it
+        return Recalled(_with_files(request, before) if configuration is None and request.source is None else request)
+    words: list[str] = []
+    settings = request.settings or RunSettings()
+    changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
+    changes |= {RunSettings: {}, Policy: {}, InputSettings: {}, OutputSettings: {}}
+    for setting, value in _remembered(run, request):
+        assert setting.of is not None
+        now = getattr(_holder(setting, request, settings), setting.name)
+        is_chosen = setting.key in configuration.chosen and (request.source is not None or setting in run_flags.RESUME)
+        if not is_chosen and value != now:
+            changes[setting.of][setting.name] = value
+            words += setting.words(value)
+    if request.settings is not None:
+        policy = msgspec.structs.replace(settings.policy, **changes[Policy])
+        settings = msgspec.structs.replace(settings, policy=policy, **changes[RunSettings])
+        changes[RunRequest]["settings"] = settings
+    connection = msgspec.structs.replace(request.connection, **changes[ConnectionSettings])
+    reading = msgspec.structs.replace(request.reading, **changes[InputSettings])
+    writing = msgspec.structs.replace(request.writing, **changes[OutputSettings])
+    named = msgspec.structs.replace(
+        request, connection=connection, reading=reading, writing=writing, **changes[RunRequest]
+    )
+    found = _with_files(named, before)
+    return Recalled(found, (*_file_words(named, found), *words), found is not named)
+
+
+def check_account(run: Run, request: RunRequest) -> None:
+    """Raises `UsageError` where `run` is of another account than the one whose key `request` has: there nobody knows
+    its jobs.
+    """
+    if run.service_url == LOCAL or (request.endpoint is not None and is_local(request.endpoint)):
+        return
+    if not is_same_account(run.service_url, request.connection.serverless_url):
+        raise UsageError(f"the run {run.name!r} {whose(run.service_url)}; nothing was sent")
+
+
+def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -> msgspec.Struct:
+    """What of the request has the field of `setting`."""
+    if setting.of is Policy:
+        return settings.policy
+    if setting.of is RunSettings:
+        return settings
+    if setting.of is InputSettings:
+        return request.reading
+    if setting.of is OutputSettings:
+        return request.writing
+    return request.connection if setting.of is ConnectionSettings else request
+
+
+def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], Any]]:
+    """What the run's last command had set, with its values."""
+    before = run.settings
+    if run.service_url != LOCAL and request.endpoint is not None and not is_local(request.endpoint):
+        yield run_flags.SERVERLESS_URL, run.service_url
+    for setting in run_flags.KEPT:
+        if texts := before.told.get(setting.key):
+            try:
+                yield setting, setting.form.read(texts)
+            except (ValueError, UsageError):
+                continue  # a newer program's: this one does without
+    for setting in _OF_RUN:
+        yield setting, getattr(before, setting.name)
+    for setting in _OF_POLICY:
+        yield setting, getattr(before.policy, setting.name)
+
+
+def _with_files(request: RunRequest, before: RunSettings) -> RunRequest:
+    """`request`, with the files that the run was last written to if it names none."""
+    if request.output is not None or before.output is None:
+        return request
+    output = Path(before.output)
+    errors = errors_for(output) if before.errors is None else Path(before.errors)
+    return msgspec.structs.replace(request, output=output, errors=errors)
+
+
+def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
+    if found is named or found.output is None or found.errors is None:
+        return ()
+    beside = found.errors == errors_for(found.output)
+    return [*run_flags.OUTPUT.words(found.output), *([] if beside else run_flags.ERRORS.words(found.errors))]
+
+
+def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
+    """What a run is to remember of the process that carries `request` out: texts by key, and no secret."""
+    found = {}
+    for setting in run_flags.KEPT:
+        value = getattr(_holder(setting, request, RunSettings()), setting.name)
+        if value is not None and value != setting.unset:
+            texts = tuple(setting.form.write(value.absolute() if isinstance(value, Path) else value))
+            if texts:
+                found[setting.key] = texts
+    return found
+
+
+# --- whose a file is
+
+
+def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> None:
+    """Raises `UsageError` where an output cannot be written as it is to be, or would destroy what is not this run's."""
+    if request.output is not None and request.errors is not None:
+        forms_of(request.output, request.errors, request.writing, request.include)
+    elif request.configuration is not None:
+        _check_has_output(request.configuration)
+    for path in outputs_of(request):
+        if run is not None and _is_input(path, run):
+            raise UsageError(f"{path}: this is the input of the run {run.name!r}; write to another file")
+        if is_stream(path) or not holds_data(path):
+            continue
+        owner = owner_of(path, known, run)
+        if owner is not None and owner != run:
+            raise written_by_other(path, owner)
+        if owner is None and not request.overwrite:
+            raise UsageError(
+                f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
+                f" add {run_flags.OVERWRITE}"
+            )
+
+
+def _check_has_output(configuration: Configuration) -> None:
+    """What a file or a variable says of outputs may be for other runs; what a flag says is for this one's."""
+    if said := [
+        setting for setting in (*output_flags.OUTPUTS, run_flags.INCLUDE) if setting.key in configuration.in_flags
+    ]:
+        raise UsageError(
+            f"{said[0]} says how the files of {run_flags.OUTPUT} are written, and there are none; give"
+            f" {run_flags.OUTPUT} too, or leave it to: orchestrator runs export"
+        )
+
+
+def _is_input(path: Path, run: Run) -> bool:
+    sources = sources_of(run.source.splitlines(), missing_ok=True)
+    return any(each != STANDARD_INPUT and same_file(path, Path(each)) for each in sources)
+
+
+def outputs_of(request: RunRequest) -> Sequence[Path]:
+    """The files that carrying `request` out writes."""
+    if request.output is None or request.errors is None:
+        return ()
+    grows = () if is_stream(request.output) else (partial_of(request.output),)
+    if request.writing.split is None:
+        return (request.output, request.errors, *grows)
+    return (*(list(parts_of(request.output)) or [part_of(request.output, 1)]), request.errors, *grows)
+
+
+def own_outputs(request: RunRequest) -> Sequence[Path]:
+    """The same, and the log."""
+    return (*outputs_of(request), *([] if request.log_file is None else [request.log_file]))
+
+
+def written_to(request: RunRequest) -> Path | None:
+    """Where its results are, once they are written; of several files, what they are called."""
+    output = request.output
+    return output if output is None or request.writing.split is None else parts_pattern(output)

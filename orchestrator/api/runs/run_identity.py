@@ -1,0 +1,212 @@
+"""Which run a request means: a new one, a known one, or, by mistake, another one of the same name."""
+
+import errno
+import os
+from pathlib import Path
+
+import msgspec
+
+from orchestrator.api.runs.commands import rebind
+from orchestrator.api.runs.next_command import resume_other_command
+from orchestrator.api.runs.run_defaults import check_account, told
+from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.api.runs.settings_check import check_usable
+from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.service.addresses import leads_to_loopback
+from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.engine.ports.local_endpoints import absolute, is_local
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.output.atomic_file import is_stream
+from orchestrator.formats.templates.templates import check_templates
+from orchestrator.ledger import Ledger, holder, no_ledger
+from orchestrator.ledger.runs.commands import MAY_BE_TAKEN
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import parsers, run_flags
+from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, RunRequest, RunSettings
+
+
+def check_given(request: RunRequest) -> None:
+    """What the request names has to be there, or a slip of the pen would leave a ledger. Raises `UsageError`.
+
+    A program can give anything, and what it gives is kept in the ledger: what nobody could read again is refused.
+    """
+    source = request.source
+    if source is not None:
+        _check_name(request.name)
+    if request.settings is not None:
+        _check_settings(request.settings)
+        check_usable(request.settings)
+    if source is None and not request.ledger.exists():
+        raise no_ledger(request.ledger)
+    if source is not None:
+        check_templates(request.reading.templates)
+        _check_sources(source)
+    if request.endpoint is not None and is_local(request.endpoint):
+        file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
+        if not Path(file).is_file():
+            raise UsageError(f"{run_flags.ENDPOINT} {request.endpoint}: there is no file {file}")
+        _check_is_text(file)
+    for path in (request.output, request.errors):
+        if path is not None:
+            _check_is_text(str(path.absolute()))
+    _check_is_text(str(request.ledger))
+
+
+def _check_sources(source: str) -> None:
+    """Raises `UsageError` where an input is not there, or has a name that nobody could read again."""
+    for each in sources_of(source.splitlines()):
+        if each != STANDARD_INPUT:
+            if not Path(each).exists():
+                raise UsageError(f"{each}: cannot read the input ({os.strerror(errno.ENOENT)})")
+            _check_is_text(_full_path(each))
+
+
+def _check_name(name: str) -> None:
+    try:
+        parsers.parse_name(name)
+    except ValueError as error:
+        raise UsageError(f"{run_flags.NAME}: {error}") from None
+
+
+def _check_settings(settings: RunSettings) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(settings), RunSettings)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise UsageError(f"the settings of the run: {error}") from None
+    if not PRIORITY_MIN <= settings.priority <= PRIORITY_MAX:
+        raise UsageError(f"priority {settings.priority} is not from {PRIORITY_MIN} to {PRIORITY_MAX}")
+
+
+def _check_is_text(path: str) -> None:
+    """The ledger and what is said as JSON have names as text, and a file's can be any bytes. Raises `UsageError`."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: the names of files and folders must be UTF-8; rename it, or use another") from None
+
+
+async def find_run(ledger: Ledger, request: RunRequest, view: View, *, alone: bool) -> Run:
+    """The run that `request` means, made if it is new, and at the endpoint that `request` names.
+
+    `alone`: nobody else works on the ledger. Raises `UsageError` for a name that means another run.
+    """
+    if request.source is None:
+        known = await run_named(ledger, request.name, not_accepted=True)
+        return await _at_endpoint(ledger, known, request, view, alone=alone)
+    if (found := await ledger.runs.named(request.name)) is not None:
+        _check_source(found, request, request.source)
+        return await _at_endpoint(ledger, found, request, view, alone=alone)
+    url, endpoint = _target(request, None)
+    assert request.settings is not None
+    return await ledger.runs.create(
+        name=request.name,
+        service_url=url,
+        endpoint=endpoint,
+        source=full_source(request.source),
+        settings=request.settings,
+    )
+
+
+def _check_source(known: Run, request: RunRequest, source: str) -> None:
+    if not request.named and known.source != full_source(source):
+        made_from = f"the run {known.name!r} of this ledger was made from {known.source}"
+        raise UsageError(f"{made_from}; {_other_name_advice(request)}")
+
+
+async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: View, *, alone: bool) -> Run:
+    """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
+    url, endpoint = _target(request, known)
+    if (known.service_url, known.endpoint) == (url, endpoint):
+        return known
+    before = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
+    is_for = f"the run {known.name!r} of this ledger is for the endpoint {before}"
+    try:
+        await _rebind(ledger, known, url, endpoint, alone=alone)
+    except LedgerBusyError:
+        raise
+    except UsageError as error:
+        raise UsageError(f"{is_for} ({error}); {_other_name_advice(request)}") from None
+    view.say(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
+    rebound = await ledger.runs.named(known.name)
+    assert rebound is not None
+    return rebound
+
+
+async def _rebind(ledger: Ledger, known: Run, url: str, endpoint: str, *, alone: bool) -> None:
+    """Raises `UsageError` where the former endpoint may have taken a job of the run."""
+    if not alone:
+        check_not_local(msgspec.structs.replace(known, service_url=url, endpoint=endpoint), ledger.path)
+        await rebind(ledger, known, url, endpoint)
+    elif not await ledger.runs.rebind(known.id, service_url=url, endpoint=endpoint):
+        raise UsageError(MAY_BE_TAKEN.format(known.endpoint))
+
+
+def _other_name_advice(request: RunRequest) -> str:
+    going_on = f"continue that one with: {resume_other_command(request)}"
+    return going_on if request.source is None else f"give this one another name with {run_flags.NAME}, or {going_on}"
+
+
+def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
+    """The settings from now on, with the files that `request` names; if none, or streams, those of before stay. So does
+    what no command can say: what a stage of a flow takes over from the time before.
+    """
+    before = run.settings
+    if more := [each for each in request.allow_env if each not in before.allow_env]:
+        before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
+    settings = msgspec.structs.replace(request.settings or before, told=told(request), takes_over=before.takes_over)
+    if settings.reuse is None and before.reuse is not None and (before.reuse.version or before.takes_over):
+        settings = msgspec.structs.replace(settings, reuse=before.reuse)
+    output, errors = request.output, request.errors
+    if output is None or errors is None or is_stream(output):
+        return msgspec.structs.replace(settings, output=before.output, errors=before.errors, files_at=before.files_at)
+    beside = None if is_stream(errors) else str(errors.absolute())
+    return msgspec.structs.replace(settings, output=str(output.absolute()), errors=beside, files_at=now)
+
+
+def check_reach(run: Run, request: RunRequest) -> None:
+    """What a `resume` can only know now that the run is known. Raises `UsageError`."""
+    if run.service_url == LOCAL:
+        return
+    connection = request.connection
+    check_account(run, request)
+    if not connection.api_key:
+        raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
+    if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
+        raise UsageError(
+            f"{run_flags.LISTEN} needs {run_flags.WEBHOOK_URL}: under which URL does the service reach the listener?"
+        )
+
+
+def check_not_local(run: Run, ledger: Path) -> None:
+    """A function of the user's is run by the process that has loaded it. Raises `LedgerBusyError`."""
+    if run.service_url == LOCAL:
+        raise LedgerBusyError(
+            f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
+            f"{run.name} for this one; wait for it, stop it, or use another {run_flags.LEDGER}"
+        )
+
+
+def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
+    """The service URL and the endpoint that `request` names, in the form in which the ledger keeps them.
+
+    A resume stays at the service of `known`, and at its endpoint unless it names another.
+    """
+    if request.endpoint is None:
+        assert known is not None
+        return known.service_url, known.endpoint
+    if is_local(request.endpoint):
+        return LOCAL, absolute(request.endpoint)
+    if request.source is None and known is not None and known.service_url != LOCAL:
+        return known.service_url, request.endpoint
+    return request.connection.serverless_url.rstrip("/"), request.endpoint
+
+
+def full_source(source: str) -> str:
+    """An input, or several, as the ledger has them: by their full paths."""
+    return "\n".join(map(_full_path, source.splitlines()))
+
+
+def _full_path(source: str) -> str:
+    return source if source == STANDARD_INPUT else str(Path(source).resolve())

@@ -1,0 +1,59 @@
+"""What the commands of `orchestrator pods` share."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.service_access import Command
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.tables import plain
+from orchestrator.clock import SystemClock
+from orchestrator.settings import run_flags
+
+if TYPE_CHECKING:
+    from orchestrator.account import Account, Pod  # at run time `--help` would pay for it
+
+T = TypeVar("T")
+
+PodId = Annotated[
+    str, typer.Argument(metavar="POD", help="The pod's id or name, as [bold]orchestrator pods list[/] shows them.")
+]
+Verbose: Final = Annotated[
+    bool | None,
+    typer.Option(
+        "--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=run_flags.SHOWN
+    ),
+]
+
+
+async def with_limits(flags: Flags, command: Command, account: "Account", as_json: bool) -> None:
+    """Carries out `command`, and tells of the rate limits after it where `--verbose` asks for them."""
+    try:
+        await command(account, as_json)
+    finally:
+        if flags["verbose"]:
+            _say_limits(account)
+
+
+async def at_pod(account: "Account", pod: str, call: Callable[[str], Awaitable[T]]) -> T:
+    """What `call` returns for the id of `pod`, which may be its name."""
+    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
+
+    return await by_name("pod", pod, call, account.pods.list)
+
+
+def watch(pod: "Pod") -> None:
+    """Tells where a pod stands that is followed."""
+    streams.say(f"pod {pod.id} is {plain(pod.status)}")
+
+
+def _say_limits(account: "Account") -> None:
+    from orchestrator.cli.account.pod_tables import window_line  # noqa: PLC0415
+
+    windows = account.pods.windows
+    for window in windows:
+        streams.say(window_line(window, SystemClock().now()))
+    if not windows:
+        streams.say("rate limit: the service told none")

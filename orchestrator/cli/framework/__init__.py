@@ -1,0 +1,1 @@
+"""How any command is written: flags, help, completion, exit codes, signals."""

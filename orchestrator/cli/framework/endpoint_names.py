@@ -1,0 +1,122 @@
+"""Names of endpoints in the place of their ids: `--endpoint captions`.
+
+What looks like an id is one, and needs no key and no request. A name is looked up once, among the account's endpoints,
+before anything else is done; the ledger only ever has ids. So it is with the endpoints to which `--escalate` leads, and
+where the configuration file has a table for a name. Where nobody has said where the account of another service
+is (`--serverless-url` alone), there is nobody to ask, and whatever was given is taken for an id.
+"""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from orchestrator.cli.framework import service_access
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.runner import execute, exit_if_refused
+from orchestrator.cli.framework.service_access import Connect
+from orchestrator.core.jobs.escalation import endpoints_of, with_ids
+from orchestrator.core.service.profiles import address_of, profile_of
+from orchestrator.errors import NotSent, StoppedError, Unanswered
+from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.sources import ENDPOINT_NAME, RUNS, Choices, choose
+from orchestrator.settings.structs import LOCAL, SERVERLESS_URL_DEFAULT
+
+if TYPE_CHECKING:
+    from orchestrator.account import Account  # at run time `--help` would pay for it
+
+_ADDRESSES: Final = (run_flags.BASE_URL, run_flags.REST_URL, run_flags.GRAPHQL_URL)
+
+
+def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *, told_only: bool = False) -> Flags:
+    """`flags`, with the ids of the endpoints that were named, wherever that was. Ends the command where one has none.
+
+    `told_only`: the command takes its endpoint from its flag alone.
+    """
+    with exit_if_refused():
+        choices = choose(flags, os.environ)
+        if told_only and not choices.is_told(run_flags.ENDPOINT):
+            return flags
+        given = choices.text(run_flags.ENDPOINT)
+        if given is None or given.startswith(LOCAL):
+            return flags
+        rules = (choices[run_flags.ESCALATE] or ()) if run_flags.ESCALATE.name in flags else ()
+        names = [each for each in (given, *endpoints_of(rules)) if is_looked_up(each, choices)]
+        by_table = given not in names and _has_tables_of_names(flags, choices)
+        if not names and not by_table:
+            return flags
+        way = service_access.to_endpoints(choices)
+    ids: dict[str, str] = {}
+    its_name = given
+
+    async def look() -> int:
+        nonlocal its_name
+        account = connect(way)
+        async with account.service:
+            for each in names:
+                ids[each] = await endpoint_id(each, account)
+            if by_table:
+                its_name = await _name_of(given, account)
+        return 0
+
+    if code := execute(look):
+        raise typer.Exit(code)
+    found = {**flags, run_flags.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
+    if not ids.keys() & set(endpoints_of(rules)):
+        return found
+    return found | {run_flags.ESCALATE.name: list(run_flags.ESCALATE.form.write(with_ids(rules, ids)))}
+
+
+async def id_at(place: str, given: str, choices: Choices, connect: Connect = service_access.connect) -> str:
+    """The id of the endpoint that is called `given` in the account whose runs are at `place`, whichever account was
+    chosen. Raises `UsageError`, and `StoppedError` where it cannot be asked.
+    """
+    told = {
+        run_flags.CONFIG.name: choices.configuration.named,
+        PROFILE.name: profile_of(place),
+        run_flags.SERVERLESS_URL.name: address_of(place),
+    }
+    its_own = choose(told, {name: text for name, text in os.environ.items() if name != RUNS.variable(PROFILE)})
+    if place == LOCAL or not is_looked_up(given, its_own):
+        return given
+    account = connect(service_access.to_endpoints(its_own))
+    async with account.service:
+        return await endpoint_id(given, account)
+
+
+def is_looked_up(given: str, choices: Choices) -> bool:
+    """Whether `given` is a name that somebody can be asked about."""
+    return is_endpoint_name(given) and _is_account_known(choices)
+
+
+def _is_account_known(choices: Choices) -> bool:
+    is_public = (choices[run_flags.SERVERLESS_URL] or SERVERLESS_URL_DEFAULT) == SERVERLESS_URL_DEFAULT
+    return is_public or any(choices[each] is not None for each in _ADDRESSES)
+
+
+def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
+    """Whether the file says something of endpoints by their names, which the command takes."""
+    takes = any(each.name in flags for each in brake_flags.OF_ENDPOINTS)
+    return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.endpoints))
+
+
+async def _name_of(given: str, account: "Account") -> str:
+    """What the endpoint with that id is called; the id where the account has none such. Raises `StoppedError`."""
+    from orchestrator.client import RefusedError  # noqa: PLC0415
+
+    try:
+        known = await account.endpoints.list()
+    except (RefusedError, NotSent, Unanswered) as error:
+        raise StoppedError(
+            f"[endpoints.NAME] of the configuration file: {error}; by their ids they need no list"
+        ) from None
+    return next((each.name for each in known if each.id == given), given)
+
+
+async def endpoint_id(given: str, account: "Account") -> str:
+    """The id of the endpoint that is called `given`, or has that id, as `account.endpoint_ids` finds it."""
+    from orchestrator.account import endpoint_ids  # noqa: PLC0415
+
+    return await endpoint_ids.endpoint_id(given, account.endpoints, account.service)

@@ -1,0 +1,36 @@
+"""Workers that were raised for a run and not put back since: they are paid, so every command says so at its end."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from orchestrator.cli.output import streams
+from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.service.profiles import with_profile
+from orchestrator.errors import OrchestratorError
+from orchestrator.units import SECOND_US
+
+
+async def tell_raised(ledger: Path) -> None:
+    """Says it in a terminal, unless somebody works on the ledger, who puts them back. Never fails."""
+    if not sys.stderr.isatty():
+        return
+    from orchestrator.api.inspect.status import raised_workers  # noqa: PLC0415  a command that is refused loads no ledger
+
+    try:
+        found = await raised_workers(ledger)
+    except OrchestratorError:  # the command itself has told what there is to tell of a ledger that cannot be read
+        return
+    for line in raised_lines(found):
+        streams.warn(line)
+
+
+def raised_lines(found: Sequence[RaisedWorkers]) -> list[str]:
+    """One for each endpoint, for people."""
+    return [
+        f"{with_profile(each.endpoint, each.service_url)} still has {each.raised} instead of {each.before}, since"
+        f" {datetime.fromtimestamp(each.since / SECOND_US, UTC):%Y-%m-%d %H:%M} UTC: they are paid. Whoever works on"
+        " this ledger next puts them back; to do that at once: orchestrator runs tidy"
+        for each in found
+    ]

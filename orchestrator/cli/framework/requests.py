@@ -1,0 +1,230 @@
+"""From what the user chose to the request that the program is given; what can be refused before anything is opened, is.
+
+Every refusal is a `UsageError` that names the place (flag, variable or key) and what to do.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.runs.connection import check_listener, connection_of, key_of
+from orchestrator.api.runs.keyword_options import check_together
+from orchestrator.core.jobs.segments import long_policy
+from orchestrator.core.service.addresses import leads_to_loopback
+from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration
+from orchestrator.errors import UsageError
+from orchestrator.formats.input.readers import sources_of
+from orchestrator.formats.output.atomic_file import errors_for, same_file
+from orchestrator.formats.output.writers import forms_of
+from orchestrator.formats.text.compression import bare_name
+from orchestrator.settings import input_flags, output_flags, parsers, run_flags
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import (
+    LEDGER_DEFAULT,
+    LOCAL,
+    STANDARD_INPUT,
+    DoctorRequest,
+    InputSettings,
+    LogFormat,
+    OutputSettings,
+    RunRequest,
+    RunSettings,
+    ServeRequest,
+    VerifyRequest,
+    partial_of,
+)
+from orchestrator.units import MILLISECOND_US
+
+_OTHERWISE: Final = f"\nor run without an account: {run_flags.ENDPOINT} local:FILE.py:FUNCTION"
+
+
+def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[str, str]) -> RunRequest:
+    """What `orchestrator run` asks for. Raises `UsageError`."""
+    endpoint = choices[run_flags.ENDPOINT]
+    if endpoint is None:
+        raise UsageError(
+            f"{run_flags.ENDPOINT} is missing; give your endpoint's id,"
+            " or local:FILE.py:FUNCTION for a function of yours"
+        )
+    named = choices[run_flags.NAME]
+    local = endpoint.startswith(LOCAL)
+    settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
+    check_together(settings, choices.origin)
+    connection = connection_of(choices, environment, key="")
+    check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
+    key = "" if local else key_of(choices, environment, needed=True, otherwise=_OTHERWISE)
+    return _checked(
+        choices,
+        RunRequest(
+            source="\n".join(sources),
+            reading=InputSettings(**choices.fields(InputSettings)),
+            writing=OutputSettings(**choices.fields(OutputSettings)),
+            connection=msgspec.structs.replace(connection, api_key=key),
+            settings=settings,
+            configuration=choices.configuration,
+            **choices.fields(RunRequest) | {"name": named or _name_of(sources), "named": named is not None},
+        ),
+    )
+
+
+def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) -> RunRequest:
+    """What `orchestrator resume` asks for: service and settings stay the run's, and so does its endpoint, unless the
+    flag itself names another. Raises `UsageError`.
+    """
+    check_listener(choices, loopback=True)  # where the service is, is known once the run is
+    return _checked(
+        choices,
+        RunRequest(
+            name=name,
+            source=None,
+            endpoint=choices[run_flags.ENDPOINT] if choices.is_told(run_flags.ENDPOINT) else None,
+            allow_env=choices[input_flags.ALLOW_ENV] or (),
+            writing=OutputSettings(**choices.fields(OutputSettings, run_flags.RESUME)),
+            connection=connection_of(choices, environment, among=run_flags.RESUME),
+            configuration=choices.configuration,
+            **choices.fields(RunRequest, run_flags.RESUME),
+        ),
+    )
+
+
+def serve_request(choices: Choices, environment: Mapping[str, str], *, key_needed: bool = True) -> ServeRequest:
+    """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
+    connection = connection_of(choices, environment, among=run_flags.SERVE, key="")
+    check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
+    key = key_of(choices, environment, needed=key_needed and not connection.keys)
+    request = ServeRequest(
+        ledger=ledger_of(choices),
+        connection=msgspec.structs.replace(connection, api_key=key),
+        log_file=choices[run_flags.LOG_FILE],
+        log_format=choices[run_flags.LOG_FORMAT] or LogFormat.TEXT,
+    )
+    if request.log_file is not None and same_file(request.log_file, request.ledger):
+        raise UsageError(f"{run_flags.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another")
+    return request
+
+
+def _checked(choices: Choices, request: RunRequest) -> RunRequest:
+    """`request` with both files where one is named. Raises `UsageError` where two are one."""
+    output, errors = _outputs(choices)
+    request = msgspec.structs.replace(request, output=output, errors=errors)
+    if output is not None and errors is not None:
+        forms_of(output, errors, request.writing, request.include)
+    _check_files(request)
+    return request
+
+
+def verify_request(run: str | None, choices: Choices, *, complete: bool) -> VerifyRequest:
+    """What `orchestrator verify` asks for. Raises `UsageError`."""
+    named = choices[run_flags.NAME]
+    if run is not None and choices.is_told(run_flags.NAME) and named != run:
+        raise UsageError(f"{run} and {run_flags.NAME} {named} are two runs; name one")
+    output, errors = _outputs(choices)
+    if complete and output is None:
+        raise UsageError(f"--complete needs {run_flags.OUTPUT}: which file is to be complete?")
+    return VerifyRequest(
+        ledger=ledger_of(choices),
+        name=run or named,
+        output=output,
+        errors=errors,
+        format=choices[output_flags.OUTPUT_FORMAT],
+        order=choices[output_flags.ORDER],
+        complete=complete,
+    )
+
+
+def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:
+    """What `orchestrator doctor` asks for. Raises `UsageError`."""
+    endpoint = choices[run_flags.ENDPOINT]
+    if endpoint is not None and endpoint.startswith(LOCAL):
+        raise UsageError(f"{run_flags.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
+    request = DoctorRequest(ledger=ledger_of(choices), name=name, endpoint=endpoint)
+    if choices.no_profile is not None:  # what the ledger says can be told all the same
+        return msgspec.structs.replace(request, no_account=str(choices.no_profile))
+    connection = connection_of(choices, environment, among=run_flags.DOCTOR)
+    return msgspec.structs.replace(request, connection=connection)
+
+
+def ledger_of(choices: Choices) -> Path:
+    """The ledger's path."""
+    return choices[run_flags.LEDGER] or LEDGER_DEFAULT
+
+
+def policy_of(choices: Choices) -> Policy:
+    """The execution policy, with every number inside the service's bounds."""
+    return Policy(**choices.fields(Policy))
+
+
+def warnings(request: RunRequest) -> tuple[str, ...]:
+    """What is allowed and probably not meant."""
+    found = []
+    settings = request.settings or RunSettings()
+    policy = long_policy(settings.policy) if settings.resumable else settings.policy
+    ttl_ms = policy.ttl_ms or TTL_MS_DEFAULT
+    timeout_ms = policy.timeout_ms
+    if ttl_ms < timeout_ms:
+        found.append(
+            f"the TTL ({format_duration(ttl_ms * MILLISECOND_US)}) is shorter than the execution timeout"
+            f" ({format_duration(timeout_ms * MILLISECOND_US)}):"
+            " the service deletes a job at its TTL, even while it runs"
+        )
+    return (*found, *serve_warnings(request))
+
+
+def serve_warnings(request: RunRequest | ServeRequest) -> tuple[str, ...]:
+    """The same, of whoever serves runs of others."""
+    open_way = key_warning(request.connection.serverless_url) if request.connection.api_key else None
+    return () if open_way is None else (open_way,)
+
+
+def key_warning(url: str) -> str | None:
+    """What to say where an API key goes to `url`; None where all is well."""
+    if not url.startswith("http:") or leads_to_loopback(url):
+        return None
+    return f"the API key travels unencrypted to {url}; use https:// if the service offers it"
+
+
+def _name_of(sources: Sequence[str]) -> str:
+    if len(sources) > 1:
+        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {run_flags.NAME}")
+    [source] = sources
+    if source == STANDARD_INPUT:
+        raise UsageError(f"standard input has no name; give the run one with {run_flags.NAME}")
+    try:
+        return parsers.parse_name(Path(bare_name(source)).stem)
+    except ValueError:
+        raise UsageError(f"{source!r} gives no name for the run; choose one with {run_flags.NAME}") from None
+
+
+def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
+    output, errors = choices[run_flags.OUTPUT], choices[run_flags.ERRORS]
+    if output is None:
+        if errors is not None:
+            raise UsageError(
+                f"{choices.origin(run_flags.ERRORS)} needs {run_flags.OUTPUT}: the two files are written together"
+            )
+        return None, None
+    if output == parsers.STANDARD_OUTPUT and choices.is_on(run_flags.JSON):
+        raise UsageError(
+            f"{run_flags.JSON} and {choices.origin(run_flags.OUTPUT)} would both write to standard output;"
+            " leave one out"
+        )
+    return output, errors or errors_for(output)
+
+
+def _check_files(request: RunRequest) -> None:
+    """No file may be two things at once: writing one would destroy the other."""
+    files = [("the ledger", request.ledger)]
+    if request.source is not None:
+        inputs = sources_of(request.source.splitlines(), missing_ok=True)
+        files += [("the input", Path(each)) for each in inputs if each != STANDARD_INPUT]
+    if request.output is not None and request.errors is not None:
+        files += [(str(run_flags.OUTPUT), request.output), (str(run_flags.ERRORS), request.errors)]
+        files.append((f"what {run_flags.OUTPUT} grows in", partial_of(request.output)))
+    if request.log_file is not None:
+        files.append((str(run_flags.LOG_FILE), request.log_file))
+    for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
+        if same_file(first_path, second_path):
+            raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")

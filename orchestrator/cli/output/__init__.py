@@ -1,0 +1,1 @@
+"""The two streams, tables, live display, words for figures."""

@@ -1,0 +1,159 @@
+"""Figures as people read them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from orchestrator.core.diagnosis.failed_executions import RetriedKind
+from orchestrator.core.gates.costs import money
+from orchestrator.core.gates.gates import QUEUE_FULL, UNANSWERED
+from orchestrator.core.text.durations import format_duration, rough_duration
+from orchestrator.core.text.wording import collect_again, counted, shortened
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import CollectedBy, RunStatus, Snapshot, StuckSummary
+
+ENDED: Final = ("succeeded", "failed", "cancelled")
+
+STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
+"""In the order in which a job goes through them."""
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def stuck_text(stuck: StuckSummary) -> str | None:
+    """What is stuck, in a few words; None if nothing is."""
+    if not stuck.in_progress and not stuck.in_queue:
+        return None
+    return f"{stuck.in_progress + stuck.in_queue:,} stuck ({', '.join(stuck.examples)})"
+
+
+def troubles(of: Snapshot | RunStatus) -> Iterator[str]:
+    """What costs money or waits for somebody, in a few words each."""
+    if of.failed_executions:
+        yield attempts_failed(of.failed_executions, of.retried_executions)
+    if of.paid_twice:
+        yield f"{of.paid_twice:,} paid twice"
+    if text := stuck_text(of.stuck):
+        yield text
+    if of.janitor is not None and of.janitor.failing:
+        yield f"the janitor cannot {', '.join(of.janitor.failing)}"
+
+
+def attempts_failed(failed: int, retried: int) -> str:
+    """How many executions failed, and how many of these were followed by another one."""
+    again = f" ({retried:,} {'was' if retried == 1 else 'were'} retried)" if retried else ""
+    return f"{counted(failed, 'attempt')} failed{again}"
+
+
+KIND_CHARS_MAX: Final = 60
+"""So much of what a failure says fits a line of a terminal."""
+
+
+def kind_line(kind: RetriedKind) -> str:
+    """A kind of executions in one line, without its number: what one says, and what they took and cost."""
+    took = lasting(kind.execution_s) if kind.execution_s else "an unknown time"
+    cost = "" if kind.cost is None else f", {money(kind.cost)}"
+    left = f"; {counted(kind.unfinished, 'job')} of these not finished" if kind.unfinished else ""
+    return f"{shortened(kind.sample, KIND_CHARS_MAX) or kind.class_} ({took}{cost}{left})"
+
+
+COLUMNS_SHOWN: Final = 3
+"""So many names fit a line."""
+
+
+def empty_columns_text(names: Sequence[str]) -> str:
+    """That these columns of a file of results hold nothing."""
+    shown = ", ".join(names[:COLUMNS_SHOWN])
+    more = f" and {counted(len(names) - COLUMNS_SHOWN, 'other column')}" if len(names) > COLUMNS_SHOWN else ""
+    return f"{shown}{more}: null in every row of the results"
+
+
+def standstill(snapshot: Snapshot) -> Iterator[str]:
+    """Why nothing goes on, for as long as it does not."""
+    is_told = snapshot.held_up == UNANSWERED and snapshot.unreachable_s is not None
+    if snapshot.finding is not None:
+        yield snapshot.finding
+    if snapshot.held_up is not None and not is_told:
+        yield snapshot.held_up
+    if snapshot.unreachable_s is not None:
+        yield f"unreachable for {lasting(snapshot.unreachable_s)}"
+    if snapshot.queue_full:
+        yield QUEUE_FULL
+    if snapshot.line_bytes_per_s is not None:
+        yield f"the line is full: {snapshot.line_bytes_per_s / 1e6:.1f} MB/s"
+
+
+COLLECTED_BY: Final[Mapping[CollectedBy, str]] = {
+    CollectedBy.WEBHOOKS: "by webhooks",
+    CollectedBy.POLLING: "by polling",
+    CollectedBy.POLLING_INSTEAD: "by polling, since webhooks do not arrive",
+}
+"""How results are collected."""
+
+
+CLOSE_S: Final = 5 * 60
+"""A result that had less time left when it was collected is worth a word."""
+
+
+def closest_call(margin_s: float | None) -> Iterator[str]:
+    """How close a result came to being lost, where that was close."""
+    if margin_s is not None and margin_s < CLOSE_S:
+        yield f"collected {rough_duration(int(margin_s * SECOND_US))} before expiry"
+
+
+def offline(seconds: float | None) -> Iterator[str]:
+    """How long a process that collects may be away, where a result can expire at all."""
+    if seconds is not None:
+        yield (
+            f"may be offline for {rough_duration(int(seconds * SECOND_US))}" if seconds >= 1 else collect_again(seconds)
+        )
+
+
+def again(seconds: float | None) -> Iterator[str]:
+    """How soon somebody has to collect where nobody does, where a result can expire at all."""
+    if seconds is not None:
+        yield collect_again(seconds)
+
+
+def finished(counts: Mapping[str, int]) -> int:
+    """Jobs that have come to an end."""
+    return sum(counts.get(state, 0) for state in ENDED)
+
+
+def total(counts: Mapping[str, int]) -> int:
+    """All jobs."""
+    return sum(counts.get(state, 0) for state in STATES)
+
+
+def percent(part: int, whole: int) -> str:
+    """Rounded down, so that 100 % means all."""
+    return f"{100 * part // whole if whole else 0} %"
+
+
+def window(used: int, allowed: int, window_s: float | None, throttled: int) -> str:
+    """How the limits stand: what counts in the service's present window, and how often it has refused."""
+    within = f" in {format_duration(round(window_s * SECOND_US))}" if window_s else ""
+    return f"{used:,} of {counted(allowed, 'request')}{within}, {f'{throttled:,}' if throttled else 'none'} throttled"
+
+
+def lasting(seconds: float) -> str:
+    """A duration to two places: "3.2 s", "41 s", "12 min 30 s", "2 h 05 min", "3 d 04 h"."""
+    if seconds < 10:  # noqa: PLR2004  below ten seconds a tenth matters
+        return f"{math.floor(10 * max(seconds, 0)) / 10:g} s"
+    whole = int(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR:02} h"
+
+
+def rate(per_s: float) -> str:
+    """Jobs a second, or a minute or hour where a second is too short to say anything."""
+    if per_s >= 1 or per_s == 0:
+        return f"{per_s:,.1f} jobs/s"
+    if per_s * _MINUTE >= 1:
+        return f"{per_s * _MINUTE:.1f} jobs/min"
+    return f"{per_s * _HOUR:.1f} jobs/h"

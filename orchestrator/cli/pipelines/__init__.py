@@ -1,0 +1,1 @@
+"""One module for each noun about pipelines, and the processes that fire them."""

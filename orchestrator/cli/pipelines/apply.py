@@ -1,0 +1,74 @@
+"""`orchestrator apply`: pipelines' files, checked and recorded."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import run_flags
+from orchestrator.settings.sources import Choices
+
+if TYPE_CHECKING:
+    from orchestrator.api.flows.apply import Applied, FireToCome  # at run time `--help` would pay for it
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files of pipelines, one each.")]
+Check = Annotated[bool, typer.Option("--check", help="Only check them, and show what they come to; needs no ledger.")]
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "A JSON array with an object for each file.")]
+
+HEADINGS: Final = ("FIRE", "FLOW", "FILES")
+
+
+def add_apply(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `apply`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
+        """Check the files of pipelines, show their next fires, and record a new version of each."""
+        return partial(_apply, load, files, check, choices.configuration.named)
+
+
+async def _apply(
+    load: Callable[[], App], files: list[Path], check: bool, config: str | None, ledger: Path, as_json: bool
+) -> int:
+    from orchestrator.cli.output.progress_views import PlainView  # noqa: PLC0415  `--help` needs none
+
+    found = await load().apply(files, ledger, check=check, view=PlainView(), config=config)
+    if as_json:
+        streams.put_json(found)
+        return 0
+    for each in found:
+        _put(each)
+    return 0
+
+
+def _put(found: "Applied") -> None:
+    streams.say(f"{found.name}: {counted(len(found.stages), 'stage')} ({', '.join(found.stages)}); {found.fires_at}")
+    tables.put(tables.columns(HEADINGS, (row for fire in found.fires for row in _rows(fire))))
+    for stage, endpoint in found.endpoints.items():
+        streams.say(f"{found.name}: {stage} is at the endpoint {endpoint}")
+    for warning in found.warnings:
+        streams.warn(f"{found.name}: {warning}")
+    version = "" if found.version is None else f" as version {found.version}"
+    streams.say(f"{found.name}: {found.file} is {found.outcome}{version}")
+
+
+def _rows(fire: "FireToCome") -> Iterator[tuple[str, str, str]]:
+    """A row for each of its files."""
+    said = (fire.fire, fire.flow)
+    for key, path in fire.paths.items() or [("none", "")]:
+        yield *said, f"{key}: {_from_here(path)}" if path else key
+        said = ("", "")
+
+
+def _from_here(path: str) -> str:
+    """A path as short as it can be said in this folder."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

@@ -1,0 +1,183 @@
+"""`orchestrator flows`: which there are, and how they stand."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.command_groups import NounGroup
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.local_time import local
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import run_flags
+from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    # at run time `--help` would pay for it
+    from orchestrator.api.flows.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
+    from orchestrator.api.flows.lineage import RowOfFlow
+
+FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
+RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]
+SomePipeline = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
+States = Annotated[
+    list[FlowState] | None, typer.Option("--state", metavar="STATE", help="Only those in this state; may be repeated.")
+]
+FromStage = Annotated[
+    str, typer.Option("--from", metavar="STAGE", help="The stage from which on there are new runs, called STAGE~2.")
+]
+OnlyFailed = Annotated[
+    bool,
+    typer.Option("--failed", help="Take over what has succeeded with the same input, and pay for the rest."),
+]
+Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, help="So many at most, newest first.")]
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
+
+
+def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `flows` and its verbs."""
+    flows = typer.Typer(
+        cls=NounGroup,
+        rich_markup_mode="rich",
+        help="The executions of pipelines. Without a verb they are listed.\n\nA flow is named after its pipeline and"
+        " its fire, in UTC. [bold]orchestrator pause[/], [bold]continue[/], [bold]cancel[/] and [bold]results[/] take"
+        " flows, too.",
+    )
+    commands.add_typer(flows, name="flows")
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @flows.command("list")
+    @shared
+    def list_(name: SomePipeline = None, state: States = None, most: Number = 20) -> AtLedger:
+        """Show flows and how they stand, newest fires first."""
+        return partial(_list, load, name, state or [], most)
+
+    @flows.command()
+    @shared
+    def show(flow: FlowName) -> AtLedger:
+        """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left."""
+        return partial(_show, load, flow)
+
+    @flows.command()
+    @shared
+    def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
+        """Show what a row of a flow was made of, and what has become of it, stage by stage."""
+        return partial(_lineage, load, flow, custom_id)
+
+    @flows.command()
+    @shared
+    def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False) -> AtLedger:
+        """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are."""
+        return partial(_rerun, load, flow, from_, failed)
+
+
+async def _rerun(load: Callable[[], App], name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_rerun(ledger, name, stage, only_failed=only_failed)
+    if as_json:
+        streams.put_json(found)
+        return 0
+    who = f"{found.held_by} goes on with it" if found.held_by else "it goes on with the next orchestrator serve or tick"
+    streams.say(f"{found.flow} is carried out anew: {', '.join(found.runs)}; {who}")
+    return 0
+
+
+async def _list(
+    load: Callable[[], App], name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool
+) -> int:
+    found = await load().flows_list(ledger, name, states, limit)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none="there are no such flows",
+        headings=("FLOW", "STATE", "STARTED (UTC)", "TOOK", "WHY"),
+        row=_row,
+    )
+    return 0
+
+
+def _row(flow: "FlowStatus") -> Iterable[str]:
+    started = "-" if flow.started_at is None else local(flow.started_at, "UTC")
+    took = "-" if flow.started_at is None or flow.ended_at is None else rough_duration(flow.ended_at - flow.started_at)
+    return flow.name, f"{flow.state}{', late' if flow.late else ''}", started, took, flow.why
+
+
+async def _show(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_show(ledger, name)
+    if as_json:
+        streams.put_json(found)
+        return 0
+    tables.put(tables.lines(_lines(found)))
+    if found.stages:
+        headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "REUSED", "SPEED", "LEFT")
+        tables.put(tables.columns(headings, map(_stage_row, found.stages)))
+    return 0
+
+
+def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
+    flow = found.flow
+    yield "flow", flow.name
+    yield "state", f"{flow.state}{f': {flow.why}' if flow.why else ''}{'; late' if flow.late else ''}"
+    yield "asked for", f"{flow.kind}, by version {found.version} of {flow.pipeline}"
+    yield "fire", local(flow.fire_at, "UTC")
+    for what, at in (("began", flow.started_at), ("ended", flow.ended_at)):
+        if at is not None:
+            yield what, local(at, "UTC")
+    for stage in found.stages:
+        yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
+        if stage.run is None:
+            yield f"rows of {stage.stage}", "they are not kept any more"
+        if stage.held_up is not None:
+            yield f"{stage.stage} waits", stage.held_up
+    for told in found.notifications:
+        yield f"{told.news} told", _told(told)
+
+
+def _told(told: "NotificationStatus") -> str:
+    if told.told_at is not None:
+        return local(told.told_at, "UTC")
+    if told.given_up_at is not None:
+        return f"to nobody, and given up: {told.problem}"
+    tried = f", after {counted(told.tries, 'try', 'tries')}: {told.problem}" if told.tries else ""
+    return f"to nobody yet{tried}"
+
+
+def _stage_row(stage: "StageStatus") -> Iterable[str]:
+    figures = (stage.rows_in, stage.waiting, stage.outstanding, stage.done, stage.failed, stage.reused)
+    speed = "-" if not stage.jobs_per_s else f"{stage.jobs_per_s:,.1f}/s"
+    left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
+    name = stage.stage if stage.run is None else stage.run.rpartition("/")[2]  # with the number of a rerun
+    return name, *(f"{n:,}" for n in figures), speed, left
+
+
+async def _lineage(load: Callable[[], App], name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
+    found = await load().flow_lineage(ledger, name, custom_id)
+    if as_json:
+        streams.put_json(found)
+        return 0
+    headings = ("STAGE", "ROW", "STATE", "MADE OF", "BECAME")
+    tables.put(tables.columns(headings, map(_relative, found.rows)))
+    if told := [(f"{row.stage} {row.custom_id}", said) for row in found.rows if (said := _reused(row))]:
+        tables.put(tables.lines(told))
+    if not found.is_all:
+        streams.warn(f"there are more rows than these {len(found.rows):,}")
+    return 0
+
+
+def _reused(row: "RowOfFlow") -> str:
+    if row.reused is not None:
+        return f"has the result of {row.reused.custom_id} of {row.reused.run}"
+    return f"was sent: {row.not_reused}" if row.not_reused else ""
+
+
+def _relative(row: "RowOfFlow") -> Iterable[str]:
+    state = f"{row.state} ({row.class_})" if row.class_ else row.state
+    became = "" if row.became is None else f"{row.became:,} {'row' if row.became == 1 else 'rows'}"
+    made_of = [*row.made_of, *([f"{row.of_others:,} more"] if row.of_others else [])]
+    return row.stage, row.custom_id, state, ", ".join(made_of) or "the input", became

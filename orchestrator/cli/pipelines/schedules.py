@@ -1,0 +1,194 @@
+"""`orchestrator schedules`: how schedules stand, what fires next, what fired, and what is wrong."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.command_groups import RecordedGroup
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.service_access import Yes, confirm
+from orchestrator.cli.output import streams, tables
+from orchestrator.core.text.local_time import local
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import run_flags, schedule_flags
+
+if TYPE_CHECKING:
+    from orchestrator.api.flows.schedules import History, ScheduleStatus  # at run time `--help` would pay for it
+
+TROUBLE_EXIT_CODE = 1
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
+SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
+Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=10_000, help="So many at most.")]
+Note = Annotated[str, flags.option(schedule_flags.NOTE)]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="T", help="It goes on by itself then. Default: once somebody continues it."),
+]
+CatchUp = Annotated[
+    bool, typer.Option("--catch-up", help="Make up for what was due meanwhile, as far back as its catch-up goes.")
+]
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
+
+
+def add_schedules(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `schedules` and its verbs."""
+    schedules = typer.Typer(
+        cls=RecordedGroup,
+        rich_markup_mode="rich",
+        help="When pipelines fire, and what came of it. Without a verb they are listed.",
+    )
+    commands.add_typer(schedules, name="schedules")
+    _add_looks(schedules, load)
+    _add_changes(schedules, load)
+
+
+def _add_looks(schedules: typer.Typer, load: Callable[[], App]) -> None:
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @schedules.command("list")
+    @shared
+    def list_() -> AtLedger:
+        """Show every pipeline: when it fires next, and how its last flow ended."""
+        return partial(_list, load)
+
+    @schedules.command("next")
+    @shared
+    def next_(name: SomeName = None, most: Number = 10) -> AtLedger:
+        """Show the next fires, of one pipeline or of all."""
+        return partial(_next, load, name, most)
+
+    @schedules.command()
+    @shared
+    def history(name: Name, most: Number = 20) -> AtLedger:
+        """Show what fired and what did not, newest first, and the command that makes up for it."""
+        return partial(_history, load, name, most)
+
+    @schedules.command()
+    @shared
+    def check(name: SomeName = None) -> AtLedger:
+        """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told."""
+        return partial(_check, load, name)
+
+
+def _add_changes(schedules: typer.Typer, load: Callable[[], App]) -> None:
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @schedules.command()
+    @shared
+    def pause(name: Name, note: Note = "", until: Until = None) -> AtLedger:
+        """Fire no more, until somebody continues it or a time comes; flows that there are go on."""
+        return partial(_pause, load, name, note, until)
+
+    @schedules.command("continue")
+    @shared
+    def continue_(name: Name, catch_up: CatchUp = False) -> AtLedger:
+        """Fire again; what was due during the pause is left out, unless it is to be made up for."""
+        return partial(_continue, load, name, catch_up)
+
+    @schedules.command()
+    @shared
+    def remove(name: Name, yes: Yes = False) -> AtLedger:
+        """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back."""
+        return partial(_remove, load, name, yes)
+
+
+async def _list(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_list(ledger)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none=f"{ledger} has no pipelines yet; record one with: orchestrator apply FILE",
+        headings=("PIPELINE", "FIRES", "NEXT", "FLOWS", "LAST", "ENDPOINTS"),
+        row=_row,
+    )
+    return 0
+
+
+def _row(found: "ScheduleStatus") -> Iterable[str]:
+    if found.paused_at is not None:
+        until = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
+        next_at = f"paused{until}: {found.note}"
+    else:
+        next_at = "-" if found.next_at is None else local(found.next_at, found.zone)
+    counts = {"waiting": found.waiting, "running": found.running, "held": found.held}
+    flows = ", ".join(f"{n:,} {state}" for state, n in counts.items() if n)
+    last = "-" if found.last is None else f"{found.last.name} {found.last.state}"
+    endpoints = ", ".join(dict.fromkeys(found.endpoints.values()))
+    return found.name, found.fires, next_at, flows or "-", last, endpoints or "-"
+
+
+async def _next(load: Callable[[], App], name: str | None, most: int, ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_next(ledger, name, most)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none="nothing fires by itself",
+        headings=("FIRE", "PIPELINE"),
+        row=lambda fire: (fire[2], fire[0]),
+        raw=lambda fire: {"pipeline": fire[0], "fire_at": fire[1], "fire": fire[2]},
+    )
+    return 0
+
+
+async def _history(load: Callable[[], App], name: str, most: int, ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_history(ledger, name, most)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none=f"{name} has not fired yet",
+        headings=("FIRE (UTC)", "", "FLOW", "WHY"),
+        row=_history_row,
+    )
+    return 0
+
+
+def _history_row(found: "History") -> Iterable[str]:
+    if found.backfill is None:
+        return local(found.fire_at, "UTC"), found.what, found.flow or "-", found.why
+    return local(found.fire_at, "UTC"), f"{found.what}: {counted(found.fires, 'fire')}", "-", found.backfill
+
+
+async def _check(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_check(ledger, name)
+    tables.put_list(
+        found,
+        as_json=as_json,
+        none="all is well",
+        headings=("PIPELINE", "", "WHAT"),
+        row=lambda trouble: (trouble.pipeline, trouble.kind, trouble.text),
+    )
+    return TROUBLE_EXIT_CODE if found else 0
+
+
+async def _pause(load: Callable[[], App], name: str, note: str, until: str | None, ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_pause(ledger, name, note, until)
+    ends = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
+    return _told(found, f"{name} is paused{ends}", as_json=as_json)
+
+
+async def _continue(load: Callable[[], App], name: str, catch_up: bool, ledger: Path, as_json: bool) -> int:
+    found = await load().schedules_continue(ledger, name, catch_up=catch_up)
+    return _told(found, f"{name} fires again{_next_of(found)}", as_json=as_json)
+
+
+async def _remove(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    confirm(f"fire {name} no more, for good?", yes=yes)
+    found = await load().schedules_remove(ledger, name)
+    return _told(found, f"{name} fires no more; apply its file to bring it back", as_json=as_json)
+
+
+def _next_of(found: "ScheduleStatus") -> str:
+    return "" if found.next_at is None else f", next at {local(found.next_at, found.zone)}"
+
+
+def _told(found: "ScheduleStatus", text: str, *, as_json: bool) -> int:
+    if as_json:
+        streams.put_json(found)
+    streams.say(text)
+    return 0

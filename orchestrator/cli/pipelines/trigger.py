@@ -1,0 +1,164 @@
+"""`orchestrator trigger` and `orchestrator backfill`: flows that a person asks for."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework.flags import Flags, also
+from orchestrator.cli.framework.requests import serve_request, serve_warnings
+from orchestrator.cli.framework.runner import (
+    INTERRUPTED_EXIT_CODE,
+    App,
+    AtLedger,
+    Work,
+    carry_out_at_ledger,
+    execute,
+    telling_raised,
+    understood,
+)
+from orchestrator.cli.framework.service_access import Yes, confirm
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
+from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
+from orchestrator.core.text.local_time import local
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import run_flags
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import ServeRequest
+
+if TYPE_CHECKING:
+    from orchestrator.api.flows.flows import Asked, FlowStatus  # at run time `--help` would pay for it
+
+PARALLEL_MAX: Final = 1_000
+
+PipelineName = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="T",
+        help="The time that the flow is for, as 2026-03-29T02:30 in its zone or with an"
+        " offset; the same time is the same flow. Default: now.",
+    ),
+]
+Wait = Annotated[
+    bool,
+    typer.Option(
+        "--wait", help="End when the flow has, with the exit code of run; where nobody works on the ledger, work on it."
+    ),
+]
+Since = Annotated[str, typer.Option("--from", metavar="T", help="The first fire, or a time before it.")]
+Until = Annotated[str, typer.Option("--to", metavar="T", help="The last fire, or a time after it.")]
+Parallel = Annotated[
+    int, typer.Option("--parallel", metavar="N", min=1, max=PARALLEL_MAX, help="So many of these flows at once.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="Also for fires that have a flow: a further one, with ~2 behind its name.")
+]
+Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
+
+
+def add_trigger(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers both."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **options.flags_of(*run_flags.SERVE))
+    def trigger(name: PipelineName, at: At = None, wait: Wait = False, *, choices: Choices) -> "_Trigger":
+        """Ask for a flow of a pipeline, for now or for another time."""
+        return _Trigger(name, at, wait, choices)
+
+    @commands.command()
+    @also(carry_out_at_ledger, **options.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def backfill(
+        name: PipelineName, since: Since, until: Until, parallel: Parallel = 1, again: Again = False, yes: Yes = False
+    ) -> AtLedger:
+        """Ask for the flows of a past time, behind those of the schedule; how many they are is shown first."""
+        return partial(_backfill, load, name, (since, until), parallel, again, yes)
+
+
+class _Trigger:
+    """What is to be asked for."""
+
+    def __init__(self, name: str, at: str | None, wait: bool, choices: Choices) -> None:
+        self.name, self.at, self.wait = name, at, wait
+        self.request: ServeRequest = serve_request(choices, os.environ, key_needed=False)
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
+    asked, _, as_json, quiet = understood(flags, prepare)
+    for warning in serve_warnings(asked.request) if asked.wait else ():  # without it nothing is sent
+        streams.warn(warning)
+    work: Work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
+    if not (asked.wait or as_json):  # who works on the ledger puts them back
+        work = telling_raised(work, asked.request.ledger)
+    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().trigger))
+
+
+async def _trigger(load: Callable[[], App], asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
+    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    found = await load().trigger(asked.request.ledger, asked.name, asked.at)
+    view.say(_told(found, waits=asked.wait))
+    if not asked.wait:
+        if as_json:
+            streams.put_json(found)
+        return 0
+    with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
+        async with stop_on_signals(view) as stop:
+            flow = await load().wait_for_flow(asked.request, found.flows[0], view, stop=stop)
+    if as_json:
+        streams.put_json(flow)
+    view.say(f"{flow.name}: {flow.state}{f', {flow.why}' if flow.why else ''}")
+    return _exit_code(flow)
+
+
+def _exit_code(flow: "FlowStatus") -> int:
+    if flow.state not in ENDED:
+        return INTERRUPTED_EXIT_CODE
+    return 0 if flow.state is FlowState.SUCCEEDED else FAILURES_EXIT_CODE
+
+
+def _told(found: "Asked", *, waits: bool) -> str:
+    name = found.flows[0]
+    was = f"{name} was asked for before" if found.known else f"{name} is asked for"
+    if found.held_by is not None:
+        return f"{was}; {found.held_by} begins it in its turn"
+    if waits:
+        return was
+    return f"{was}; it begins with the next orchestrator serve or tick, or now with --wait"
+
+
+async def _backfill(
+    load: Callable[[], App],
+    name: str,
+    times: tuple[str, str],
+    parallel: int,
+    again: bool,
+    yes: bool,
+    ledger: Path,
+    as_json: bool,
+) -> int:
+    fires = await load().backfill_preview(ledger, name, *times)
+    new = len(fires.fires) if again else len(fires.fires) - fires.known
+    if not new:
+        why = f": all {fires.known:,} have a flow; add --again" if fires.known else " in this time"
+        streams.say(f"{name} has no fire to be made up for{why}")
+    else:
+        first, last = (local(fire, fires.zone) for fire in (fires.fires[0], fires.fires[-1]))
+        known = f"; {fires.known:,} have one already" if fires.known else ""
+        confirm(f"begin {counted(new, 'flow')} of {name}, for {first} to {last}{known}?", yes=yes)
+    asked = await load().backfill(ledger, fires, parallel=parallel, again=again)
+    if as_json:
+        streams.put_json(asked)
+    if asked.flows:
+        by = asked.held_by or "the next orchestrator serve or tick"
+        streams.say(f"{counted(len(asked.flows), 'flow')} wait behind those of the schedule; {by} begins them")
+    return 0

@@ -1,0 +1,93 @@
+"""`orchestrator brakes`: show and set the brakes of a run, also while it goes on."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.command_groups import ShownGroup
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.runs.control import when_set
+from orchestrator.core.gates.costs import Cost
+from orchestrator.errors import UsageError
+from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings.sources import Choices
+
+if TYPE_CHECKING:
+    from orchestrator.api.admin.brakes import CostView, RunBrakes
+
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "The brakes as JSON on standard output.")]
+
+
+def add_brakes(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `brakes` and its commands."""
+    brakes = typer.Typer(
+        cls=ShownGroup,
+        help="What stops a run before it burns money, what it has cost, and how to change that, also while it goes on."
+        " Without a verb they are shown.",
+    )
+    commands.add_typer(brakes, name="brakes")
+    at_ledger = flags.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+
+    @brakes.command()
+    @also(carry_out_at_ledger, **at_ledger, json=Json)
+    def show(name: flags.OnlyRun = None) -> AtLedger:
+        """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding."""
+        return partial(_show, load, name)
+
+    @brakes.command("set")
+    @also(carry_out_at_ledger, **flags.flags_of(*brake_flags.BRAKES), **at_ledger, json=Json)
+    def set_(name: flags.RunName, *, choices: Choices) -> AtLedger:
+        """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
+
+        `off` takes one away.
+        """
+        return partial(_set, load, name, choices)
+
+
+async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    _put(await load().brakes(ledger, name), as_json=as_json)
+    return 0
+
+
+async def _set(load: Callable[[], App], name: str, choices: Choices, ledger: Path, as_json: bool) -> int:
+    told = {each.key: each.form.write(choices[each]) for each in brake_flags.BRAKES if choices.is_told(each)}
+    if not told:
+        raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, brake_flags.BRAKES))}")
+    found = await load().brakes_set(ledger, name, {key: " ".join(map(str, texts)) for key, texts in told.items()})
+    _put(found, as_json=as_json)
+    streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
+    return 0
+
+
+def _put(found: "RunBrakes", *, as_json: bool) -> None:
+    if as_json:
+        streams.put_json(found)
+        return
+    streams.headline(found.run)
+    stands = {
+        brake_flags.BREAKER.key: "" if found.breaker == "off" else found.breaker,
+        brake_flags.CANARY.key: found.canary or "",
+        brake_flags.MAX_FAILURES.key: f"{found.failed:,} failed",
+        brake_flags.BUDGET.key: _cost(found),
+    }
+    rows = [(key, text, stands.get(key, "")) for key, text in found.settings.items()]
+    tables.put(tables.columns(("brake", "set to", "now"), rows))
+    if (why := found.held_up or found.breaker_why) is not None:
+        streams.say(why)
+
+
+def _cost(found: "RunBrakes") -> str:
+    """What was spent and is expected; without a price, for how long workers were busy."""
+    if found.spent is None or found.expected is None:
+        return f"{found.execution_s:,.1f} s in {found.executions:,} executions"
+    return f"{_amount(found.spent)} spent, {_amount(found.expected)} expected of {found.outstanding:,} outstanding"
+
+
+def _amount(cost: "CostView") -> str:
+    return str(Cost(cost.amount, cost.error))

@@ -1,0 +1,124 @@
+"""`orchestrator pause`, `unpause`, `cancel` and `priority`: what can be asked of a run while it goes on.
+
+Each is a verb of `orchestrator runs`, too.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from orchestrator.api.runs.keyword_options import grace_of
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.service_access import Yes, confirm
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.formats import finished
+from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.pipelines.flow_lifecycle import ENDED
+from orchestrator.core.text import wording
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import Wish
+from orchestrator.views.status import RunControl
+
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "How the run stands, as JSON.")]
+
+Weight = Annotated[
+    int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
+]
+
+Grace = Annotated[str | None, flags.option(run_flags.GRACE, run_flags.GRACE.help)]
+
+_DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
+
+
+def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers the commands."""
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @commands.command()
+    @shared
+    def pause(name: flags.RunName) -> AtLedger:
+        """Send no more jobs of a run; what is at the service is still collected."""
+        return partial(_control, load, name, Wish.PAUSE)
+
+    @shared
+    def unpause(name: flags.RunName) -> AtLedger:
+        """Lift a pause, or end the cancelling of a run."""
+        return partial(_control, load, name, Wish.CONTINUE)
+
+    commands.command("unpause")(unpause)
+    commands.command("continue", help="The same as unpause.")(unpause)
+
+    @commands.command()
+    @shared
+    def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False) -> AtLedger:
+        """Cancel what a run has not finished, here and at the service; results that still arrive count."""
+        return partial(_cancel, load, name, grace, yes)
+
+    @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
+    @shared
+    def priority(name: flags.RunName, weight: Weight) -> AtLedger:
+        """Give a run another weight in its endpoint's turns beside other runs."""
+        return partial(_prioritize, load, name, weight)
+
+
+async def _control(
+    load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool, *, grace_us: int = 0
+) -> int:
+    found = await load().control(ledger, name, wish, grace_us=grace_us)
+    return told(found, _DONE[wish], verb=wish, as_json=as_json)
+
+
+async def _cancel(load: Callable[[], App], name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
+    grace_us = grace_of(grace, str)
+    if (flow := await load().flow_called(ledger, name)) is not None:
+        if flow.state not in ENDED:
+            confirm(f"cancel {flow.name}, which is {flow.state}, with its runs?", yes=yes)
+        return await _control(load, flow.name, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+    run = await load().show(ledger, name)
+    if finished(run.jobs) < run.jobs["total"]:
+        confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
+    return await _control(load, run.run, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+
+
+def unfinished_text(jobs: Mapping[str, int]) -> str:
+    """How many jobs have no outcome yet, by where they are."""
+    at_service = jobs["submitting"] + jobs["uncertain"] + jobs["outstanding"]
+    return f"{jobs['queued']:,} queued and {at_service:,} at the service have no outcome yet"
+
+
+async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: Path, as_json: bool) -> int:
+    return told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
+
+
+def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
+    """Prints what came of asking; returns the exit code."""
+    if as_json:
+        streams.put_json(found)
+    if found.has_ended:
+        streams.say(f"{found.run} has finished; nothing to {verb}")
+    else:
+        streams.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome, so_far=found.so_far)}")
+    return 0
+
+
+def when_set(held_by: str | None, outcome: str | None) -> str:
+    """When what was set in the ledger holds: what comes of it at once is for whoever works on the ledger to say."""
+    return "they hold from the next start" if held_by is None else acknowledgement(held_by, outcome)
+
+
+def acknowledgement(held_by: str | None, outcome: str | None, *, so_far: int | None = None) -> str:
+    """What whoever works on the ledger makes of what was asked, if anybody does; `so_far`: of how many jobs by now."""
+    begun = "" if so_far is None else f"{wording.counted(so_far, 'job')} so far"
+    if held_by is None:
+        told = outcome or begun
+        return f"it holds from the next start{f': {told}' if told else ''}"
+    if outcome is None and begun:
+        return f"{held_by} has begun: {begun}, and it goes on"
+    if outcome is None:
+        return f"{held_by} has not answered yet, and will follow once it does"
+    return f"{held_by} follows: {outcome}"

@@ -1,0 +1,155 @@
+"""`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.command_groups import ShownGroup
+from orchestrator.cli.framework.endpoint_names import id_at
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.output.formats import window
+from orchestrator.cli.runs.control import when_set
+from orchestrator.core.limits.rate_pacer import Limit, Operation, parse_limit
+from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
+from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.sources import Choices
+from orchestrator.views.status import EndpointLimits, OperationLimits
+
+T = TypeVar("T")
+
+IdOf = Callable[[Path], Awaitable[str | None]]
+"""The id of the endpoint that was named, if any, by the ledger."""
+
+HEADINGS: Final = ("operation", "limit", "set (UTC)", "now")
+
+Rules = Annotated[
+    list[str], typer.Argument(metavar="OP=N/S[:C]", help="At most N requests of operation OP in S seconds, C at once.")
+]
+Operations = Annotated[list[str] | None, typer.Argument(metavar="OP", help="The operations. Default: all of them.")]
+SomeRun = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", autocompletion=flags.run_names, help="The run. Default: all of the ledger."),
+]
+AtEndpoint = Annotated[
+    str | None,
+    flags.option(run_flags.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."),
+]
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "The limits as JSON on standard output.")]
+
+
+def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `limits` and its commands."""
+    limits = typer.Typer(
+        cls=ShownGroup,
+        help="The limits of the runs' endpoints, and how to change them, also while a run goes on."
+        " Without a verb they are shown.",
+    )
+    commands.add_typer(limits, name="limits")
+
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @limits.command()
+    @shared
+    def show(name: SomeRun = None) -> AtLedger:
+        """Show the limits of each endpoint and how much of them is used now."""
+        return partial(_show, load, name)
+
+    @limits.command("set")
+    @shared
+    def set_(name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices) -> AtLedger:
+        """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
+        return partial(_set, load, name, rules, partial(_id_of, load, name, endpoint, choices))
+
+    @limits.command()
+    @shared
+    def reset(
+        name: flags.RunName, operations: Operations = None, endpoint: AtEndpoint = None, *, choices: Choices
+    ) -> AtLedger:
+        """Forget what was set: the limits are again those that the run was started with."""
+        return partial(_reset, load, name, operations or (), partial(_id_of, load, name, endpoint, choices))
+
+
+async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    found = await load().limits(ledger, name)
+    if as_json:
+        streams.put_json(found)
+    elif found:
+        for endpoint in found:
+            _put(endpoint)
+    else:
+        streams.say(f"{ledger} has no runs yet")
+    return 0
+
+
+async def _set(
+    load: Callable[[], App], name: str, rules: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
+) -> int:
+    chosen: dict[Operation, Limit] = {}
+    for operation, limit in (_read(parse_limit, rule) for rule in rules):
+        if operation in chosen:
+            raise UsageError(f"{operation} is named twice; give it one limit")
+        chosen[operation] = limit
+    _tell(await load().limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
+    return 0
+
+
+async def _reset(
+    load: Callable[[], App], name: str, operations: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
+) -> int:
+    chosen = tuple(_read(_parse_operation, operation) for operation in operations)
+    _tell(await load().limits_reset(ledger, name, chosen, endpoint=await id_of(ledger)), "reset", as_json=as_json)
+    return 0
+
+
+async def _id_of(
+    load: Callable[[], App], name: str, endpoint: str | None, choices: Choices, ledger: Path
+) -> str | None:
+    """The id of an endpoint of the run: the account is asked only about what is none."""
+    if endpoint is None or not is_endpoint_name(endpoint):
+        return endpoint
+    known = await load().limits(ledger, name)
+    if not known or endpoint in {each.endpoint for each in known}:
+        return endpoint
+    return await id_at(known[0].service_url, endpoint, choices)
+
+
+def _read(parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _parse_operation(text: str) -> Operation:
+    try:
+        return Operation(text)
+    except ValueError:
+        raise ValueError(f'"{text:.40}" is no operation; there are {", ".join(Operation)}') from None
+
+
+def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
+    if as_json:
+        streams.put_json(endpoint)
+    else:
+        _put(endpoint)
+    streams.say(f"limits {done}; {when_set(endpoint.held_by, endpoint.outcome)}")
+
+
+def _put(endpoint: EndpointLimits) -> None:
+    streams.headline(f"{endpoint_at(endpoint.endpoint, endpoint.service_url)}, used by {', '.join(endpoint.runs)}")
+    tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
+
+
+def _row(line: OperationLimits) -> tuple[str, str, str, str]:
+    set_at = "" if line.set_at is None else f"{datetime.fromtimestamp(line.set_at // 1_000_000, UTC):%Y-%m-%d %H:%M}"
+    used = "" if line.used is None else window(line.used, line.allowed or 0, line.window_s, line.throttled or 0)
+    return line.operation, line.limit.partition("=")[2], set_at, used

@@ -1,0 +1,163 @@
+"""`orchestrator plan`, and what `run --dry-run` shows: how a run would go."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from functools import partial
+from typing import Final
+
+import typer
+
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework.endpoint_names import with_endpoint_id
+from orchestrator.cli.framework.flags import Flags, also
+from orchestrator.cli.framework.requests import run_request, warnings
+from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, App, execute, understood
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.output.progress_views import view_for_stderr
+from orchestrator.core.gates.costs import money
+from orchestrator.core.planning.plan import Plan, about
+from orchestrator.core.text.wording import counted
+from orchestrator.errors import StoppedError
+from orchestrator.settings import brake_flags, output_flags, plan_flags, run_flags
+from orchestrator.settings.plan_flags import EXECUTION_TIME, FIGURES_OF_PLAN, PROBE, WORKERS, PlanFigures, PlanRequest
+from orchestrator.settings.sources import Choices
+from orchestrator.units import KIB, MIB, SECOND_US
+
+_NOT_OF_PLAN: Final = {
+    *(
+        run_flags.OUTPUT,
+        run_flags.ERRORS,
+        run_flags.INCLUDE,
+        *output_flags.OUTPUTS,
+        run_flags.OVERWRITE,
+        run_flags.AFRESH,
+    ),
+    *(
+        run_flags.RETRY_FAILED,
+        plan_flags.DRY_RUN,
+        run_flags.DETACH,
+        run_flags.LOG_FILE,
+        run_flags.LOG_FORMAT,
+        run_flags.QUIET,
+    ),
+}
+
+_OF_RUN: Final = tuple(setting for setting in run_flags.RUN if setting not in _NOT_OF_PLAN)
+"""What `run` takes of that which changes how it goes."""
+
+INFEASIBLE_EXIT_CODE = 1
+"""Something that was asked for cannot be kept."""
+
+
+def add_plan(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `plan`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
+    def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
+        """Tell how a run would go before it is sent: when it ends, what binds, what it costs, what would help."""
+        return PlanRequest(
+            run=run_request(sources, choices, os.environ),
+            figures=PlanFigures(**choices.fields(PlanFigures)),
+            **choices.fields(PlanRequest),
+        )
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
+    request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
+    for line in warnings(request.run):
+        streams.warn(line)
+    raise typer.Exit(show_plan(load, request, as_json=as_json))
+
+
+def show_plan(load: Callable[[], App], request: PlanRequest, *, as_json: bool) -> int:
+    """Makes the plan and shows it; returns the exit code."""
+    return execute(partial(_plan, load, request, as_json), ledger=request.run.ledger)
+
+
+async def _plan(load: Callable[[], App], request: PlanRequest, as_json: bool) -> int:
+    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    view = view_for_stderr(quiet=as_json)
+    with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
+        async with stop_on_signals(view) as stop:
+            try:
+                found = await load().plan(request, view, stop=stop)
+            except StoppedError:
+                if stop.is_set():
+                    return INTERRUPTED_EXIT_CODE
+                raise
+    if as_json:
+        streams.put_json(found)
+    else:
+        tables.put_lines(list(plan_lines(found)), has_heading=True)
+    return 0 if found.is_feasible else INFEASIBLE_EXIT_CODE
+
+
+def plan_lines(found: Plan) -> Iterator[str]:
+    """A plan for people; the first line is the verdict."""
+    yield found.verdict
+    yield f"  input: {_input(found)}"
+    yield f"  an execution: {_execution(found)}"
+    yield f"  workers: {'not known' if found.workers is None else f'{found.workers:,}, {found.workers_from}'}"
+    bound = f"{found.bound_by}, at {found.jobs_per_s:.3g} jobs/s"
+    yield f"  speed: {bound}{'' if found.finish_s is not None else ', of what is known'}"
+    yield f"  sent: within {_for(found.submit_s)}"
+    if found.finish_s is not None and found.finish_best_s is not None and found.finish_worst_s is not None:
+        yield f"  done: in {_for(found.finish_s)} ({_for(found.finish_best_s)} to {_for(found.finish_worst_s)})"
+    if found.executing_s is not None:
+        yield f"  workers at work: {_for(found.executing_s)} in all"
+    yield from _cost(found)
+    yield from (f"  cannot be kept: {each}" for each in found.refused)
+    yield from (f"  doubtful: {each}" for each in found.doubtful)
+    yield from (f"  would help: {each}" for each in found.would_help)
+    if found.finish_s is None and found.would_help:
+        yield f"  to find out: {PROBE} 20; or give {EXECUTION_TIME} and {WORKERS}"
+
+
+def _input(found: Plan) -> str:
+    parts = [counted(found.rows, "row"), _size(found.input_bytes)]
+    if found.done:
+        parts.append(f"{found.done:,} done already")
+    if found.repeats:
+        parts.append(f"{found.repeats:,} repeat others")
+    if found.oversize:
+        parts.append(f"{found.oversize:,} too large")
+    return ", ".join(parts)
+
+
+def _execution(found: Plan) -> str:
+    if found.execution_s is None or found.executions_per_job is None:
+        return "nothing is known of how long it takes here"
+    said = f"about {_for(found.execution_s)}"
+    if not found.executions_known:
+        return f"{said}, as given"
+    again = f", {found.executions_per_job:.2f} for each job" if found.executions_per_job > 1 else ""
+    return f"{said}{again}, by {counted(found.executions_known, 'execution')} ({found.known_from})"
+
+
+def _cost(found: Plan) -> Iterator[str]:
+    cost = found.cost
+    if cost is None:
+        if found.executing_s is not None:
+            yield f"  cost: not known; {brake_flags.PRICE_PER_SECOND} says what a second costs"
+        return
+    parts = ((cost.starting, "workers that start"), (cost.idle, "workers that wait"))
+    shares = [f"{money(part)} for {what}" for part, what in parts if part]
+    of_it = f", of it {' and '.join(shares)}" if shares else ""
+    yield f"  cost: {money(cost.likely)} ({money(cost.best)} to {money(cost.worst)}){of_it}"
+    yield f"  price: {money(cost.price_per_s)} for a second of a worker, {cost.price_from}"
+    yield f"  not in it: {'; '.join(cost.not_included)}"
+
+
+def _for(seconds: float) -> str:
+    return about(seconds * SECOND_US)
+
+
+def _size(number: int) -> str:
+    for unit, name in ((MIB * KIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return counted(number, "byte")

@@ -1,0 +1,99 @@
+"""`orchestrator progress`: how far resumable jobs are."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.output.formats import lasting
+from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
+from orchestrator.core.text.wording import shortened
+from orchestrator.settings import run_flags
+from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.api.runs.job_progress import JobProgress, RunProgress
+
+LIMIT: Final = 100
+MESSAGE_WIDTH: Final = 40
+
+Json = Annotated[
+    bool | None,
+    flags.option(run_flags.JSON, "A JSON array, or with `--follow` a line for each job whenever it has changed."),
+]
+Limit = Annotated[int, typer.Option(str(run_flags.LIMIT), "-n", metavar="N", min=1, help="Show at most so many jobs.")]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", metavar="", help="Show what changes, until each job has its outcome; Ctrl-C ends it."),
+]
+
+
+def add_progress(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `progress`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def progress(name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT) -> AtLedger:
+        """Show how far the resumable jobs of a run are: what their workers reported last, and their checkpoints."""
+        return partial(_follow if follow else _progress, load, name, limit)
+
+
+async def _progress(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    found = await load().progress(ledger, name, limit)
+    if as_json:
+        streams.put_json(found.jobs)
+    else:
+        _put(found)
+    return 0
+
+
+async def _follow(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+    from orchestrator.cli.output.progress_views import view_for_stderr  # noqa: PLC0415
+
+    def show(found: "RunProgress") -> None:
+        if not as_json:
+            _put(found)
+            return
+        for job in found.jobs:
+            streams.put_json(job)
+
+    view = view_for_stderr(quiet=True)
+    async with stop_on_signals(view) as stop:
+        await load().follow_progress(ledger, name, limit, show, stop=stop)
+    return 0 if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
+
+
+_HEADINGS: Final = ("job", "state", "segment", "done", "message", "reported", "checkpoint", "executed")
+
+
+def _put(found: "RunProgress") -> None:
+    if not found.jobs:
+        streams.say(f"each job of {found.run} has its outcome")
+        return
+    tables.put(tables.columns(_HEADINGS, (_cells(job, found.at) for job in found.jobs)))
+    if not found.is_whole:
+        streams.say(f"there are more jobs without an outcome; {run_flags.LIMIT} N shows more")
+
+
+def _cells(job: "JobProgress", now: int) -> tuple[object, ...]:
+    return (
+        job.custom_id,
+        job.state,
+        job.segment or "",
+        "" if job.share is None else f"{100 * job.share:.0f} %",
+        "" if job.message is None else shortened(job.message, MESSAGE_WIDTH),
+        _ago(job.reported_at, now),
+        _ago(job.checkpoint_at, now),
+        lasting(job.executed_s) if job.executed_s else "",
+    )
+
+
+def _ago(at: int | None, now: int) -> str:
+    return "" if at is None else f"{lasting(max(0, now - at) / SECOND_US)} ago"

@@ -1,0 +1,157 @@
+"""`orchestrator retry`, which also is a verb of `runs` and `jobs`: failed and cancelled jobs are queued again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from orchestrator.api.runs.next_command import next_command
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.endpoint_names import id_at
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.service_access import Yes, confirm
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.formats import lasting
+from orchestrator.cli.runs.control import Json, told
+from orchestrator.core.service.responses import Trouble
+from orchestrator.core.text.wording import counted, shortened
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
+from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import Chosen
+from orchestrator.views.status import RunControl
+
+if TYPE_CHECKING:
+    from orchestrator.api.outcomes.job_queries import JobsPreview  # at run time `--help` would pay for it
+
+SETTABLE: Final[dict[str, Setting[Any]]] = {
+    setting.key: setting
+    for setting in (run_flags.EXECUTION_TIMEOUT, run_flags.TTL, run_flags.MAX_ATTEMPTS, run_flags.ENDPOINT)
+}
+"""What jobs can have of their own when they are tried again."""
+
+SAMPLE_WIDTH: Final = 100
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="N",
+        help="Of this kind of failures: its number or its name in [bold]orchestrator failures[/].",
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"With this setting of their own: {', '.join(SETTABLE)}."),
+]
+
+Endpoint = Annotated[str | None, flags.option(run_flags.ENDPOINT, "At this endpoint of the run's service.")]
+MaxAttempts = Annotated[
+    str | None, flags.option(run_flags.MAX_ATTEMPTS, "Each of them may be executed so often from now on.")
+]
+
+
+def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `retry`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def retry(
+        name: flags.RunName,
+        where: flags.Where = "",
+        cluster: Cluster = None,
+        settings: Set = None,
+        endpoint: Endpoint = None,
+        max_attempts: MaxAttempts = None,
+        yes: Yes = False,
+        *,
+        choices: Choices,
+    ) -> AtLedger:
+        """Queue the failed and cancelled jobs of a run again, with fresh counters: all, or those of a filter."""
+        given = [*map("--set {}".format, settings or ())]
+        given += [f"{run_flags.ENDPOINT}={endpoint}"] if endpoint is not None else []
+        given += [f"{run_flags.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
+        return partial(_retry, load, name, where, cluster, given, yes, choices)
+
+
+async def _retry(
+    load: Callable[[], App],
+    name: str,
+    where: str,
+    cluster: str | None,
+    settings: Sequence[str],
+    yes: bool,
+    choices: Choices,
+    ledger: Path,
+    as_json: bool,
+) -> int:
+    own = _settings(settings)
+    preview = await load().retry_preview(ledger, name, where, cluster)
+    if not preview.count:
+        if where.strip() or cluster is not None:
+            raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
+        return await _nothing(load, preview.run, ledger, as_json=as_json)
+    run = await load().show(ledger, preview.run)
+    endpoint = own.get(run_flags.ENDPOINT.name)
+    if endpoint is not None and is_endpoint_name(endpoint):
+        own[run_flags.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
+    cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
+    what = "executed, and paid," if preview.is_paid else "executed"
+    streams.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")
+    for line in sample_lines(preview):
+        streams.say(line)
+    confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
+    found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
+    code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
+    if found.held_by is None and not found.has_ended and not as_json:
+        starting = partial(next_command, ledger=ledger, given=choices.configuration)
+        is_alone = found.flow is None
+        command = starting("resume", found.run, service_url=run.service_url) if is_alone else starting("tick", None)
+        streams.say(f"start it: {command}")
+    return code
+
+
+async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json: bool) -> int:
+    told = f"{name} has no failed or cancelled jobs; nothing to retry"
+    if as_json:
+        run = await load().show(ledger, name)
+        streams.put_json(
+            RunControl(run=name, paused=run.paused, cancelled=run.cancelled, held_by=run.held_by, outcome=told)
+        )
+    streams.say(told)
+    return 0
+
+
+def _settings(given: Sequence[str]) -> dict[str, Any]:
+    """The settings by the names of their fields, of flags as they were `given`. Raises `UsageError`."""
+    found: dict[str, Any] = {}
+    for each in given:
+        key, equals, value = each.removeprefix("--set ").removeprefix("--").partition("=")
+        setting = SETTABLE.get(key.strip())
+        if setting is None or not equals:
+            known = ", ".join(f"{name}=..." for name in SETTABLE)
+            raise UsageError(f"{each}: what jobs can have of their own is {known}")
+        try:
+            found[setting.name] = setting.form.read([value])
+        except ValueError as error:
+            raise UsageError(f"{each}: {error}") from None
+    return found
+
+
+def failed_with(trouble: str | None, error: str, chars_max: int = SAMPLE_WIDTH) -> str:
+    """Which trouble a job had, and what was said of it. That it failed goes without saying where there is a message."""
+    said = shortened(error, chars_max)
+    return f"{trouble}: {said}" if trouble not in {None, Trouble.FAILED} and said else said or trouble or ""
+
+
+def sample_lines(preview: "JobsPreview") -> Iterator[str]:
+    """The first of the jobs, and how many more there are."""
+    for job in preview.sample:
+        yield f"  {job.custom_id}, {failed_with(job.class_, job.error or '', SAMPLE_WIDTH) or job.state}"
+    if preview.count > len(preview.sample):
+        yield f"  ... and {preview.count - len(preview.sample):,} more"

@@ -1,0 +1,116 @@
+"""`orchestrator run` and `orchestrator resume`."""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework.crash_reports import leading_failure
+from orchestrator.cli.framework.detach import detach
+from orchestrator.cli.framework.endpoint_names import with_endpoint_id
+from orchestrator.cli.framework.flags import Flags, also
+from orchestrator.cli.framework.requests import resume_request, run_request, warnings
+from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused, understood
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.output.summary import summary_lines
+from orchestrator.cli.runs.plan import show_plan
+from orchestrator.settings import plan_flags, run_flags
+from orchestrator.settings.plan_flags import PlanRequest
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import RunRequest
+from orchestrator.views.status import Summary
+
+SIGNAL_EXIT_CODE_BASE = 128
+"""What shells add to the number of the signal that ended a program."""
+
+FAILURES_EXIT_CODE = 1
+
+_Endpoint = Annotated[
+    str | None,
+    options.option(run_flags.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
+]
+
+
+def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `run`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **options.flags_of(*run_flags.RUN))
+    def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
+        """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
+
+        D is a duration: 250ms, 90s, 30m, 24h or 7d.
+
+        The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile names.
+        """
+        return run_request(sources, choices, os.environ)
+
+
+def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `resume`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), endpoint=_Endpoint, **options.flags_of(*run_flags.RESUME))
+    def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
+        """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
+        return resume_request(name, choices, os.environ)
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
+    """Everything between the flags and the exit code."""
+    flags = with_endpoint_id(flags, told_only="sources" not in flags)  # a resume stays where its run is
+    request, choices, as_json, quiet = understood(flags, prepare)
+    for line in warnings(request):
+        streams.warn(line)
+    if choices.is_on(plan_flags.DRY_RUN):
+        raise typer.Exit(show_plan(load, PlanRequest(run=request), as_json=as_json))
+    if choices.is_on(run_flags.DETACH):
+        with exit_if_refused():
+            raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
+    view = view_for_stderr(quiet=quiet)
+
+    def report(summary: Summary) -> None:
+        if not quiet:
+            opening, *lines = summary_lines(summary, request, view.first)
+            streams.headline(opening)
+            for line in lines:
+                streams.say(line)
+        if as_json:
+            with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
+                streams.put_json(summary)
+
+    code = execute(partial(_run, load, request, view, report), ledger=request.ledger, needs=lambda: load().run)
+    raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
+
+
+async def _run(load: Callable[[], App], request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+    try:
+        with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
+            from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+            async with stop_on_signals(view) as stop:
+                summary = await load().run(request, view, stop=stop)
+    except Exception as error:
+        so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped
+        if isinstance(so_far, Summary):
+            report(so_far)
+        raise
+    report(summary)
+    return exit_code(summary, view)
+
+
+def exit_code(summary: Summary, view: QuietView) -> int:
+    """What the command's exit code says about the run."""
+    if summary.interrupted:
+        return _signal_code(view)
+    return 0 if summary.jobs["succeeded"] == summary.jobs["total"] else FAILURES_EXIT_CODE
+
+
+def _signal_code(view: QuietView) -> int:
+    return INTERRUPTED_EXIT_CODE if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal

@@ -1,0 +1,250 @@
+"""`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
+
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli.framework import flags as options
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.raised_workers import raised_lines
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.output import theme as palette
+from orchestrator.cli.output.formats import (
+    COLLECTED_BY,
+    KIND_CHARS_MAX,
+    STATES,
+    again,
+    closest_call,
+    finished,
+    offline,
+    percent,
+    rate,
+    troubles,
+    window,
+)
+from orchestrator.core.diagnosis.failed_executions import RetriedKind
+from orchestrator.core.service.profiles import endpoint_at, with_profile
+from orchestrator.core.text import wording
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import STANDARD_INPUT
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import LastProcess, RunsShown, RunStatus
+
+if TYPE_CHECKING:
+    from rich.table import Table  # at run time `--help` would pay for it
+
+SHOWN_MAX: Final = 20
+"""So many runs fit on a screen or two; more are shown when asked for."""
+
+
+Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON array on standard output.")]
+JsonOfOne = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
+
+
+Every = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        metavar="",
+        help=f"Every run; else {SHOWN_MAX}: first those that are not finished, then the newest.",
+    ),
+]
+SomeRun = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=options.run_names,
+        help="The run, or the beginning of its name. Default: all of them.",
+    ),
+]
+
+
+def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `status`."""
+
+    @commands.command()
+    @also(
+        partial(carry_out_at_ledger, tells_raised=False),
+        **options.flags_of(run_flags.LEDGER, run_flags.CONFIG),
+        json=Json,
+    )
+    def status(name: SomeRun = None, every: Every = False) -> AtLedger:
+        """Show the runs of a ledger and how they stand, also while they run."""
+        return partial(_status, load, name, every)
+
+
+def add_list_and_show(runs: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `list` and `show`."""
+    flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+
+    @runs.command("list")
+    @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)
+    def list_(every: Every = False) -> AtLedger:
+        """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
+        return partial(_status, load, None, every)
+
+    @runs.command()
+    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
+    def show(name: options.OnlyRun = None) -> AtLedger:
+        """Show one run: how it stands, where it sends its jobs, and where its input came from."""
+        return partial(_show, load, name)
+
+
+async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    run = await load().show(ledger, name)
+    if as_json:
+        streams.put_json(run)
+    else:
+        streams.put(run_text(run).encode(sys.stdout.encoding or "utf-8", "replace"))
+        streams.flush()
+    return 0
+
+
+async def _status(load: Callable[[], App], name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
+    app = load()
+    if as_json:
+        streams.put_json(await app.status(ledger) if name is None else [await app.show(ledger, name)])
+        return 0
+    if name is None:
+        shown = await app.latest(ledger, None if every else SHOWN_MAX)
+    else:
+        shown = RunsShown(runs=[await app.show(ledger, name)], more=0, more_jobs={}, last_process=None)
+    if shown.runs:
+        streams.put(status_text(shown).encode(sys.stdout.encoding or "utf-8", "replace"))
+        streams.flush()
+    else:
+        streams.say(f"{ledger} has no runs yet")
+    return 0
+
+
+def _is_finished(run: RunStatus) -> bool:
+    return finished(run.jobs) == run.jobs["total"]
+
+
+def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | None = None) -> str:
+    """The runs as a table, and what else there is to say below it, also of those that are not shown.
+
+    `width` and `colours`: None for the terminal's.
+    """
+    from rich.text import Text  # noqa: PLC0415
+
+    runs = shown.runs
+    said = [streams.shown(_remark(run)) for run in runs]
+    if shown.more:
+        said.append(f"{_more(shown)}; all of them: orchestrator status --all")
+    if held_by := next((run.held_by for run in runs if run.held_by), None):
+        said.append(f"{held_by} is working on this ledger")
+    elif shown.last_process is not None and not all(map(_is_finished, runs)):
+        said.append(streams.shown(_last(shown.last_process)))
+    if shown.untold:
+        said.append(
+            f"{wording.counted(shown.untold, 'notification')} could not be sent; why: orchestrator schedules check"
+        )
+    if shown.owed:
+        why = f" ({streams.shown(shown.owed_problem)})" if shown.owed_problem else ""
+        said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
+    if not held_by:
+        said += map(streams.shown, raised_lines(shown.raised_workers))
+    return tables.drawn(_table(runs, width), "", *map(Text, map(streams.named, said)), width=width, colours=colours)
+
+
+def _more(shown: RunsShown) -> str:
+    jobs = shown.more_jobs
+    total = sum(jobs.values())
+    done = f"{wording.counted(total, 'job')}, {percent(finished(jobs), total)} done, {jobs.get('failed', 0):,} failed"
+    return f"{shown.more:,} of {shown.more + len(shown.runs):,} runs are not shown ({done})"
+
+
+def _last(last: LastProcess) -> str:
+    """Why nobody works on the ledger any more."""
+    at = datetime.fromtimestamp(last.until // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if last.why is None:
+        return f"the last process, {last.process}, ended without a word after {at}; it was killed, or crashed"
+    return f"the last process, {last.process}, stopped at {at}: {last.why}"
+
+
+def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None = None) -> str:
+    """Everything about one run, a line for each thing; `width` and `colours`: None for the terminal's."""
+    jobs = {state: n for state, n in run.jobs.items() if n and state != "total"}
+    rows = {
+        "run": run.run,
+        "endpoint": endpoint_at(run.endpoint, run.service_url),
+        "input": ", ".join(map(_input, run.source.splitlines())),
+        "since (UTC)": _minute(run.created_at),
+        "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
+        **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
+        "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
+        "worked on by": run.held_by or "nobody",
+    }
+    return tables.drawn(tables.lines(rows.items()), width=width, colours=colours)
+
+
+def _input(source: str) -> str:
+    return "standard input" if source == STANDARD_INPUT else source
+
+
+def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":
+    jobs = [run.jobs for run in runs]
+    succeeded, failed = ([each.get(state, 0) for each in jobs] for state in ("succeeded", "failed"))
+    figures = (
+        tables.Figures("jobs", [f"{each['total']:,}" for each in jobs], can_go=2),
+        tables.Figures("done", [percent(finished(each), each["total"]) for each in jobs]),
+        tables.Figures("succeeded", [f"{n:,}" for n in succeeded], [palette.GOOD] * len(runs), can_go=3),
+        tables.Figures("failed", [f"{n:,}" for n in failed], [palette.BAD if n else "dim" for n in failed], can_go=1),
+        tables.Figures("since (UTC)", [_minute(run.created_at) for run in runs], is_right=False, can_go=4),
+    )
+    return tables.of_names("run", [run.run for run in runs], figures, width=width)
+
+
+def _minute(at: int) -> str:
+    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _remark(run: RunStatus) -> str:
+    """What the table has no room for."""
+    at = with_profile(f"{run.run} at {run.endpoint}", run.service_url)
+    return f"{at}: {'; '.join(_parts(run)) or 'nothing left to do'}"
+
+
+def _kinds(retried: Sequence[RetriedKind]) -> str:
+    """What most of the executions said that were tried again."""
+    return ", ".join(
+        f"{wording.shortened(kind.sample, KIND_CHARS_MAX) or kind.class_} ({kind.count:,})" for kind in retried
+    )
+
+
+def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
+    """What there is to say of a run; `counted`: with its jobs in each state."""
+    jobs, uncertain = run.jobs, run.uncertain
+    held_up = run.finding or (None if _is_finished(run) else run.held_up)
+    parts = [] if held_up is None else [held_up]
+    if counted:
+        parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
+    if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
+        parts.append(rate(run.jobs_per_s))
+    if run.window_used is not None and run.window_allowed is not None:
+        parts.append(window(run.window_used, run.window_allowed, run.window_s, run.throttled or 0))
+    if uncertain.seen:
+        parts.append(
+            f"{uncertain.seen:,} were uncertain ({uncertain.adopted:,} adopted, {uncertain.resubmitted:,} resubmitted)"
+        )
+    if run.lost:
+        parts.append(f"{run.lost:,} lost")
+    if run.expired:
+        parts.append(f"{run.expired:,} expired")
+    if run.no_news:
+        parts.append(f"{wording.counted(run.no_news, 'answer')} without news")
+    parts += troubles(run)
+    if run.largest_retried:
+        parts.append(f"tried again after: {_kinds(run.largest_retried)}")
+    if run.collected_by is not None and finished(jobs) < jobs["total"]:
+        parts.append(f"collected {COLLECTED_BY[run.collected_by]}")
+    parts += (again if run.collected_by is None else offline)(run.safe_offline_s)
+    parts += (f"closest call: {text}" for text in closest_call(run.margin_s.min))
+    return parts

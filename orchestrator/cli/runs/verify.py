@@ -1,0 +1,107 @@
+"""`orchestrator verify`."""
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from orchestrator.cli.framework.flags import OnlyRun, also, flags_of, option
+from orchestrator.cli.framework.requests import verify_request
+from orchestrator.cli.framework.runner import App, Work, carry_out
+from orchestrator.cli.output import streams, tables
+from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
+from orchestrator.core.text.wording import counted
+from orchestrator.settings import output_flags, run_flags
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import VerifyRequest
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+    from orchestrator.api.outcomes.verify import Verification  # at run time `--help` would pay for it
+
+FINDINGS_EXIT_CODE = 1
+INCOMPLETE = "incomplete"
+
+
+_FLAGS: Final = {
+    "name": Annotated[str | None, option(run_flags.NAME, "The same as NAME.")],
+    "output": Annotated[str | None, option(run_flags.OUTPUT, "A results file to compare with the ledger.")],
+    "errors": Annotated[
+        str | None, option(run_flags.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
+    ],
+    **flags_of(output_flags.OUTPUT_FORMAT, output_flags.ORDER, run_flags.LEDGER, run_flags.CONFIG),
+    "json": Annotated[bool | None, option(run_flags.JSON, "One JSON object on standard output at the end.")],
+}
+
+
+_Complete = Annotated[
+    bool, typer.Option("--complete", metavar="", help="Take it for wrong that the files lack a job of the run.")
+]
+
+
+def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `verify`."""
+
+    @commands.command()
+    @also(carry_out, **_FLAGS)
+    def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
+        """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
+        request = verify_request(run, choices, complete=complete)
+        return partial(_verify, load, request, choices.is_on(run_flags.JSON)), request.ledger
+
+
+async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool) -> int:
+    import anyio  # noqa: PLC0415
+
+    async with anyio.create_task_group() as group:
+        await group.start(_leave_when_interrupted)
+        verification = await load().verify(request, _progress)
+        group.cancel_scope.cancel()
+    if as_json:
+        streams.put_json(verification)
+    else:
+        tables.put_lines(verification_lines(verification))
+    return 0 if verification.ok else FINDINGS_EXIT_CODE
+
+
+async def _leave_when_interrupted(*, task_status: "TaskStatus[None]") -> None:
+    """At once: nothing is written that could be cut off, and the database's check of its file cannot be called off."""
+    import anyio  # noqa: PLC0415
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for signum in signals:
+            streams.leave(SIGNAL_EXIT_CODE_BASE + signum)
+
+
+def _progress(what: str, done: int, total: int) -> None:
+    numbers = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
+    streams.say(f"looking at {what}{numbers}")
+
+
+def verification_lines(verification: "Verification") -> list[str]:
+    """What was found, for people."""
+    figures, files = verification.figures, verification.files
+    lines = []
+    for finding in verification.findings:
+        lines.append(f"{finding.kind}: {counted(finding.count, 'problem')}")
+        lines += [f"  {example}" for example in finding.examples]
+        if finding.count > len(finding.examples):
+            lines.append(f"  ... and {finding.count - len(finding.examples):,} more")
+        lines.append(f"  what to do: {finding.advice}")
+    if files is not None and not any(finding.kind == INCOMPLETE for finding in verification.findings):
+        lines += files.lacks
+    looked_at = (
+        f"{counted(figures.runs, 'run')}, {counted(figures.jobs, 'job')}, {counted(figures.events, 'event')},"
+        f" {counted(figures.submissions, 'submission')}, {counted(figures.outcomes, 'outcome')}"
+        f" ({figures.checksums:,} with a checksum), {figures.file_bytes / 1e6:,.1f} MB"
+    )
+    if files is not None:
+        looked_at += f"; {counted(files.results, 'line')} of results, {files.errors:,} of errors"
+    verdict = "ok" if verification.ok else counted(sum(each.count for each in verification.findings), "problem")
+    lines.append(f"{verdict}: {verification.ledger}: {looked_at}; {verification.wall_s:,.1f} s")
+    return lines

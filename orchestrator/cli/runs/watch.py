@@ -1,0 +1,70 @@
+"""`orchestrator watch`: the display of `run` from any process."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.formats import total
+from orchestrator.cli.output.progress_views import QuietView, progress_line, view_for_stderr
+from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
+from orchestrator.settings import run_flags
+from orchestrator.views.status import Snapshot
+
+LINE_EVERY_S: Final = 1.0
+"""As JSON how it stands is told no more often, and not unless it has changed."""
+
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "How it stands as JSON lines, whenever that has changed.")]
+
+
+def add_watch(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `watch`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def watch(name: flags.OnlyRun = None) -> AtLedger:
+        """Show how a run goes on until each job has its outcome. Ctrl-C ends the watching; the run goes on."""
+        return partial(_watch, load, name)
+
+
+class JsonView(QuietView):
+    """A line of JSON on standard output each time that something has changed."""
+
+    def say(self, line: str) -> None:
+        """One line of information."""
+        streams.say(line)
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        """Prints lines until it is cancelled."""
+        import anyio  # noqa: PLC0415
+
+        shown: Snapshot | None = None
+        while True:
+            snapshot = look()
+            if shown is None or msgspec.structs.replace(snapshot, wall_s=shown.wall_s) != shown:
+                shown = snapshot
+                streams.put_json(snapshot)
+            await anyio.sleep(LINE_EVERY_S)
+
+
+async def _watch(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    view = JsonView() if as_json else view_for_stderr(quiet=False)
+    async with stop_on_signals(view) as stop:
+        last = await load().watch(ledger, name, view, stop=stop)
+    if as_json:
+        streams.put_json(last)
+    elif streams.can_draw(sys.stderr):  # the display is gone by now
+        streams.say(progress_line(last))
+    if view.signal is not None:
+        return SIGNAL_EXIT_CODE_BASE + view.signal
+    return 0 if last.counts["succeeded"] == total(last.counts) else FAILURES_EXIT_CODE

@@ -1,0 +1,75 @@
+"""`orchestrator emulate`.
+
+Its settings stand apart from those of runs, in the file and in the environment (`emulated.EMULATOR`).
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import typer
+
+from orchestrator.api.emulation import flags as emulated
+from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.cli.framework.flags import Flags, also, flags_of
+from orchestrator.cli.framework.runner import App, execute, exit_if_refused
+from orchestrator.cli.output import streams
+from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.errors import UsageError
+from orchestrator.settings.sources import Choices, choose
+
+
+def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `emulate`."""
+
+    @commands.command()
+    @also(partial(_carry_out, load), **flags_of(*emulated.EMULATE))
+    def emulate(*, choices: Choices) -> EmulateRequest:
+        """Serve a stand-in for the whole service until Ctrl-C. Without function or worker, create endpoints first."""
+        return _request(choices)
+
+
+def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> None:
+    with exit_if_refused():
+        choices = choose(flags, os.environ, EMULATOR)
+        request, as_json = prepare(choices), choices.is_on(emulated.JSON)
+        if as_json and request.run is not None:
+            raise UsageError(
+                f"{emulated.JSON} and {emulated.RUN} exclude each other: the command has the standard output"
+            )
+    view = view_for_stderr(quiet=False)
+    raise typer.Exit(execute(partial(_emulate, load, view, request, as_json=as_json), needs=lambda: load().emulate))
+
+
+def _request(choices: Choices) -> EmulateRequest:
+    workers = choices[emulated.WORKERS]
+    at_all_times = {} if workers is None else {"workers_min": workers, "workers_max": workers}
+    return EmulateRequest(**choices.fields(EmulateRequest) | at_all_times)
+
+
+async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
+    def ready(urls: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        if request.run is not None:
+            streams.say(f"serving {_served(request)} at {urls['serverless_url']} for: {request.run}")
+            return
+        if as_json:
+            streams.put_json({"urls": dict(urls), "environment": dict(environment)})
+            return
+        streams.say(f"serving {_served(request)} at {urls['serverless_url']}; stop with Ctrl-C")
+        for name, url in urls.items():
+            streams.say(f"  {name:<15} {url}")
+        streams.say("for this program and the official tools:")
+        for name, value in environment.items():
+            streams.say(f"  export {name}={value}")
+
+    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+
+    async with stop_on_signals(view, "stopping") as stop:
+        return await load().emulate(request, ready, stop)
+
+
+def _served(request: EmulateRequest) -> str:
+    named = [text.partition("=")[0] for text in (*request.endpoints, *request.http_endpoints)]
+    named = ["load balancing endpoints once they are created" if name == "*" else name for name in named]
+    every = request.handler or request.worker
+    return ", ".join([*named, *([every] if every else [])]) or "endpoints once they are created"

@@ -1,0 +1,103 @@
+"""`orchestrator ledger`: the ledger as a file."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.command_groups import NounGroup
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams, tables
+from orchestrator.settings import run_flags
+from orchestrator.units import MIB, SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.api.admin.ledger_admin import LedgerInfo  # at run time `--help` would pay for it
+
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "One JSON object on standard output.")]
+Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
+
+
+class _LedgerGroup(NounGroup):
+    default_verb = "info"
+    named_verb = None
+
+
+def add_ledger(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `ledger` and its verbs."""
+    ledger = typer.Typer(
+        cls=_LedgerGroup,
+        rich_markup_mode="rich",
+        help="The ledger as a file. Without a verb its figures are shown.",
+    )
+    commands.add_typer(ledger, name="ledger")
+    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+
+    @ledger.command()
+    @shared
+    def info() -> AtLedger:
+        """Show how large a ledger is, what it holds, and who works on it."""
+        return partial(_info, load)
+
+    @ledger.command()
+    @shared
+    def backup(copy: Copy) -> AtLedger:
+        """Write a copy of a ledger as it stands, also while it is in use."""
+        return partial(_backup, load, copy)
+
+    @ledger.command()
+    @shared
+    def compact() -> AtLedger:
+        """Give the unused room of a ledger back to the disk, while nobody works on it."""
+        return partial(_compact, load)
+
+
+async def _info(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+    found = await load().ledger_info(ledger)
+    if as_json:
+        streams.put_json(found)
+    else:
+        tables.put(tables.lines(_lines(found)))
+    return 0
+
+
+def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
+    yield "ledger", found.ledger
+    yield "schema", found.schema
+    yield "size", f"{_size(found.file_bytes)}, of which {_size(found.free_bytes)} unused"
+    yield "log", _size(found.log_bytes)
+    yield "worked on by", found.held_by or "nobody"
+    for each in found.at_work:
+        yield "", f"{each.process} since {_second(each.since)}, heard of at {_second(each.said_at)} (UTC)"
+    yield "rows", ""
+    for table, n in found.rows.items():
+        yield f"  {table}", f"{n:,}"
+
+
+def _size(number: int) -> str:
+    return f"{number / MIB:,.1f} MiB"
+
+
+def _second(at: int) -> str:
+    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+async def _backup(load: Callable[[], App], copy: Path, ledger: Path, as_json: bool) -> int:
+    found = await load().ledger_backup(ledger, copy)
+    if as_json:
+        streams.put_json(found)
+    streams.say(f"{ledger} is copied to {found.copy}, {_size(found.file_bytes)}")
+    return 0
+
+
+async def _compact(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+    found = await load().ledger_compact(ledger)
+    if as_json:
+        streams.put_json(found)
+    streams.say(f"{ledger}: {_size(found.bytes_before)} before, {_size(found.bytes_after)} now")
+    return 0

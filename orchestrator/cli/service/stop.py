@@ -1,0 +1,52 @@
+"""`orchestrator stop`: ends whoever works on a ledger."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestrator.cli.framework import flags
+from orchestrator.cli.framework.flags import also
+from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.output import streams
+from orchestrator.settings import run_flags
+
+if TYPE_CHECKING:
+    from orchestrator.api.admin.process_stop import Stopped  # at run time `--help` would pay for it
+
+BUSY_EXIT_CODE = 4
+
+Json = Annotated[bool | None, flags.option(run_flags.JSON, "What came of it, as JSON.")]
+
+
+def add_stop(commands: typer.Typer, load: Callable[[], App]) -> None:
+    """Registers `stop`."""
+
+    @commands.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def stop() -> AtLedger:
+        """End the process that works on a ledger, in order, as Ctrl-C there would, and those that wait for its place.
+
+        Its runs go on with `resume` or `serve`. To hold one run only, see `pause`.
+        """
+        return partial(_stop, load)
+
+
+async def _stop(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
+    found = await load().stop(ledger)
+    if as_json:
+        streams.put_json(found)
+    streams.say(_told(found))
+    return 0 if found.ended else BUSY_EXIT_CODE
+
+
+def _told(found: "Stopped") -> str:
+    if found.was is None:
+        return f"nobody works on {found.ledger}"
+    if not found.ended:
+        how = "has not answered" if found.outcome is None else "has not ended yet"
+        return f"{found.was} {how}; it was asked to end, and will once it can. To end it at once, kill that process"
+    went_on = f"; by now it is {found.held_by} that works on {found.ledger}" if found.held_by else ""
+    return f"{found.was} has ended{went_on}"

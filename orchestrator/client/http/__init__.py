@@ -1,0 +1,1 @@
+"""One HTTP request out: carriers, time-outs about silence, proxies, places on the line."""

@@ -1,0 +1,1 @@
+"""The job operations of an endpoint, their limits, answers and refusals."""

@@ -1,0 +1,60 @@
+"""How the limits are divided between a batch and the requests that people send by hand beside it.
+
+The limits hold for an endpoint, whoever uses it, so each process keeps to its part. Of `/run` a batch takes all there
+is: one job more or less by hand is what its pacing has room for.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+
+PEOPLE_SHARE: Final = 0.05
+"""The part for people."""
+
+BATCH_OPERATIONS: Final = (Operation.RUN, Operation.STATUS, Operation.RETRY, Operation.CANCEL)
+"""What a batch sends many of; or of `/openai`, and then next to none of these."""
+
+_USUAL: Final = sum(CONTRACT_LIMITS[operation].concurrent or 0 for operation in BATCH_OPERATIONS)
+
+
+def for_people(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
+    """What is for requests by hand: at least one in each window, and one at once."""
+    return {operation: _peoples_part(limit) for operation, limit in limits.items()}
+
+
+def for_a_batch(limits: Mapping[Operation, Limit]) -> dict[Operation, Limit]:
+    """What is for a batch: all of `/run`, and of everything else what is not for people, but at least one as well."""
+    return {
+        operation: limit if operation is Operation.RUN else _rest(limit, _peoples_part(limit))
+        for operation, limit in limits.items()
+    }
+
+
+def within_connections(limits: Mapping[Operation, Limit], connections: int) -> dict[Operation, Limit]:
+    """`limits` with so few requests at once that a batch keeps to so many connections.
+
+    Each of its operations has a fixed part of them, by what the contract allows at once; `/health` asks one at a time.
+    """
+    return {operation: _within(operation, limit, connections) for operation, limit in limits.items()}
+
+
+def _within(operation: Operation, limit: Limit, connections: int) -> Limit:
+    usual = CONTRACT_LIMITS[operation].concurrent
+    if operation not in (*BATCH_OPERATIONS, Operation.OPENAI) or usual is None:
+        return limit
+    most = max(1, connections * usual // _USUAL)
+    at_once = most if limit.concurrent is None else min(most, limit.concurrent)
+    return Limit(limit.requests, limit.window_s, at_once)
+
+
+def _peoples_part(limit: Limit) -> Limit:
+    at_once = None if limit.concurrent is None else max(1, int(limit.concurrent * PEOPLE_SHARE))
+    return Limit(max(1, int(limit.requests * PEOPLE_SHARE)), limit.window_s, at_once)
+
+
+def _rest(limit: Limit, part: Limit) -> Limit:
+    at_once = None if limit.concurrent is None or part.concurrent is None else limit.concurrent - part.concurrent
+    return Limit(
+        max(1, limit.requests - part.requests), limit.window_s, at_once if at_once is None else max(1, at_once)
+    )

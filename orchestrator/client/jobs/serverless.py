@@ -1,0 +1,240 @@
+"""The job operations of one endpoint, within its limits (contract, Endpoints).
+
+Paths are `{serverless_url}/v2/{endpoint_id}/run`, `…/status/{id}` and so on. Requests are put together here from
+prepared parts, since a client object that merges headers and parses URLs for each request would double its cost.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import httpx
+import msgspec
+
+from orchestrator import __version__
+from orchestrator.client.http.backends import Coming, Leaving, Request, header_table
+from orchestrator.client.http.transport import Transport
+from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
+from orchestrator.clock import Clock
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.health import Health, health_of
+from orchestrator.core.service.openai import ROUTE
+from orchestrator.core.service.responses import Answer, is_remote_id
+from orchestrator.core.text.redaction import HIDDEN, Redactor
+from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
+from orchestrator.units import SECOND_US
+
+HEALTH_WISH_US_MAX: Final = 10 * SECOND_US
+"""A wish that no `/health` is asked for is waited for no longer: it may be for an hour's rest."""
+
+HEALTH_WAIT_S: Final = 60.0
+"""Nor is leave to ask it that our limits do not give, or a wish that came meanwhile."""
+
+_API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+class ServerlessEndpoint:
+    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `headers` are `request_headers`.
+
+    A request needs a permit, got by `limiter.permit` (which waits for the limits) and used up by the call it is handed
+    to. So the caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left,
+    `Unanswered` when no usable answer came, and `RuntimeError` for a permit that is used up; an HTTP error status is an
+    `Answer` like any other. No call repeats a request by itself.
+    """
+
+    def __init__(
+        self, base: httpx.URL, headers: Mapping[bytes, bytes], limiter: RateLimiter, transport: Transport, clock: Clock
+    ) -> None:
+        self.url = str(base)
+        """`{serverless_url}/v2/{endpoint_id}`."""
+
+        self.limiter = limiter
+        self.up, self.down = transport.up, transport.down
+        """The line to the service, and from it."""
+
+        self.time_scale = 1.0
+        """How many seconds of the service's time pass in one: an emulator may run fast, and says so."""
+
+        self._transport = transport
+        self._clock = clock
+        self._redactor = Redactor({HIDDEN: key_of(headers)})
+        self._headers = header_table(headers)
+        self._submit_headers = header_table({**headers, b"Content-Type": b"application/json"})
+
+    def __repr__(self) -> str:
+        return f"ServerlessEndpoint({self.url!r})"
+
+    async def run(self, permit: Permit, body: bytes, *, leaving: Leaving | None = None) -> Answer:
+        """`POST /run` with `body`, the complete JSON of the job request.
+
+        `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
+        """
+        request = self._submission("run", body, leaving)
+        return await self._send(permit, Operation.RUN, request)
+
+    async def openai(
+        self, permit: Permit, route: str, body: bytes, *, within_s: float, leaving: Leaving | None = None
+    ) -> Answer:
+        """`POST /openai{route}` with `body`; the answer, which is the result, may take `within_s`."""
+        if ROUTE.fullmatch(route) is None:
+            raise ValueError(f"{route!r} is no path below /openai")
+        request = self._submission(f"openai{route}", body, leaving)
+        return await self._send(permit, Operation.OPENAI, request, within_s=within_s)
+
+    async def status(self, permit: Permit, remote_id: str) -> Answer:
+        """`GET /status/{remote_id}`."""
+        request = self._question(_job_path("status", remote_id))
+        return await self._send(permit, Operation.STATUS, request)
+
+    async def retry(self, permit: Permit, remote_id: str) -> Answer:
+        """`POST /retry/{remote_id}`."""
+        request = self._order(_job_path("retry", remote_id))
+        return await self._send(permit, Operation.RETRY, request)
+
+    async def cancel(self, permit: Permit, remote_id: str) -> Answer:
+        """`POST /cancel/{remote_id}`."""
+        request = self._order(_job_path("cancel", remote_id))
+        return await self._send(permit, Operation.CANCEL, request)
+
+    async def health(self, permit: Permit) -> Answer:
+        """`GET /health`."""
+        return await self._send(permit, Operation.HEALTH, self._question("health"))
+
+    async def health_permit(self) -> Permit | None:
+        """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait
+        for it.
+        """
+        if self.limiter.wished_until(Operation.HEALTH) > self._clock.now() + HEALTH_WISH_US_MAX:
+            return None
+        return await self.limiter.permit_within(Operation.HEALTH, HEALTH_WAIT_S)
+
+    async def health_answer(self) -> Answer | None:
+        """The answer of `/health`; None where none comes, or there is no leave to ask."""
+        permit = await self.health_permit()
+        try:
+            return None if permit is None else await self.health(permit)
+        except (NotSent, Unanswered):
+            return None
+
+    async def ask_health(self) -> Health | None:
+        """What `/health` says now; None where no answer comes, or one that tells of no good health."""
+        answer = await self.health_answer()
+        return None if answer is None else health_of(answer.status, answer.body)
+
+    async def call(
+        self,
+        permit: Permit,
+        operation: Operation,
+        path: str,
+        *,
+        body: bytes | None = None,
+        is_order: bool = False,
+        within_s: float | None = None,
+        coming: Coming | None = None,
+    ) -> Answer:
+        """`POST {url}/{path}` with the JSON `body`; without one a `GET`, or a bare `POST` where that `is_order`.
+
+        `within_s` is for what the service holds on purpose; `coming` is told of the answer as it comes. The caller has
+        checked whatever came into the `path`.
+        """
+        if body is not None:
+            request = self._submission(path, body)
+        else:
+            request = self._order(path) if is_order else self._question(path)
+        if coming is not None:
+            request = msgspec.structs.replace(request, coming=coming)
+        return await self._send(permit, operation, request, within_s=within_s)
+
+    def _question(self, path: str) -> Request:
+        return Request("GET", f"{self.url}/{path}", self._headers)
+
+    def _order(self, path: str) -> Request:
+        return Request("POST", f"{self.url}/{path}", self._headers)
+
+    def _submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
+        return Request("POST", f"{self.url}/{path}", self._submit_headers, body, leaving)
+
+    async def _send(
+        self, permit: Permit, operation: Operation, request: Request, *, within_s: float | None = None
+    ) -> Answer:
+        """Sends `request` and ends `permit` according to what came of it."""
+        permit.use(operation)
+        try:
+            answer = await self._transport.send(request, within_s=within_s)
+        except CutShort:  # the service may have counted it by its head
+            permit.given_up(self._clock.now())
+            raise
+        except NotSent:
+            permit.not_sent()
+            raise
+        except BaseException:  # unanswered or cancelled: the service may be at it still
+            permit.given_up(self._clock.now())
+            raise
+        permit.answered(answer)
+        if (told := answer.headers.get(TIME_SCALE_HEADER)) is not None:
+            self.time_scale = time_scale(told)
+        # What a service says about a request it refused may repeat the request, and is kept and shown.
+        if answer.status < 300 or (body := self._redactor.scrub(answer.body)) is answer.body:  # noqa: PLR2004
+            return answer
+        return msgspec.structs.replace(answer, body=body)
+
+
+TIME_SCALE_HEADER: Final = "x-emulator-time-scale"
+TIME_SCALE_MAX: Final = 10_000.0
+
+
+def time_scale(told: str) -> float:
+    """What an emulator tells of its time; 1 for what makes no sense, and for one that is slow: that is no hurry."""
+    try:
+        scale = float(told)
+    except ValueError:
+        return 1.0
+    return min(scale, TIME_SCALE_MAX) if scale > 1 else 1.0
+
+
+def _job_path(operation: str, remote_id: str) -> str:
+    if not is_remote_id(remote_id):  # it came over the network once: "../purge-queue" must not enter a path
+        raise ValueError(f"{remote_id!r} is no remote id")
+    return f"{operation}/{remote_id}"
+
+
+def endpoint_url(serverless_url: str, endpoint_id: str) -> httpx.URL:
+    """`{serverless_url}/v2/{endpoint_id}`. Raises `UsageError` for what is no http(s) address or no endpoint id."""
+    return httpx.URL(f"{service_url(serverless_url)}/v2/{checked_id(endpoint_id, 'endpoint')}")
+
+
+def checked_id(text: str, what: str) -> str:
+    """`text`, the id of a `what`, before it becomes a part of a path or a header. Raises `UsageError`."""
+    if not is_remote_id(text):
+        raise UsageError(f"{text[:80]!r} is no {what} id: 1-128 letters, digits, '-' and '_'")
+    return text
+
+
+def service_url(text: str) -> httpx.URL:
+    """The service's address without a slash at its end; it may have a path. Raises `UsageError`."""
+    try:
+        url = httpx.URL(text.strip().rstrip("/"))
+    except httpx.InvalidURL:
+        raise UsageError("the service URL cannot be read; it looks like https://api.example.com") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise UsageError("the service URL must begin with http:// or https:// and name a host")
+    if url.userinfo or url.query or url.fragment:
+        raise UsageError("the service URL must have no user, query or fragment; the API key is a setting of its own")
+    return httpx.URL(scheme=url.scheme, host=url.host, port=url.port, path=url.path.rstrip("/"))
+
+
+def request_headers(api_key: str) -> dict[bytes, bytes]:
+    """What every request carries. Raises `UsageError`, without quoting it, for a key that fits in no header."""
+    if _API_KEY.fullmatch(api_key) is None:
+        raise UsageError("the API key is empty, too long, or has blanks or other characters that fit in no header")
+    return {
+        b"Authorization": b"Bearer " + api_key.encode("ascii"),
+        b"Accept": b"application/json",
+        b"Accept-Encoding": b"identity",
+        b"User-Agent": b"orchestrator/" + __version__.encode("ascii"),
+    }
+
+
+def key_of(headers: Mapping[bytes, bytes]) -> str:
+    """The key in `request_headers`."""
+    return headers.get(b"Authorization", b"").removeprefix(b"Bearer ").decode("ascii")

@@ -1,0 +1,1 @@
+"""Rules from facts to findings, for `doctor` and `status`."""

@@ -1,0 +1,231 @@
+"""What is known of a ledger, its runs and their services, for the rules of `core.diagnosis`. Times are microseconds."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.gates.brakes import Hold
+from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.health import Health
+from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.errors import Hurdle
+from orchestrator.units import MINUTE_US
+
+SILENT_US_MAX: Final = MINUTE_US
+"""A process that holds the ledger says every few seconds how it stands; after so long it does not work."""
+
+
+class Sending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the process at work stands with the limits of `/run` at an endpoint."""
+
+    used: int
+    allowance: int
+    throttled: int
+    queue_full: bool = False
+    in_flight: int = 0
+    concurrent: int | None = None
+    share: float = 1.0
+    """What 429s have left of the rate."""
+
+    stray: float = 0.0
+    """The share of requests that is answered 429 whatever the rate: of the operation there of which most are."""
+
+    stray_operation: str = "run"
+
+
+class RunState(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, by its ledger and by what the process at work says of it."""
+
+    name: str
+    endpoint: str
+    service_url: str = ""
+    flags: Sequence[str] = ()
+    """What a command is told so that it has the key of its account."""
+
+    elsewhere: Sequence[str] = ()
+    """Other endpoints of its service, to which jobs of it were sent again."""
+
+    is_of_flow: bool = False
+    """Whether it carries out a stage of a flow, which goes on with its pipeline."""
+
+    counts: Mapping[str, int]
+    is_paused: bool = False
+    is_cancelled: bool = False
+    held: str | None = None
+    """Why nothing of it is sent, or single jobs only, as that process says: a gate's sentence, or why it is held."""
+
+    is_unserved: bool = False
+    """Whether that process was not asked to send it."""
+
+    unreachable_us: int | None = None
+    is_bound: bool = False
+    """Whether as many jobs are outstanding as can be collected in time."""
+
+    webhooks_fail: bool = False
+    """Whether so few webhooks come that results are asked for."""
+
+    webhooks_come: bool = False
+    """Whether enough of them do, as far as is known."""
+
+    unwanted_us: int | None = None
+    """For how much longer the service wants no question about jobs; None where it says nothing of that."""
+
+    safe_us: int | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
+
+    is_uncollectable: bool = False
+    is_low_priority: bool = False
+    """Whether its jobs make the endpoint start no workers."""
+
+    sending: Sending | None = None
+    refused: str | None = None
+    """Why submissions to its endpoint were refused last for so long that going on was pointless; None once one was
+    accepted.
+    """
+
+    refused_us: int = 0
+    """How long ago that was."""
+
+    hold: Hold | None = None
+    """Which brake stopped it when somebody worked on it last; None for none, or where people have lifted it since."""
+
+    asked: tuple[str, ...] = ()
+    """What people have asked that only a process at work can do, and none has done."""
+
+    asked_us: int = 0
+    """How long ago the first of it was asked."""
+
+    waited_us: int | None = None
+    """How long the first of its jobs has been at the service; None where none is, or nobody looked."""
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """The endpoints at which jobs of it may be, each with the URL of the service."""
+        return [(endpoint, self.service_url) for endpoint in (self.endpoint, *self.elsewhere)]
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs without an outcome."""
+        return self.queued + self.at_service
+
+    @property
+    def queued(self) -> int:
+        """Jobs that wait to be sent."""
+        return self.counts.get(State.QUEUED, 0)
+
+    @property
+    def at_service(self) -> int:
+        """Jobs that the service has, or may have."""
+        return sum(self.counts.get(state, 0) for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+
+class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's file, and who works on it."""
+
+    path: str
+    held_by: str | None = None
+    silent_us: int = 0
+    """For how long whoever holds it has said nothing."""
+
+    newer: str | None = None
+    """Why it cannot be read, where a newer program wrote it."""
+
+    network: str | None = None
+    """What kind of network file system it is on; None for none."""
+
+    free_bytes: int | None = None
+    """How much more can be written to its disk; None where that is not known."""
+
+    busy: str | None = None
+    """Why it cannot be read, where somebody else has it."""
+
+    flags: tuple[str, ...] = ()
+    """What a command is told so that it finds the ledger."""
+
+
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an endpoint answered when it was asked how it is."""
+
+    endpoint: str
+    service_url: str
+    failure: str | None = None
+    """Why there is no answer."""
+
+    hurdle: Hurdle | None = None
+    """Where on the way the question ended, where that is known."""
+
+    status: int | None = None
+    is_of_service: bool = True
+    """Whether the answer is the service's own."""
+
+    health: Health | None = None
+    ahead_us: int | None = None
+    """How far this machine's clock is ahead of the service's, at least; negative where it is behind. None where the
+    answer does not tell.
+    """
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return endpoint_at(self.endpoint, self.service_url)
+
+
+class WebhookState(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a self-test: a request to the listener by the URL that the service is given."""
+
+    url: str
+    failure: str | None = None
+    """Why there is no answer."""
+
+    status: int | None = None
+    is_ours: bool = False
+    """Whether the answer is the listener's, by its key."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known."""
+
+    ledger: LedgerState | None = None
+    runs: Sequence[RunState] = ()
+    services: Sequence[ServiceState] = ()
+    raised_workers: Sequence[RaisedWorkers] = ()
+    """Of endpoints whose bounds nobody has put back yet."""
+
+    now: int = 0
+    webhook_url: str | None = None
+    """Under which URL the service reaches the listener of the process at work; None without one."""
+
+    webhook: WebhookState | None = None
+    """None where nobody listens, or nobody asked."""
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether a process is at work."""
+        return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
+
+    def command(self, *words: str) -> str:
+        """What to paste: `orchestrator`, these words, and where the ledger is."""
+        return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+
+    def resume(self, run: RunState) -> str:
+        """What to paste so that `run` goes on: with its pipeline, where it is of a flow."""
+        words = ("tick",) if run.is_of_flow else ("resume", run.name)
+        return self.command(*words, *run.flags)
+
+    def service_of(self, run: RunState) -> ServiceState | None:
+        """What the endpoint of `run` answered; None where it was not asked."""
+        its = (run.endpoint, run.service_url)
+        return next((each for each in self.services if (each.endpoint, each.service_url) == its), None)
+
+    @property
+    def open_runs(self) -> list[RunState]:
+        """Those that have jobs without an outcome, and are to get one."""
+        return [run for run in self.runs if run.unfinished and not run.is_cancelled]
+
+    def runs_at(self, service: ServiceState) -> list[RunState]:
+        """The open runs at that endpoint."""
+        its = (service.endpoint, service.service_url)
+        return [run for run in self.open_runs if its in run.places]

@@ -1,0 +1,34 @@
+"""Why a submission is owed a `/cancel`: what a step leaves behind at the service, and what people ask for."""
+
+from enum import StrEnum
+from typing import Final
+
+from orchestrator.core.jobs.job import JOB_CANCELLED_UNCERTAIN, Transition
+from orchestrator.core.jobs.lifecycle import Event
+
+
+class CancelWhy(StrEnum):
+    """Why a submission is to be cancelled at the service."""
+
+    EXTRA = "extra"
+    """Another submission of its job has brought the result."""
+
+    STUCK = "stuck"
+    """It does not come to an end; the job is to be sent anew."""
+
+    ASKED = "asked"
+    """A person cancelled the run, which may yet go on."""
+
+    CHOSEN = "chosen"
+    """A person cancelled the job, whatever becomes of its run."""
+
+
+BY_PEOPLE: Final = frozenset({CancelWhy.ASKED, CancelWhy.CHOSEN})
+
+
+def why_owed(step: Transition) -> CancelWhy:
+    """Why the submission that `step` leaves behind is to be cancelled."""
+    if step.event is not Event.CANCELLED:
+        return CancelWhy.EXTRA
+    is_alone = step.outcome is not None and step.outcome.message == JOB_CANCELLED_UNCERTAIN
+    return CancelWhy.CHOSEN if is_alone else CancelWhy.ASKED

@@ -1,0 +1,50 @@
+"""Results that are taken again: which inputs are the same, and which earlier result will do."""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.text.durations import format_duration
+from orchestrator.core.text.local_time import local
+
+REUSED: Final = "reused"
+"""The run's counter of jobs that have the result of another one; and how the reason of their end begins."""
+
+NOT_REUSED: Final = "run; not reused: "
+"""How the reason of a claim begins that tells why there was nothing to be taken again."""
+
+NOTHING_YET: Final = "there is no result of the same input, endpoint and reuse-version"
+DAMAGED: Final = "the result that it would have cannot be read any more"
+
+
+class Reuse(msgspec.Struct, frozen=True, kw_only=True):
+    """That a run takes results again."""
+
+    young_us: int
+    """A result is taken for so long after its job ended."""
+
+    version: str = ""
+
+
+def reuse_key(service_url: str, endpoint: str, digest: bytes, version: str) -> str:
+    """What jobs have in common that can have the same result: `digest` is that of the canonical input. Hexadecimal.
+
+    Each part comes with its length, so that no two of other parts read the same.
+    """
+    key = hashlib.sha256()
+    for part in (service_url.encode(), endpoint.encode(), digest, version.encode()):
+        key.update(b"%d:%b" % (len(part), part))
+    return key.hexdigest()
+
+
+def why_not(reuse: Reuse, ended_at: int | None, now: int) -> str | None:
+    """Why the newest result of a key, whose job ended at `ended_at`, is not taken again; None where it is.
+
+    Without a time there is no result.
+    """
+    if ended_at is None:
+        return NOTHING_YET
+    if now - ended_at > reuse.young_us:
+        return f"the latest result is of {local(ended_at, 'UTC')}, older than {format_duration(reuse.young_us)}"
+    return None

@@ -1,0 +1,67 @@
+"""The cumulative counters of a run, as each step of its jobs raises them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from orchestrator.core.jobs.job import (
+    CONTINUED_SEGMENTS,
+    FAILED_EXECUTIONS,
+    FREE_EXECUTIONS,
+    NO_NEWS,
+    PAID_TWICE,
+    RETRIED_EXECUTIONS,
+    Transition,
+    is_of_latest,
+    leaves_extra,
+    names_late,
+)
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.service.responses import SAME_ID, Trouble
+
+_CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
+    None: (),
+    **{trouble: (trouble.value,) for trouble in (Trouble.LOST, Trouble.EXPIRED)},
+}
+"""What else counts where a segment is continued; of the other troubles, an execution that failed."""
+
+
+def counters(step: Transition) -> tuple[str, ...]:
+    """The cumulative counters of the run that `step` raises by one."""
+    found: tuple[str, ...] = ()
+    match step.event, step.trouble:
+        case ((Event.CLAIMED | Event.ACCEPTED), _):  # two of a job's three steps
+            pass
+        case Event.COMPLETED, _ if step.before.state is State.OUTSTANDING and is_of_latest(step):  # and the third
+            pass
+        case Event.UNANSWERED, _:
+            found = ("uncertain_seen", NO_NEWS) if step.reason == SAME_ID else ("uncertain_seen",)
+        case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN or names_late(step):
+            found = ("uncertain_adopted",)
+        case Event.COMPLETED, _ if leaves_extra(step) and not is_of_latest(step):
+            found = (PAID_TWICE,)
+        case Event.RETRIED, Trouble.UNCERTAIN:
+            found = ("uncertain_resubmitted",)
+        case ((Event.RETRIED | Event.ABANDONED), (Trouble.LOST | Trouble.EXPIRED) as trouble):
+            found = (trouble.value,)
+        case Event.CONTINUED, trouble:
+            found = (CONTINUED_SEGMENTS, *_CONTINUED_AFTER.get(trouble, (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)))
+        case (
+            (Event.RETRIED | Event.ABANDONED | Event.REVOKED),
+            (Trouble.FAILED | Trouble.TIMED_OUT | Trouble.INVALID_OUTPUT),
+        ):
+            found = _failed(step)
+        case _:
+            pass
+    return found
+
+
+def _failed(step: Transition) -> tuple[str, ...]:
+    if step.event is not Event.RETRIED:
+        return (FAILED_EXECUTIONS,)
+    again = (FAILED_EXECUTIONS, RETRIED_EXECUTIONS)
+    return (*again, FREE_EXECUTIONS) if is_free(step) else again
+
+
+def is_free(step: Transition) -> bool:
+    """Whether `step` has an execution that failed, timed out or gave no usable output repeated at no attempt."""
+    return step.after.failures == step.before.failures

@@ -1,0 +1,1 @@
+"""What a pipeline is, when it fires, what becomes of fires and flows."""

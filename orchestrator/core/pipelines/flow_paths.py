@@ -1,0 +1,101 @@
+"""Which files a flow reads and writes, and which of them cannot be told apart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Final
+
+from orchestrator.core.pipelines.pipeline import Pipeline, Schedule
+from orchestrator.core.pipelines.placeholders import Moment, Word, expanded, placeholders
+from orchestrator.core.pipelines.schedule_calendar import next_fires, previous_fire
+from orchestrator.core.text.durations import format_duration
+
+FIRES_CHECKED: Final = 1_000
+"""The paths of so many fires to come have to differ."""
+
+PATH_KEYS: Final = ("output", "errors")
+"""The settings of a stage that are paths."""
+
+Problem = tuple[str, str, str]
+"""What is wrong: its table in the pipeline's file, its key, and why."""
+
+
+def moment(pipeline: Pipeline, fire_us: int, number: int = 1) -> Moment:
+    """What the placeholders of the flow of that fire stand for."""
+    schedule = pipeline.schedule
+    previous_us = previous_fire(schedule, fire_us) if schedule is not None else None
+    return Moment(pipeline.name, fire_us, previous_us, schedule.zone if schedule is not None else "UTC", number)
+
+
+def path(pipeline: Pipeline, template: str, at: Moment) -> str:
+    """The full path that `template` means for one flow."""
+    return str(PurePosixPath(pipeline.folder) / expanded(template, at, {}))
+
+
+def templates(pipeline: Pipeline) -> Mapping[tuple[str, str], str]:
+    """The paths as they are written, by table and key of the pipeline's file."""
+    found = {("", "input"): pipeline.input} if pipeline.input is not None else {}
+    for stage in pipeline.stages:
+        for key in PATH_KEYS:
+            if key in stage.settings:
+                found[f"stage.{stage.name}", key] = stage.settings[key][-1]
+    return found
+
+
+def template_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Which placeholders stand where they mean nothing."""
+    everywhere = [(table, key, text) for (table, key), text in templates(pipeline).items()]
+    everywhere += [("", "input-command", text) for text in pipeline.input_command]
+    for stage in pipeline.stages:
+        everywhere += [(f"stage.{stage.name}", "command", text) for text in stage.command]
+    if pipeline.notify is not None and any(map(placeholders, pipeline.notify.command)):
+        yield "notify", "command", "placeholders are not for it: all that there is to say comes on its standard input"
+    for table, key, text in everywhere:
+        for word, argument in placeholders(text):
+            if word is Word.PREVIOUS and pipeline.schedule is None:
+                yield table, key, "without a schedule there is no fire before: {previous} means nothing"
+            if word is Word.FILE:
+                sources = pipeline.stage(table.removeprefix("stage.")).from_ if key == "command" else ()
+                if argument not in sources:
+                    yield table, key, f"{{file:{argument}}} is for a command that has {argument} in its from"
+
+
+def fire_problems(pipeline: Pipeline, after_us: int) -> Iterator[Problem]:
+    """What the next fires have in common that they must not."""
+    if pipeline.schedule is None:
+        return
+    fires = next_fires(pipeline.schedule, after_us, FIRES_CHECKED)
+    yield from _of_jitter(pipeline.schedule, fires)
+    later = [Moment(pipeline.name, fire, before, pipeline.schedule.zone) for before, fire in pairwise(fires)]
+    moments = [moment(pipeline, fires[0]), *later]
+    seen: dict[str, tuple[str, str, Moment]] = {}
+    for (table, key), template in templates(pipeline).items():
+        if key == "input" and not _is_of_its_fire(template):
+            continue  # each flow reads the same file: that is what it says
+        for each in moments:
+            rendered = path(pipeline, template, each)
+            if rendered in seen:
+                yield table, key, _clash(rendered, each, seen[rendered])
+                break
+            seen[rendered] = table, key, each
+
+
+def _of_jitter(schedule: Schedule, fires: Sequence[int]) -> Iterator[Problem]:
+    shortest_us = min((after - before for before, after in pairwise(fires)), default=0)
+    if 2 * schedule.jitter_us > shortest_us:
+        half = format_duration(shortest_us // 2)
+        yield "schedule", "jitter", f"it is longer than half of the shortest time between two fires; at most {half} is"
+
+
+def _is_of_its_fire(template: str) -> bool:
+    return any(word is not Word.FILE for word, _ in placeholders(template))
+
+
+def _clash(rendered: str, at: Moment, other: tuple[str, str, Moment]) -> str:
+    table, key, before = other
+    if before.fire_us == at.fire_us:
+        return f"{rendered} is {'.'.join(filter(None, (table, key)))}, too"
+    return (
+        f"{rendered} would be that of {before.flow} and of {at.flow}; name more of the time in it,"
+        " and %z where the clock is turned back: {fire:%Y-%m-%dT%H%M%z}"
+    )

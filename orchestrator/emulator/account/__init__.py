@@ -1,0 +1,1 @@
+"""Pods, endpoints, templates and secrets as pure worlds, and their bodies."""

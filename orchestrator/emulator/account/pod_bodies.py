@@ -1,0 +1,318 @@
+"""The bodies of the pod operations: what they may hold, and the rules that no shape can express.
+
+The contract's distinction is kept: 422 where a body does not have the form, 400 where it contradicts a rule. Not shown
+there, and chosen here: a `vcpuCount` that is no power of two, and a port or an `args` object of another form, are 422.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+
+import msgspec
+
+from orchestrator.emulator.account.pod_records import OMITTED, Action, Omitted
+from orchestrator.emulator.contract.json_shape import Shape, differences
+from orchestrator.emulator.contract.problems import Problem, invalid, malformed
+
+PORT_MAX = 65_535
+
+TEXT = Shape(kind=str)
+TEXTS = Shape(kind=list, items=TEXT)
+
+MOUNTS = Shape(
+    kind=dict,
+    properties={
+        "persistent": Shape(
+            kind=dict, properties={"size": Shape(kind=int, minimum=10), "path": TEXT}, required=("size", "path")
+        ),
+        "network": Shape(
+            kind=list,
+            items_max=1,
+            items=Shape(kind=dict, properties={"volumeId": TEXT, "path": TEXT}, required=("volumeId", "path")),
+        ),
+        "global": Shape(
+            kind=list,
+            items_max=1,
+            items=Shape(kind=dict, properties={"volumeId": TEXT, "path": TEXT}, required=("volumeId",)),
+        ),
+    },
+)
+
+CONTAINER: Mapping[str, Shape] = {
+    "image": TEXT,
+    "templateId": TEXT,
+    "args": TEXT,
+    "cmd": TEXTS,
+    "entrypoint": TEXTS,
+    "disk": Shape(kind=int, minimum=1),
+    "env": Shape(kind=dict, items=TEXT),
+    "ports": TEXTS,
+    "registry": Shape(kind=str, nullable=True),
+    "mounts": MOUNTS,
+    "globalNetworking": Shape(kind=bool),
+}
+
+ACTION = Shape(kind=dict, properties={"action": Shape(kind=str, one_of=tuple(Action))}, required=("action",))
+
+CREATE = Shape(
+    kind=dict,
+    properties={
+        **CONTAINER,
+        "name": Shape(kind=str, length_min=1),
+        "gpu": Shape(
+            kind=dict,
+            properties={
+                "id": TEXT,
+                "count": Shape(kind=int, minimum=1),
+                "allowedCudaVersions": TEXTS,
+                "minCudaVersion": TEXT,
+                "minRamPerGpu": Shape(kind=int, minimum=1),
+                "minVcpuCountPerGpu": Shape(kind=int, minimum=1),
+            },
+            required=("id",),
+        ),
+        "cpu": Shape(
+            kind=dict,
+            properties={"id": Shape(kind=str, length_min=1), "vcpuCount": Shape(kind=int, minimum=2)},
+            required=("id", "vcpuCount"),
+        ),
+        "cloud": Shape(kind=str, one_of=("SECURE", "COMMUNITY")),
+        "dataCenterIds": TEXTS,
+        "startSsh": Shape(kind=bool),
+        "startJupyter": Shape(kind=bool),
+    },
+    required=("name",),
+)
+
+PATCH = Shape(kind=dict, properties={**CONTAINER, "name": Shape(kind=str, length_min=1), "locked": Shape(kind=bool)})
+
+
+class Volume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A network or a global volume; a global one may leave the path to the service."""
+
+    volume_id: str
+    path: str | Omitted = OMITTED
+
+
+class Persistent(msgspec.Struct, frozen=True, kw_only=True):
+    """Storage of the host, `size` in GB."""
+
+    size: int
+    path: str
+
+
+class Mounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Storage by its kind; a kind that is left out and an empty one are different things in a PATCH."""
+
+    persistent: Persistent | Omitted = OMITTED
+    network: tuple[Volume, ...] | Omitted = OMITTED
+    global_: tuple[Volume, ...] | Omitted = msgspec.field(default=OMITTED, name="global")
+
+
+class GpuWish(msgspec.Struct, frozen=True, kw_only=True):
+    """How many GPUs of which type."""
+
+    id: str
+    count: int
+
+
+class GpuAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The same as it was asked for. The schema has a default for the count; the service has not (as observed)."""
+
+    id: str
+    count: int | Omitted = OMITTED
+    min_ram_per_gpu: int = 0
+    """GB; what the host must have for each GPU, and so the next."""
+    min_vcpu_count_per_gpu: int = 0
+
+
+class CpuWish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many vCPUs of which flavor."""
+
+    id: str
+    vcpu_count: int
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What creation and modification have in common."""
+
+    image: str | Omitted = OMITTED
+    template_id: str | Omitted = OMITTED
+    args: str | Omitted = OMITTED
+    cmd: tuple[str, ...] | Omitted = OMITTED
+    entrypoint: tuple[str, ...] | Omitted = OMITTED
+    disk: int | Omitted = OMITTED
+    env: Mapping[str, str] | Omitted = OMITTED
+    ports: tuple[str, ...] | Omitted = OMITTED
+    registry: str | Omitted | None = OMITTED
+    mounts: Mounts | Omitted = OMITTED
+    global_networking: bool | Omitted = OMITTED
+
+
+class Creation(Container, frozen=True, kw_only=True, rename="camel"):
+    """The body of `POST /v2/pods`."""
+
+    name: str
+    gpu: GpuAsked | Omitted = OMITTED
+    cpu: CpuWish | Omitted = OMITTED
+    cloud: str = "SECURE"
+    data_center_ids: tuple[str, ...] = ()
+
+
+class Modification(Container, frozen=True, kw_only=True, rename="camel"):
+    """The body of `PATCH /v2/pods/{id}`."""
+
+    name: str | Omitted = OMITTED
+    locked: bool | Omitted = OMITTED
+
+
+class _ActionBody(msgspec.Struct, frozen=True):
+    action: Action
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A container's command, taken apart; empty is the image's own."""
+
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+
+    def stored(self) -> str:
+        """The form in which it stands in `args` when it was given as arrays."""
+        members = {"entrypoint": self.entrypoint, "cmd": self.cmd}
+        given = {name: member for name, member in members.items() if member}
+        return msgspec.json.encode(given).decode() if given else ""
+
+
+def parse_action(body: bytes) -> Action:
+    """The action that is asked for. Raises Problem (400, 422; a bad action is 422, as observed)."""
+    return msgspec.convert(checked(body, ACTION), _ActionBody).action
+
+
+def parse_creation(body: bytes, *, strict: bool = False) -> Creation:
+    """The pod that is asked for. Raises Problem (400, 422). With `strict` CUDA versions exclude a least one."""
+    value = checked(body, CREATE, _of_creation)
+    creation = msgspec.convert(value, Creation)
+    if isinstance(creation.gpu, Omitted) == isinstance(creation.cpu, Omitted):
+        raise Problem(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
+    gpu = value.get("gpu")
+    if strict and isinstance(gpu, dict) and gpu.get("allowedCudaVersions") and gpu.get("minCudaVersion"):
+        raise Problem(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
+    check_mounts(creation.mounts, on_cpu=not isinstance(creation.cpu, Omitted))
+    return creation
+
+
+def parse_modification(body: bytes) -> Modification:
+    """The changes that are asked for. Raises Problem (400, 422)."""
+    modification = msgspec.convert(checked(body, PATCH), Modification)
+    check_mounts(modification.mounts, on_cpu=False)
+    return modification
+
+
+def checked(
+    body: bytes, shape: Shape, more: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
+) -> Mapping[str, object]:
+    """A body of the form `shape`, its container's fields and what `more` finds wrong included. Raises Problem."""
+    try:
+        value: object = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        raise malformed() from None
+    errors = list(differences(value, shape))
+    if not errors and isinstance(value, dict):
+        errors = [*_of_container(value), *more(value)]
+        if not errors:
+            return value
+    raise invalid(errors)
+
+
+def _of_container(value: Mapping[str, object]) -> Iterable[str]:
+    """What a shape cannot say of the members that creation and modification share."""
+    container = msgspec.convert(value, Container)
+    for index, port in enumerate(container.ports or ()):
+        number, _, protocol = port.partition("/")
+        if not (number.isdecimal() and 0 < int(number) <= PORT_MAX and protocol.isalpha()):
+            yield f"$.ports[{index}]: does not match 'port/protocol'"
+    if not isinstance(container.args, Omitted):
+        try:
+            parse_args(container.args)
+        except ValueError as error:
+            yield f"$.args: {error}"
+
+
+def _of_creation(value: Mapping[str, object]) -> Iterable[str]:
+    creation = msgspec.convert(value, Creation)
+    if isinstance(creation.image, Omitted) and isinstance(creation.template_id, Omitted):
+        yield "$: missing property 'image'"
+    vcpus = 2 if isinstance(creation.cpu, Omitted) else creation.cpu.vcpu_count
+    if vcpus.bit_count() != 1:
+        yield f"$.cpu.vcpuCount: got {vcpus}, want a power of two"
+
+
+def parse_args(args: str) -> Command:
+    """The command in `args`: an object of two arrays, or else a shell string, which is CMD (contract, rule 1).
+
+    Raises ValueError for an object of another form, and for quotes that do not close.
+    """
+    try:
+        value: object = msgspec.json.decode(args)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return Command(cmd=tuple(shlex.split(args)))
+    errors = list(differences(value, Shape(kind=dict, properties={"entrypoint": TEXTS, "cmd": TEXTS})))
+    if errors:
+        raise ValueError(errors[0])
+    return msgspec.convert(value, Command)
+
+
+def command_of(container: Container, stored: str = "") -> tuple[str, Command]:
+    """The `args` to store and the command they mean, after `container` changed what was `stored`.
+
+    Raises Problem 400 where `args` and the arrays describe different commands (contract, rule 3): the array that is
+    given must be the one that `args` means.
+    """
+    if isinstance(container.args, Omitted):
+        before = parse_args(stored)
+        command = Command(
+            entrypoint=before.entrypoint if isinstance(container.entrypoint, Omitted) else container.entrypoint,
+            cmd=before.cmd if isinstance(container.cmd, Omitted) else container.cmd,
+        )
+        return (stored if command == before else command.stored()), command
+    command = parse_args(container.args)
+    for given, meant in ((container.entrypoint, command.entrypoint), (container.cmd, command.cmd)):
+        if not isinstance(given, Omitted) and given != meant:
+            raise Problem(HTTPStatus.BAD_REQUEST, "args and entrypoint or cmd describe different commands")
+    return container.args, command
+
+
+def check_mounts(mounts: Mounts | Omitted, *, on_cpu: bool) -> None:
+    """Raises Problem 400 for kinds of storage that exclude each other or the pod (contract, Mounts rules 1 and 2)."""
+    if isinstance(mounts, Omitted) or isinstance(mounts.persistent, Omitted):
+        return
+    if mounts.network or mounts.global_:
+        raise Problem(HTTPStatus.BAD_REQUEST, "mounts.persistent is mutually exclusive with network and global mounts")
+    if on_cpu:
+        raise Problem(HTTPStatus.BAD_REQUEST, "mounts.persistent is not allowed on CPU pods")
+
+
+def change_mounts(present: Mounts, wanted: Mounts | Omitted) -> Mounts:
+    """The mounts of a pod after a modification. Raises Problem 400 for all but a path (contract, Mounts rule 4)."""
+    if isinstance(wanted, Omitted):
+        return present
+    changes: dict[str, object] = {}
+    for kind in ("persistent", "network", "global_"):
+        new, old = getattr(wanted, kind), getattr(present, kind)
+        if isinstance(new, Omitted):
+            continue
+        if new == ():
+            raise Problem(HTTPStatus.BAD_REQUEST, f"mounts.{kind.rstrip('_')} cannot be emptied")
+        if isinstance(old, Omitted) or old == ():
+            raise Problem(HTTPStatus.BAD_REQUEST, "the kind of a mount is fixed when the pod is created")
+        if _fixed(new) != _fixed(old):
+            raise Problem(HTTPStatus.BAD_REQUEST, "only the path of a mount can change")
+        changes[kind] = new if kind == "persistent" or new[0].path is not OMITTED else old
+    return msgspec.structs.replace(present, **changes)
+
+
+def _fixed(mount: Persistent | tuple[Volume, ...]) -> int | str:
+    """What identifies a mount and stays."""
+    return mount.size if isinstance(mount, Persistent) else mount[0].volume_id

@@ -1,0 +1,331 @@
+"""The pods of the emulated service: what each is at a given time. Pure: `now` is an argument, chance is seeded.
+
+A pod on its way (PROVISIONING, STARTING) gets on by itself when its time has come, and that is found out when somebody
+looks. The rules are the contract's (States and transitions); what it does not show is a setting or stands here:
+
+- A started pod is PROVISIONING first, like a new one (`PodSettings.started_as`).
+- It gets its machine when provisioning ends, and keeps it while stopped.
+- `locked` refuses `stop` and `restart` with 409 (there is no action called "reset"); `terminate` goes through.
+- Members of a cluster take no action, modification or deletion: 409.
+- A terminated pod is forgotten: 404.
+- A modification never moves a pod to another status, and `template` stays the one that the pod was created from,
+  whichever it took its values from since.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import assert_never
+
+import msgspec
+
+from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
+from orchestrator.emulator.account.pod_bodies import (
+    Creation,
+    GpuAsked,
+    GpuWish,
+    Modification,
+    Mounts,
+    change_mounts,
+    check_mounts,
+    command_of,
+)
+from orchestrator.emulator.account.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, Asked, Line
+from orchestrator.emulator.account.pod_records import (
+    COMPUTING,
+    OMITTED,
+    VALID_ACTIONS,
+    Action,
+    Cluster,
+    Omitted,
+    PodRecord,
+    Status,
+)
+from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
+from orchestrator.emulator.account.template_use import PodTemplate, TemplateSource
+from orchestrator.emulator.contract import ids
+from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
+from orchestrator.emulator.contract.problems import Problem, invalid, not_found
+from orchestrator.units import SECOND_US
+
+NO_CAPACITY = "There are no longer any instances available with the requested specifications."
+"""The live service's words (as observed)."""
+
+
+class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How pods behave where the contract leaves it open."""
+
+    provisioning_s: float = 3.0
+    starting_s: float = 2.0
+    started_as: Status = Status.PROVISIONING
+    """The status that `start` answers with."""
+    strict: bool = False
+    """Whether what the service was seen to refuse is refused also where the contract is silent."""
+    assumes_gpu_count: bool = False
+    """Whether a GPU pod without `gpu.count` has one GPU, as the schema says; else no instance is found for it."""
+    capacity: int | None = None
+    """How many pods may compute at a time; beyond that 400, as for every lack of capacity."""
+    balance: bool = True
+    """False: creation is answered 402."""
+    disk: int = 20
+    """GB, where neither body nor template says."""
+    prices: Prices = Prices()
+    callers: Mapping[str, Caller] | None = None
+    """Who each key stands for; None has every key that the emulator takes be one user's."""
+    quotas: Mapping[str, Quota] = QUOTAS
+    page_max: int = PAGE_MAX
+    """How many pods a page of the list holds at most."""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a list."""
+
+    pods: tuple[PodRecord, ...]
+    pagination: Pagination | Omitted = OMITTED
+
+
+class PodWorld:
+    """All pods, of all accounts. Operations raise Problem; an id of another account is not found."""
+
+    def __init__(self, settings: PodSettings, rng: random.Random, templates: TemplateSource) -> None:
+        self._settings = settings
+        self._templates = templates
+        self._rng = rng
+        self._pods: dict[str, PodState] = {}
+
+    def list(self, account: str, now: int, *, include_cluster_pods: bool = False) -> tuple[PodRecord, ...]:
+        """The account's pods, oldest first; members of clusters only if asked for."""
+        return tuple(
+            self._record(self._advance(pod, now), now)
+            for pod in self._of(account)
+            if include_cluster_pods or pod.cluster is OMITTED
+        )
+
+    def page(self, account: str, now: int, query: Mapping[str, str], *, include_cluster_pods: bool = False) -> Listed:
+        """The page of them that `query` asks for, newest first; the contract's form, without pages, where it asks for
+        none and all fit on one. Members of clusters are left out after it was cut, so it may be shorter (as published).
+        """
+        part, pagination = Pages(self._settings.page_max).cut("pods", self._of(account), query)
+        is_paged = pagination.has_next_page or not query.keys().isdisjoint(("limit", "cursor"))
+        return Listed(
+            pods=tuple(
+                self._record(self._advance(pod, now), now)
+                for pod in part
+                if include_cluster_pods or pod.cluster is OMITTED
+            ),
+            pagination=pagination if is_paged else OMITTED,
+        )
+
+    def _of(self, account: str) -> Sequence[PodState]:
+        return tuple(pod for pod in self._pods.values() if pod.account == account)
+
+    def get(self, account: str, pod_id: str, now: int) -> PodRecord:
+        return self._record(self._pod(account, pod_id, now), now)
+
+    def create(self, account: str, body: Creation, now: int, *, cluster: Cluster | Omitted = OMITTED) -> PodRecord:
+        """A new pod. `cluster`: as a member of one, which no request can ask for here (the cluster operations do)."""
+        if not self._settings.balance:
+            raise Problem(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
+        template = self._template(body.template_id)
+        self._check_capacity(now)
+        gpu = self._counted(body.gpu)
+        args, command = command_of(body, template.args)
+        pod = PodState(
+            id=ids.worker_id(self._rng),
+            account=account,
+            name=body.name,
+            image=template.image if isinstance(body.image, Omitted) else body.image,
+            args=args,
+            command=command,
+            disk=template.disk if isinstance(body.disk, Omitted) else body.disk,
+            env={**template.env, **(body.env or {})},
+            ports=template.ports if isinstance(body.ports, Omitted) else body.ports,
+            registry=template.registry if isinstance(body.registry, Omitted) else body.registry,
+            mounts=_with_paths(body.mounts),
+            gpu=gpu,
+            cpu=body.cpu,
+            cloud=body.cloud,
+            data_centers=body.data_center_ids,
+            template=None if isinstance(body.template_id, Omitted) else body.template_id,
+            networking=body.global_networking is True,
+            cluster=cluster,
+            created_at=now,
+            status=Status.PROVISIONING,
+            status_at=now,
+        )
+        self._pods[pod.id] = pod
+        _write(pod, now, SYSTEM, f"pod created with image {pod.image}")
+        if pod.template is not None:
+            self._templates.use(pod.template, pod.id)
+        return self._record(self._advance(pod, now), now)
+
+    def modify(self, account: str, pod_id: str, body: Modification, now: int) -> PodRecord:
+        pod = self._free(self._pod(account, pod_id, now))
+        template = None if isinstance(body.template_id, Omitted) else self._template(body.template_id)
+        check_mounts(body.mounts, on_cpu=pod.cpu is not OMITTED)
+        mounts = change_mounts(pod.mounts, body.mounts)
+        pod.args, pod.command = command_of(body, pod.args if template is None else template.args)
+        pod.mounts = mounts
+        if template is not None:
+            pod.image, pod.disk, pod.ports = template.image, template.disk, template.ports
+            pod.registry, pod.env = template.registry, {**template.env, **(body.env or {})}
+        elif not isinstance(body.env, Omitted):
+            pod.env = body.env
+        for field in ("name", "image", "disk", "ports", "registry", "locked"):
+            if (value := getattr(body, field)) is not OMITTED:
+                setattr(pod, field, value)
+        if not isinstance(body.global_networking, Omitted):
+            pod.networking = body.global_networking
+        return self._record(pod, now)
+
+    def delete(self, account: str, pod_id: str, now: int) -> None:
+        """Forgets a pod; its resources are released."""
+        self._forget(self._free(self._pod(account, pod_id, now)), now)
+
+    def act(self, account: str, pod_id: str, action: Action, now: int) -> PodRecord | None:
+        """Carries `action` out; None when the pod is gone by it. Raises Problem 409, and the pod is unchanged then."""
+        pod = self._free(self._pod(account, pod_id, now))
+        valid = VALID_ACTIONS[pod.status]
+        if action not in valid:
+            raise _conflict(f"action '{action}' is not valid for status {pod.status}; valid: {', '.join(valid)}")
+        if pod.locked and action in (Action.STOP, Action.RESTART):
+            raise _conflict(f"pod is locked: '{action}' is prevented")
+        match action:
+            case Action.TERMINATE:
+                self._forget(pod, now)
+                return None
+            case Action.START:
+                self._check_capacity(now)
+                self._move(pod, self._settings.started_as, now)
+            case Action.STOP:
+                self._move(pod, Status.EXITED, now)
+            case Action.RESTART:
+                pod.files.clear()
+                pod.started_at = now
+                _write(pod, now, SYSTEM, "container restarted")
+            case _:
+                assert_never(action)
+        return self._record(self._advance(pod, now), now)
+
+    def knows(self, pod_id: str) -> bool:
+        """Whether there is such a pod, whoever's it is."""
+        return pod_id in self._pods
+
+    def exit(self, pod_id: str, now: int) -> None:
+        """The container of a running pod ends by itself."""
+        self._move(self._advance(self._pods[pod_id], now), Status.EXITED, now)
+
+    def fail(self, pod_id: str, now: int) -> None:
+        """Something happens to the pod that only another `start` can mend."""
+        self._move(self._advance(self._pods[pod_id], now), Status.ERROR, now)
+
+    def join(self, pod_id: str, cluster: Cluster) -> None:
+        """The pod is a member of a cluster from now on."""
+        self._pods[pod_id].cluster = cluster
+
+    def print(self, pod_id: str, text: str, now: int) -> None:
+        """The container prints a line."""
+        _write(self._advance(self._pods[pod_id], now), now, CONTAINER, text)
+
+    def log(self, account: str, pod_id: str, asked: Asked, now: int) -> tuple[Sequence[Line], bool]:
+        """The lines of a pod's log that are asked for, and whether more may come: a pod that rests prints nothing."""
+        pod = self._pod(account, pod_id, now)
+        return asked.of(pod.log), pod.status in COMPUTING
+
+    def files(self, pod_id: str) -> dict[str, bytes]:
+        """The container's disk, to be read and written: `stop` keeps it, `restart` wipes it."""
+        return self._pods[pod_id].files
+
+    def _pod(self, account: str, pod_id: str, now: int) -> PodState:
+        pod = self._pods.get(pod_id)
+        if pod is None or pod.account != account:
+            raise not_found()
+        return self._advance(pod, now)
+
+    def _free(self, pod: PodState) -> PodState:
+        if not isinstance(pod.cluster, Omitted):
+            raise _conflict(f"pod belongs to cluster '{pod.cluster.id}'; use /v2/clusters/{pod.cluster.id}")
+        return pod
+
+    def _template(self, template_id: str | Omitted) -> PodTemplate:
+        if isinstance(template_id, Omitted):
+            return PodTemplate(image="", disk=self._settings.disk)
+        template = self._templates.find(template_id)
+        if template is None:
+            raise not_found()
+        if template.serverless:
+            raise invalid(["$.templateId: the template is for serverless endpoints"])
+        return template
+
+    def _forget(self, pod: PodState, now: int) -> None:
+        if pod.template is not None:
+            self._templates.release(pod.template, pod.id, now)
+        del self._pods[pod.id]
+
+    def _counted(self, gpu: GpuAsked | Omitted) -> GpuWish | Omitted:
+        if isinstance(gpu, Omitted):
+            return gpu
+        if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
+            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+        if not isinstance(gpu.count, Omitted):
+            return GpuWish(id=gpu.id, count=gpu.count)
+        if self._settings.strict or not self._settings.assumes_gpu_count:
+            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+        return GpuWish(id=gpu.id, count=1)
+
+    def _check_capacity(self, now: int) -> None:
+        taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())
+        if self._settings.capacity is not None and taken >= self._settings.capacity:
+            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+
+    def _advance(self, pod: PodState, now: int) -> PodState:
+        """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
+        provisioned_at = pod.status_at + round(self._settings.provisioning_s * SECOND_US)
+        if pod.status is Status.PROVISIONING and provisioned_at <= now:
+            self._move(pod, Status.STARTING, provisioned_at)
+        started_at = pod.status_at + round(self._settings.starting_s * SECOND_US)
+        if pod.status is Status.STARTING and started_at <= now:
+            self._move(pod, Status.RUNNING, started_at)
+        return pod
+
+    def _move(self, pod: PodState, status: Status, at: int) -> None:
+        if pod.machine is None and status in (Status.STARTING, Status.RUNNING):
+            pod.machine = self._rng.getrandbits(32)
+        if status is Status.RUNNING:
+            pod.started_at = at
+        pod.status = status
+        pod.status_at = at
+        _write(pod, at, SYSTEM, _SAID[status])
+
+    def _record(self, pod: PodState, now: int) -> PodRecord:
+        return record_of(pod, self._settings.prices, now)
+
+
+_SAID: Mapping[Status, str] = {
+    Status.PROVISIONING: "looking for a machine",
+    Status.STARTING: "machine found; starting the container",
+    Status.RUNNING: "container started",
+    Status.EXITED: "container stopped",
+    Status.ERROR: "pod failed",
+}
+"""What the log has of each change of status; in the service's own words it says more."""
+
+
+def _write(pod: PodState, at: int, source: str, text: str) -> None:
+    number = pod.log[-1].number + 1 if pod.log else 1
+    pod.log.append(Line(at, number, source, text))
+    del pod.log[:-TAIL_MAX]
+
+
+def _conflict(detail: str) -> Problem:
+    return Problem(HTTPStatus.CONFLICT, detail)
+
+
+def _with_paths(mounts: Mounts | Omitted) -> Mounts:
+    """The mounts of a new pod: the service chooses the path of a global volume that names none."""
+    if isinstance(mounts, Omitted):
+        return Mounts()
+    if not mounts.global_ or mounts.global_[0].path is not OMITTED:
+        return mounts
+    volume = msgspec.structs.replace(mounts.global_[0], path="/global")
+    return msgspec.structs.replace(mounts, global_=(volume,))

@@ -1,0 +1,86 @@
+"""Secrets: kept, listed without their values, and put into the environment of what a template starts."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from orchestrator.emulator.contract import ids
+from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.dates import iso
+
+REFERENCE = re.compile(r"\{\{\s*RUNPOD_SECRET_([^\s{}]+)\s*\}\}")
+"""How a variable's value refers to a secret (as observed)."""
+
+
+class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is shown of a secret: never its value."""
+
+    id: str
+    name: str
+    description: str | None
+    created_at: str
+    value_last_updated_at: str | None = None
+    """None: it still has its first value."""
+    updated_at: str
+
+
+class Secrets:
+    """The secrets of the one account there is."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._secrets: dict[str, Secret] = {}
+        self._values: dict[str, str] = {}
+
+    def create(self, name: str, value: str, description: str | None, now: int) -> Secret:
+        """Keeps `value` under `name`. Raises Refusal: 400 for a name that is empty, 409 for one that is taken."""
+        if not name:
+            raise Refusal(400, "secret name cannot be empty")
+        if name in self._values:
+            raise Refusal(409, f"secret name must be unique: {name}")
+        at = iso(now)
+        secret = Secret(id=ids.resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at)
+        self._secrets[secret.id] = secret
+        self._values[name] = value
+        return secret
+
+    def find(self, secret_id: str) -> Secret:
+        """Raises Refusal 404."""
+        secret = self._secrets.get(secret_id)
+        if secret is None:
+            raise Refusal(404, "secret not found")
+        return secret
+
+    def rotate(self, secret_id: str, value: str, now: int) -> Secret:
+        """Puts another value in the place of the one there is; who has it goes on with it. Raises Refusal 404."""
+        at = iso(now)
+        secret = msgspec.structs.replace(self.find(secret_id), value_last_updated_at=at, updated_at=at)
+        self._secrets[secret_id] = secret
+        self._values[secret.name] = value
+        return secret
+
+    def describe(self, secret_id: str, description: str, now: int) -> Secret:
+        """Changes what the secret is for; "" leaves it without. Raises Refusal 404."""
+        secret = self.find(secret_id)
+        secret = msgspec.structs.replace(secret, description=description or None, updated_at=iso(now))
+        self._secrets[secret_id] = secret
+        return secret
+
+    def delete(self, secret_id: str) -> None:
+        """Forgets a secret and its value. Raises Refusal 404."""
+        secret = self.find(secret_id)
+        del self._secrets[secret_id]
+        del self._values[secret.name]
+
+    def list(self) -> Sequence[Secret]:
+        """All of them, oldest first."""
+        return tuple(self._secrets.values())
+
+    def resolve(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """`environment` with the values of the secrets that it names. A name without a secret stays as written."""
+        return {
+            key: REFERENCE.sub(lambda found: self._values.get(found[1], found[0]), value)
+            for key, value in environment.items()
+        }

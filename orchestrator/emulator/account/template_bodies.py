@@ -1,0 +1,256 @@
+"""Templates in the words of the REST interfaces, v1 and v2 (as observed); kept are those of the contract's GraphQL."""
+
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from orchestrator.emulator.account.pod_bodies import (
+    CONTAINER,
+    MOUNTS,
+    TEXTS,
+    Command,
+    Container,
+    Mounts,
+    checked,
+    command_of,
+    parse_args,
+)
+from orchestrator.emulator.account.pod_records import OMITTED, Omitted
+from orchestrator.emulator.account.templates import Template, Variable
+from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.json_shape import Shape
+
+# --- v2
+
+CATEGORIES = ("CPU", "NVIDIA", "AMD")
+
+CONTAINER_FIELDS: Mapping[str, Shape] = {
+    name: shape for name, shape in CONTAINER.items() if name not in ("templateId", "mounts", "globalNetworking")
+}
+"""What a container has, whether it is a pod's, a template's or an endpoint's."""
+
+PATCH = Shape(
+    kind=dict,
+    properties={
+        **CONTAINER_FIELDS,
+        "name": Shape(kind=str, length_min=1),
+        "mounts": MOUNTS,
+        "serverless": Shape(kind=bool),
+        "public": Shape(kind=bool),
+        "category": Shape(kind=str, one_of=CATEGORIES),
+        "startSsh": Shape(kind=bool),
+        "startJupyter": Shape(kind=bool),
+        "allowedCudaVersions": TEXTS,
+    },
+)
+CREATE = msgspec.structs.replace(PATCH, required=("name", "image"))
+
+DISK_GB = 20
+"""Of a container about whose disk nobody said anything; chosen here."""
+
+
+class TemplateBody(Container, frozen=True, kw_only=True, rename="camel"):
+    """What a create or an update says of a template; what it leaves out keeps its value, or has its default."""
+
+    name: str | Omitted = OMITTED
+    serverless: bool | Omitted = OMITTED
+    public: bool | Omitted = OMITTED
+    category: str | Omitted = OMITTED
+    start_ssh: bool | Omitted = OMITTED
+    start_jupyter: bool | Omitted = OMITTED
+    allowed_cuda_versions: tuple[str, ...] | Omitted = OMITTED
+
+
+_NAMES = {
+    "name": "name",
+    "serverless": "is_serverless",
+    "public": "is_public",
+    "category": "category",
+    "start_ssh": "start_ssh",
+    "start_jupyter": "start_jupyter",
+    "allowed_cuda_versions": "allowed_cuda_versions",
+}
+
+
+def parse_template(body: bytes, *, create: bool) -> TemplateBody:
+    """The body of a create or an update. Raises Problem."""
+    return msgspec.convert(checked(body, CREATE if create else PATCH, _of_mounts), TemplateBody)
+
+
+def _of_mounts(value: Mapping[str, object]) -> Iterable[str]:
+    """A template has storage of the host or none; volumes are named by pods (as observed)."""
+    mounts = value.get("mounts")
+    if isinstance(mounts, dict):
+        yield from (f"$.mounts: additional properties '{kind}' not allowed" for kind in mounts if kind != "persistent")
+
+
+def template_after(template: Template, body: TemplateBody) -> Template:
+    """`template` with what `body` says. Raises Problem 400."""
+    changes: dict[str, object] = {
+        ours: value for name, ours in _NAMES.items() if (value := getattr(body, name)) is not OMITTED
+    }
+    if not isinstance(body.mounts, Omitted):
+        changes |= _volume(body.mounts)
+    return msgspec.structs.replace(contained(template, body), **changes)
+
+
+def contained(template: Template, body: Container) -> Template:
+    """`template` with what `body` says of the container. Raises Problem 400."""
+    args, _ = command_of(body, template.docker_args)
+    changes: dict[str, object] = {"docker_args": args}
+    if not isinstance(body.image, Omitted):
+        changes["image_name"] = body.image
+    if not isinstance(body.disk, Omitted):
+        changes["container_disk_in_gb"] = body.disk
+    if not isinstance(body.env, Omitted):
+        changes["env"] = tuple(Variable(key=key, value=value) for key, value in body.env.items())
+    if not isinstance(body.ports, Omitted):
+        changes["ports"] = ",".join(body.ports) or None
+    if not isinstance(body.registry, Omitted):
+        changes["container_registry_auth_id"] = body.registry
+    return msgspec.structs.replace(template, **changes)
+
+
+def _volume(mounts: Mounts) -> dict[str, object]:
+    if isinstance(mounts.persistent, Omitted):
+        return {}
+    return {"volume_in_gb": mounts.persistent.size, "volume_mount_path": mounts.persistent.path}
+
+
+def shown_container(template: Template) -> dict[str, object]:
+    """The fields of the container as v2 shows them."""
+    command = parse_args(template.docker_args)
+    return {
+        "image": template.image_name,
+        "args": template.docker_args,
+        "cmd": command.cmd,
+        "entrypoint": command.entrypoint,
+        "disk": template.container_disk_in_gb,
+        "env": {variable.key: variable.value for variable in template.env},
+        "ports": [port.strip() for port in (template.ports or "").split(",") if port.strip()],
+        "registry": template.container_registry_auth_id,
+    }
+
+
+def shown_template(template: Template) -> dict[str, object]:
+    """The template as v2 shows it; without a volume there are no mounts."""
+    mounts = {"persistent": {"size": template.volume_in_gb, "path": template.volume_mount_path or "/workspace"}}
+    return {
+        "id": template.id,
+        "name": template.name,
+        **shown_container(template),
+        **({"mounts": mounts} if template.volume_in_gb else {}),
+        **{
+            ours: getattr(template, theirs)
+            for ours, theirs in (("serverless", "is_serverless"), ("public", "is_public"), ("category", "category"))
+        },
+        "startSsh": template.start_ssh,
+        "startJupyter": template.start_jupyter,
+        "allowedCudaVersions": template.allowed_cuda_versions,
+    }
+
+
+# --- v1
+
+
+class TemplateV1(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a create or an update of v1 may say; whatever else is sent is ignored."""
+
+    name: str | Omitted = OMITTED
+    image_name: str | Omitted = OMITTED
+    category: str | Omitted = OMITTED
+    container_disk_in_gb: int | Omitted = OMITTED
+    volume_in_gb: int | Omitted = OMITTED
+    volume_mount_path: str | Omitted = OMITTED
+    docker_entrypoint: tuple[str, ...] | Omitted = OMITTED
+    docker_start_cmd: tuple[str, ...] | Omitted = OMITTED
+    env: Mapping[str, str] | Omitted = OMITTED
+    ports: tuple[str, ...] | Omitted = OMITTED
+    readme: str | Omitted = OMITTED
+    is_public: bool | Omitted = OMITTED
+    is_serverless: bool | Omitted = OMITTED
+    container_registry_auth_id: str | Omitted = OMITTED
+
+
+_decoder = msgspec.json.Decoder(TemplateV1)
+
+_PLAIN_V1 = (
+    *("name", "image_name", "category", "container_disk_in_gb", "volume_in_gb", "volume_mount_path"),
+    *("readme", "is_public", "is_serverless", "container_registry_auth_id"),
+)
+
+
+def parse_template_v1(body: bytes) -> TemplateV1:
+    """The body of a create or an update of v1. Raises Refusal 400."""
+    try:
+        return _decoder.decode(body)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"request could not be processed: {error}") from None
+
+
+def new_template_v1(template_id: str, body: TemplateV1) -> Template:
+    """A template with v1's defaults where `body` says nothing. Raises Refusal 400."""
+    if isinstance(body.name, Omitted) or isinstance(body.image_name, Omitted):
+        raise Refusal(400, "name and imageName are required")
+    begun = Template(
+        id=template_id,
+        name=body.name,
+        image_name=body.image_name,
+        container_disk_in_gb=50,
+        volume_in_gb=0 if body.is_serverless is True else 20,
+        volume_mount_path="/workspace",
+        ports="8888/http,22/tcp",
+    )
+    return template_after_v1(begun, body)
+
+
+def template_after_v1(template: Template, body: TemplateV1) -> Template:
+    """`template` with what `body` says."""
+    changes: dict[str, Any] = {name: value for name in _PLAIN_V1 if (value := getattr(body, name)) is not OMITTED}
+    if not isinstance(body.env, Omitted):
+        changes["env"] = tuple(Variable(key=key, value=value) for key, value in body.env.items())
+    if not isinstance(body.ports, Omitted):
+        changes["ports"] = ",".join(body.ports) or None
+    before = parse_args(template.docker_args)
+    entrypoint = before.entrypoint if isinstance(body.docker_entrypoint, Omitted) else body.docker_entrypoint
+    cmd = before.cmd if isinstance(body.docker_start_cmd, Omitted) else body.docker_start_cmd
+    if (entrypoint, cmd) != (before.entrypoint, before.cmd):
+        command = Command(entrypoint=entrypoint, cmd=cmd)
+        changes["docker_args"] = command.stored() if entrypoint else shlex.join(cmd)
+    return msgspec.structs.replace(template, **changes)
+
+
+_UNSAID_V1: Mapping[str, object] = {
+    "category": "NVIDIA",
+    "containerDiskInGb": 50,
+    "volumeInGb": 20,
+    "volumeMountPath": "/workspace",
+    "ports": ["8888/http", "22/tcp"],
+    "isServerless": False,
+}
+"""What a question leaves out of a template that has it so (as observed)."""
+
+
+def asked_template_v1(template: Template) -> dict[str, object]:
+    """The template as v1 shows it to who asks for it."""
+    shown = shown_template_v1(template)
+    return {name: value for name, value in shown.items() if name not in _UNSAID_V1 or value != _UNSAID_V1[name]}
+
+
+def shown_template_v1(template: Template) -> dict[str, object]:
+    """The template as v1 shows it to who has changed it."""
+    command = parse_args(template.docker_args)
+    shown: dict[str, object] = {
+        field.encode_name: getattr(template, field.name)
+        for field in msgspec.structs.fields(Template)
+        if field.name in (*_PLAIN_V1, "id")
+    }
+    return {
+        **shown,
+        "dockerEntrypoint": command.entrypoint,
+        "dockerStartCmd": command.cmd,
+        "env": {variable.key: variable.value for variable in template.env},
+        "ports": [port.strip() for port in (template.ports or "").split(",") if port.strip()],
+    }

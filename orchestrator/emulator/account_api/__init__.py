@@ -1,0 +1,1 @@
+"""REST v1, REST v2 and GraphQL over these."""

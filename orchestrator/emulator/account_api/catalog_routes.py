@@ -1,0 +1,82 @@
+"""The catalog by the REST interface v2: `/v2/catalog` (as observed). How much of anything is left is not emulated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.emulator.account_api.rest_v2 import METHODS, Operation, RestV2, ok
+from orchestrator.emulator.contract.answers import Answer
+from orchestrator.emulator.contract.gpu_catalog import cpu_types, data_centers, gpu_types
+from orchestrator.emulator.contract.problems import Problem, not_found
+
+Shown = Mapping[str, object]
+
+FREE_FILTERS: Final = frozenset({"regions", "networkVolumeTypes", "compliance", "globalNetwork"})
+"""What `/catalog/datacenters` may be asked for; whatever else goes with `include` alone."""
+
+
+class CatalogApi:
+    """Answers requests about what there is to be had."""
+
+    def __init__(self, rest: RestV2) -> None:
+        self._rest = rest
+
+    def routes(self) -> list[Route]:
+        """The routes of the catalog, of lists and of single things."""
+        kinds: tuple[tuple[str, str, Callable[[Request], Sequence[Shown]]], ...] = (
+            ("gpus", "gpus", lambda _: gpu_types()),
+            ("cpus", "cpus", lambda _: cpu_types()),
+            ("datacenters", "dataCenters", lambda request: data_centers(_texts(request, "regions"))),
+        )
+        return [
+            Route(path, partial(self._answer, kind, call, key, listed), methods=METHODS)
+            for kind, key, listed in kinds
+            for path, call in (
+                (f"/v2/catalog/{kind}", self._list),
+                (f"/v2/catalog/{kind}/{{wanted:path}}", self._get),
+            )
+        ]
+
+    async def _answer(
+        self,
+        kind: str,
+        call: Callable[[str, Sequence[Shown], Request], Answer],
+        key: str,
+        listed: Callable[[Request], Sequence[Shown]],
+        request: Request,
+    ) -> Response:
+        async def answer(request: Request, _account: str) -> Answer:
+            _check(kind, request)
+            return call(key, listed(request), request)
+
+        return await self._rest.answer(request, {"GET": Operation(f"catalog {kind}", None, answer)})
+
+    @staticmethod
+    def _list(key: str, things: Sequence[Shown], _request: Request) -> Answer:
+        return ok({key: things})
+
+    @staticmethod
+    def _get(_key: str, things: Sequence[Shown], request: Request) -> Answer:
+        found = next((each for each in things if each["id"] == request.path_params["wanted"]), None)
+        if found is None:
+            raise not_found()
+        return ok(found)
+
+
+def _check(kind: str, request: Request) -> None:
+    """Raises Problem 400 for what is not emulated, and for a filter that goes with it alone."""
+    asked = request.query_params.keys()
+    if "include" in asked:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the emulator does not know what is available: leave `include` out")
+    others = asked - FREE_FILTERS if kind == "datacenters" else asked
+    if others:
+        raise Problem(HTTPStatus.BAD_REQUEST, f"`{min(others)}` needs `include`")
+
+
+def _texts(request: Request, name: str) -> tuple[str, ...]:
+    return tuple(text for text in request.query_params.get(name, "").split(",") if text)

@@ -1,0 +1,349 @@
+"""The GraphQL interface, with a real parser: selections, variables, fragments and aliases are the library's affair.
+
+What the document asks for is checked against `SCHEMA`; errors have the form of the specification. A document that
+cannot be parsed or does not fit the schema is answered 400, an operation that is refused 200 with `errors` (as
+observed). As at the service, the schema cannot be asked for.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cache, partial
+from typing import Any
+
+import msgspec
+from graphql import (
+    DocumentNode,
+    GraphQLError,
+    GraphQLResolveInfo,
+    GraphQLSchema,
+    NoSchemaIntrospectionCustomRule,
+    OperationDefinitionNode,
+    OperationType,
+    build_schema,
+    execute_sync,
+    parse,
+    specified_rules,
+    validate,
+)
+
+from orchestrator.emulator.account.pod_records import Action
+from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account_api import graphql_endpoints, graphql_pods, graphql_user
+from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocuments
+from orchestrator.emulator.account_api.graphql_pods import PodDocuments
+from orchestrator.emulator.account_api.graphql_user import UserDocuments, cpu_flavors, pools
+from orchestrator.emulator.contract.answers import Answer, Refusal
+from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.http.not_found import Notes
+
+TOKENS_MAX = 10_000
+"""A longer document is refused before it is understood."""
+
+SCHEMA = """
+scalar JSON
+scalar Void
+
+type Query {
+  myself: User
+  podTemplate(id: String!): PodTemplate
+}
+
+type Mutation {
+  saveTemplate(input: SaveTemplateInput): PodTemplate
+  deleteTemplate(templateName: String): Void
+  secretCreate(input: SecretCreateInput!): Secret
+  secretValueUpdate(input: SecretValueUpdateInput!): Secret
+  secretDescriptionUpdate(input: SecretDescriptionUpdateInput!): Secret
+  secretDelete(id: ID!): Void
+  saveEndpoint(input: EndpointInput!): Endpoint
+  updateEndpointTemplate(input: UpdateEndpointTemplateInput): Endpoint
+  deleteEndpoint(id: String!): Void
+}
+
+type User {
+  id: String
+  podTemplates: [PodTemplate]
+  secrets: [Secret]
+  endpoints: [Endpoint]
+  endpoint(id: String!): Endpoint
+}
+
+type PodTemplate {
+  id: String
+  name: String
+  imageName: String
+  containerDiskInGb: Int
+  volumeInGb: Int
+  dockerArgs: String
+  env: [EnvironmentVariable]
+  ports: String
+  readme: String
+  volumeMountPath: String
+  isServerless: Boolean
+  containerRegistryAuthId: String
+  startSsh: Boolean
+  startJupyter: Boolean
+  startScript: String
+  isPublic: Boolean
+  isRunpod: Boolean
+  boundEndpointId: String
+  advancedStart: Boolean
+  category: String
+  config: JSON
+  allowedCudaVersions: [String]
+}
+
+type EnvironmentVariable { key: String, value: String }
+
+type Secret { id: ID, name: String, description: String, createdAt: String, updatedAt: String }
+
+input SaveTemplateInput {
+  id: String
+  name: String!
+  imageName: String!
+  containerDiskInGb: Int!
+  volumeInGb: Int!
+  dockerArgs: String
+  env: [EnvironmentVariableInput!]
+  ports: String
+  readme: String
+  volumeMountPath: String
+  isServerless: Boolean
+  containerRegistryAuthId: String
+  startSsh: Boolean
+  startJupyter: Boolean
+  startScript: String
+  isPublic: Boolean
+  advancedStart: Boolean
+  category: String
+  config: JSON
+  allowedCudaVersions: [String]
+}
+
+input EnvironmentVariableInput { key: String!, value: String! }
+
+input SecretCreateInput { name: String!, value: String!, description: String }
+
+input SecretValueUpdateInput { id: ID!, value: String! }
+
+input SecretDescriptionUpdateInput { id: ID!, description: String! }
+"""
+"""The contract's mutations, and what it does not show: listing, and endpoints (as observed)."""
+
+RULES = [*specified_rules, NoSchemaIntrospectionCustomRule]
+
+SCOPES_OF: Mapping[str, str] = {
+    "podTemplate": "templates:read",
+    "pod": "pods:read",
+    "podFindAndDeployOnDemand": "pods:write",
+    "deployCpuPod": "pods:write",
+    "podEditJob": "pods:write",
+    "podStop": "pods:write",
+    "podResume": "pods:write",
+    "podTerminate": "pods:write",
+    "saveTemplate": "templates:write",
+    "deleteTemplate": "templates:write",
+    "secretCreate": "secrets:write",
+    "secretValueUpdate": "secrets:write",
+    "secretDescriptionUpdate": "secrets:write",
+    "secretDelete": "secrets:write",
+    "saveEndpoint": "serverless:write",
+    "updateEndpointTemplate": "serverless:write",
+    "deleteEndpoint": "serverless:write",
+}
+"""The permission that each operation takes (not shown, and chosen here); the others take any key."""
+
+PUBLIC = frozenset({"gpuTypes", "cpuFlavors", "dataCenters", "serverlessGpuPools", "podTemplates"})
+"""What takes no key."""
+
+CODES = {400: "BAD_USER_INPUT", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT"}
+
+_Resolver = Callable[..., object]
+
+_IS_UNKNOWN = re.compile("Cannot query field|Unknown type|is not defined by type|Unknown argument")
+"""What the parser says of a document that asks for more than `SCHEMA` has."""
+
+
+class Sender(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose pods a document is about, and what its sender may do."""
+
+    account: str
+    scopes: AbstractSet[str] | None
+    """None: it has no key."""
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    query: str
+    variables: dict[str, Any] | None = None
+    operation_name: str | None = None
+
+
+@cache
+def _schema() -> GraphQLSchema:
+    """Built at the first request: it takes longer than all of the emulator's start."""
+    return build_schema(SCHEMA + graphql_endpoints.SCHEMA + graphql_pods.SCHEMA + graphql_user.SCHEMA)
+
+
+class GraphQLApi:
+    """Answers documents about all that the account has; `notes` is told of what they ask for in vain."""
+
+    def __init__(
+        self,
+        *,
+        templates: Templates,
+        secrets: Secrets,
+        endpoints: EndpointDocuments,
+        pods: PodDocuments,
+        user: UserDocuments,
+        notes: Notes,
+        strict: bool = False,
+    ) -> None:
+        """`strict` refuses a template without `env` and `dockerArgs`, as the service was seen to."""
+        self._templates = templates
+        self._secrets = secrets
+        self._endpoints = endpoints
+        self._pods = pods
+        self._user = user
+        self._notes = notes
+        self._strict = strict
+
+    def answer(self, body: bytes, now: int, *, account: str, scopes: AbstractSet[str] | None) -> Answer:
+        """What becomes of the body of one POST. `scopes` are what its sender may do; None for one without a key."""
+        try:
+            request = msgspec.json.decode(body, type=_Request)
+            document = parse(request.query, max_tokens=TOKENS_MAX)
+            problems = validate(_schema(), document, RULES)
+        except (GraphQLError, ValueError, RecursionError) as error:
+            return _failure(400, [_formatted(error)])
+        for problem in problems:
+            if _IS_UNKNOWN.search(problem.message):
+                self._notes.note(f"by GraphQL: {problem.message}")
+        if problems:
+            return _failure(400, [problem.formatted for problem in problems])
+        result = execute_sync(
+            _schema(),
+            document,
+            self._root(now, Sender(account=account, scopes=scopes)),
+            variable_values=request.variables,
+            operation_name=request.operation_name,
+            field_resolver=_resolve,
+        )
+        if result.data is None and result.errors:  # the variables did not fit: nothing was carried out
+            return _failure(400, [error.formatted for error in result.errors])
+        changes = not result.errors and _changes(document)
+        return Answer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
+
+    def _root(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+        resolvers = {**self._resolvers(now), **self._of_pods(now, sender.account), **self._of_user()}
+        resolvers["myself"] = lambda: {**self._user.shown(), **self._owned(now, sender)}
+        return {
+            name: call if name in PUBLIC else partial(_guarded, sender, SCOPES_OF.get(name), call)
+            for name, call in resolvers.items()
+        }
+
+    def _owned(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+        """What `myself` shows of the account, to whoever may see it."""
+        owned: Mapping[str, tuple[str, _Resolver]] = {
+            "podTemplates": ("templates:read", self._templates.list),
+            "secrets": ("secrets:read", self._secrets.list),
+            "endpoints": ("serverless:read", self._endpoints.list),
+            "endpoint": ("serverless:read", lambda **given: self._endpoints.find(given["id"])),
+            "pods": ("pods:read", lambda: self._pods.list(sender.account, now)),
+        }
+        return {name: partial(_guarded, sender, scope, call) for name, (scope, call) in owned.items()}
+
+    def _of_pods(self, now: int, account: str) -> Mapping[str, _Resolver]:
+        pods = self._pods
+        acts = {"podStop": Action.STOP, "podResume": Action.START, "podTerminate": Action.TERMINATE}
+        return {
+            "pod": lambda **given: pods.find(given.get("input") or {"podId": ""}, account, now),
+            "podFindAndDeployOnDemand": lambda **given: pods.deploy(given.get("input") or {}, account, now),
+            "deployCpuPod": lambda **given: pods.deploy_cpu(given.get("input") or {}, account, now),
+            "podEditJob": lambda **given: pods.edit(given["input"], account, now),
+            **{
+                name: lambda action=action, **given: pods.act(action, given["input"], account, now)
+                for name, action in acts.items()
+            },
+        }
+
+    def _of_user(self) -> Mapping[str, _Resolver]:
+        user = self._user
+        return {
+            "gpuTypes": lambda **given: user.gpu_types(given.get("input")),
+            "cpuFlavors": lambda **given: cpu_flavors(given.get("input")),
+            "dataCenters": user.data_centers,
+            "serverlessGpuPools": pools,
+            "podTemplates": lambda **_: [],
+            "updateUserSettings": lambda **given: user.update(given.get("input")),
+            "saveRegistryAuth": lambda **given: user.save_registry(given["input"]),
+            "updateRegistryAuth": lambda **given: user.update_registry(given["input"]),
+            "deleteRegistryAuth": lambda **given: user.delete_registry(given["registryAuthId"]),
+        }
+
+    def _resolvers(self, now: int) -> Mapping[str, _Resolver]:
+        return {
+            "podTemplate": lambda **given: self._templates.find(given["id"]),
+            "saveTemplate": lambda **given: self._save(given.get("input")),
+            "deleteTemplate": lambda **given: self._templates.delete(given.get("templateName") or "", now),
+            "secretCreate": lambda **given: self._create_secret(given["input"], now),
+            "secretValueUpdate": lambda **given: self._rotate_secret(given["input"], now),
+            "secretDescriptionUpdate": lambda **given: self._describe_secret(given["input"], now),
+            "secretDelete": lambda **given: self._secrets.delete(given["id"]),
+            "saveEndpoint": lambda **given: self._endpoints.save(given["input"], now),
+            "updateEndpointTemplate": lambda **given: self._endpoints.update_template(given["input"], now),
+            "deleteEndpoint": lambda **given: self._endpoints.delete(given["id"], now),
+        }
+
+    def _create_secret(self, wanted: Mapping[str, Any], now: int) -> object:
+        return self._secrets.create(wanted["name"], wanted["value"], wanted.get("description"), now)
+
+    def _rotate_secret(self, wanted: Mapping[str, str], now: int) -> object:
+        return self._secrets.rotate(wanted["id"], wanted["value"], now)
+
+    def _describe_secret(self, wanted: Mapping[str, str], now: int) -> object:
+        return self._secrets.describe(wanted["id"], wanted["description"], now)
+
+    def _save(self, wanted: Mapping[str, object] | None) -> object:
+        if wanted is None:
+            raise Refusal(400, "input is required")
+        if self._strict and (missing := [name for name in ("env", "dockerArgs") if wanted.get(name) is None]):
+            raise Refusal(400, f"{missing[0]} is required")
+        return self._templates.save(wanted)
+
+
+def _guarded(sender: Sender, scope: str | None, call: _Resolver, **given: object) -> object:
+    """Raises Refusal 403 where the sender lacks the permission."""
+    if sender.scopes is None or (scope is not None and scope not in sender.scopes):
+        raise Refusal(403, "access denied")
+    return call(**given)
+
+
+def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: object) -> object:
+    """A member of a mapping, or of a record by its name on the wire; called if it is a function."""
+    if isinstance(source, msgspec.Struct):
+        source = msgspec.to_builtins(source)
+    value = source.get(info.field_name)
+    try:
+        return value(**arguments) if callable(value) else value
+    except Refusal as refusal:
+        raise GraphQLError(refusal.error, extensions={"code": CODES[refusal.status]}) from None
+    except Problem as problem:
+        why = ": ".join((problem.detail, *problem.errors[:1]))
+        raise GraphQLError(why, extensions={"code": CODES.get(problem.status, CODES[400])}) from None
+
+
+def _changes(document: DocumentNode) -> bool:
+    operations = (node for node in document.definitions if isinstance(node, OperationDefinitionNode))
+    return any(node.operation is OperationType.MUTATION for node in operations)
+
+
+def _failure(status: int, errors: Sequence[object]) -> Answer:
+    return Answer(status=status, body=msgspec.json.encode({"errors": errors}))
+
+
+def _formatted(error: Exception) -> object:
+    if isinstance(error, GraphQLError):
+        return error.formatted
+    return {"message": f"the body is no GraphQL request: {type(error).__name__}"}

@@ -1,0 +1,65 @@
+"""What happens to pods by itself, made to happen by a request: `POST /emulator/pods/{id}/{event}`.
+
+For tests that reach the emulator by HTTP alone; no key is needed. `fail`: its status is ERROR. `exit`: its container
+ends. `join`: it is a member of the cluster that the body names, `{"id": "c1", "rank": 0, "role": "worker"}`.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.pod_records import Cluster
+from orchestrator.emulator.account.pods import PodWorld
+from orchestrator.emulator.contract.problems import Problem, malformed, not_found
+from orchestrator.emulator.http.delivery import AnswerResponse
+from orchestrator.emulator.http.request_body import read_body
+from orchestrator.emulator.http.wire import Sending
+
+BODY_BYTES_MAX = 4096
+
+
+class PodEvents:
+    """Answers `/emulator/pods`: 204, or a problem document."""
+
+    def __init__(self, world: PodWorld, clock: Clock) -> None:
+        self._world = world
+        self._clock = clock
+
+    def routes(self) -> list[Route]:
+        """The route of each event."""
+        events: dict[str, Callable[[str, bytes], None]] = {"fail": self._fail, "exit": self._exit, "join": self._join}
+        return [
+            Route(f"/emulator/pods/{{pod_id}}/{name}", self._answered(event), methods=["POST"])
+            for name, event in events.items()
+        ]
+
+    def _answered(self, event: Callable[[str, bytes], None]) -> Callable[[Request], object]:
+        async def answer(request: Request) -> Response:
+            pod_id: str = request.path_params["pod_id"]
+            try:
+                body = await read_body(request, BODY_BYTES_MAX)
+                if not self._world.knows(pod_id):
+                    raise not_found()
+                event(pod_id, body)
+            except Problem as problem:
+                return AnswerResponse(Sending(answer=problem.answer()))
+            return Response(status_code=204)
+
+        return answer
+
+    def _fail(self, pod_id: str, _body: bytes) -> None:
+        self._world.fail(pod_id, self._clock.now())
+
+    def _exit(self, pod_id: str, _body: bytes) -> None:
+        self._world.exit(pod_id, self._clock.now())
+
+    def _join(self, pod_id: str, body: bytes) -> None:
+        try:
+            cluster = msgspec.json.decode(body, type=Cluster)
+        except (ValueError, RecursionError):
+            raise malformed() from None
+        self._world.join(pod_id, cluster)

@@ -1,0 +1,119 @@
+"""The pod operations over HTTP: `/v2/pods` (contract of pods, Endpoints; as observed)."""
+
+import random
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.pod_access import READ, WRITE, Access
+from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
+from orchestrator.emulator.account.pods import PodSettings, PodWorld
+from orchestrator.emulator.account.template_use import TemplateSource
+from orchestrator.emulator.account_api.log_streams import LogStreams
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.contract.answers import Answer
+from orchestrator.emulator.contract.problems import invalid
+from orchestrator.emulator.http.wire import Wire
+
+CREATION_BYTES_MAX = 102_400
+"""A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""
+
+
+class PodApi:
+    """Answers requests about pods.
+
+    `world` is there for tests: containers that end, pods that fail, members of clusters.
+    """
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        *,
+        access: Access,
+        templates: TemplateSource,
+        clock: Clock,
+        rng: random.Random,
+        wire: Wire,
+        scale: float = 1.0,
+    ) -> None:
+        """`scale` is how fast `clock` runs."""
+        self.world = PodWorld(settings, rng, templates)
+        self._strict = settings.strict
+        self._rest = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
+        self.front = self._rest.front
+        self._clock = clock
+        self._logs = LogStreams(clock, scale)
+
+    def routes(self) -> list[Route]:
+        """The routes of the pod interface. They stand behind the job routes, whose endpoint may be called "pods"."""
+        return [
+            Route("/v2/pods", self.pods, methods=METHODS),
+            Route("/v2/pods/{pod_id}", self.pod, methods=METHODS),
+            Route("/v2/pods/{pod_id}/action", self.action, methods=METHODS),
+            Route("/v2/pods/{pod_id}/logs", self.logs, methods=METHODS),
+        ]
+
+    async def pods(self, request: Request) -> Response:
+        """`GET` and `POST /v2/pods`."""
+        operations = {
+            "GET": Operation("list", READ, self._list),
+            "POST": Operation("create", WRITE, self._create),
+        }
+        return await self._rest.answer(request, operations, bytes_max=CREATION_BYTES_MAX if self._strict else None)
+
+    async def pod(self, request: Request) -> Response:
+        """`GET`, `PATCH` and `DELETE /v2/pods/{id}`."""
+        operations = {
+            "GET": Operation("get", READ, self._get),
+            "PATCH": Operation("modify", WRITE, self._modify),
+            "DELETE": Operation("delete", WRITE, self._delete),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def action(self, request: Request) -> Response:
+        """`POST /v2/pods/{id}/action`."""
+        return await self._rest.answer(request, {"POST": Operation("action", WRITE, self._act)})
+
+    async def logs(self, request: Request) -> Response:
+        """`GET /v2/pods/{id}/logs`."""
+        return await self._rest.answer(request, {"GET": Operation("logs", READ, self._read_log)})
+
+    async def _list(self, request: Request, account: str) -> Answer:
+        wanted = request.query_params.get("includeClusterPods", "false")
+        if wanted not in ("true", "false"):
+            raise invalid(["includeClusterPods: got string, want boolean"])
+        now = self._clock.now()
+        page = self.world.page(account, now, request.query_params, include_cluster_pods=wanted == "true")
+        return ok(page)
+
+    async def _create(self, request: Request, account: str) -> Answer:
+        creation = parse_creation(await read_body(request), strict=self._strict)
+        return ok(self.world.create(account, creation, self._clock.now()), HTTPStatus.CREATED)
+
+    async def _get(self, request: Request, account: str) -> Answer:
+        return ok(self.world.get(account, _pod_id(request), self._clock.now()))
+
+    async def _modify(self, request: Request, account: str) -> Answer:
+        modification = parse_modification(await read_body(request))
+        return ok(self.world.modify(account, _pod_id(request), modification, self._clock.now()))
+
+    async def _delete(self, request: Request, account: str) -> Answer:
+        self.world.delete(account, _pod_id(request), self._clock.now())
+        return NOTHING
+
+    async def _act(self, request: Request, account: str) -> Answer:
+        action = parse_action(await read_body(request))
+        pod = self.world.act(account, _pod_id(request), action, self._clock.now())
+        return NOTHING if pod is None else ok(pod)
+
+    async def _read_log(self, request: Request, account: str) -> Answer:
+        pod_id = _pod_id(request)
+        return self._logs.answer(request, lambda asked: self.world.log(account, pod_id, asked, self._clock.now()))
+
+
+def _pod_id(request: Request) -> str:
+    pod_id: str = request.path_params["pod_id"]
+    return pod_id

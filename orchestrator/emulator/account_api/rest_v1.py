@@ -1,0 +1,226 @@
+"""Templates, secrets and endpoints over HTTP: `POST /graphql`, `/v1/endpoints` and `/v1/templates` (contract; as
+observed).
+
+Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": "...", "status": N}`; those of GraphQL
+have its own form.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import cache, partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.endpoints import Endpoint, Endpoints, parse_endpoint, shown
+from orchestrator.emulator.account.pod_access import Caller
+from orchestrator.emulator.account.template_bodies import (
+    asked_template_v1,
+    new_template_v1,
+    parse_template_v1,
+    shown_template_v1,
+    template_after_v1,
+)
+from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.contract.answers import Answer, Refusal
+from orchestrator.emulator.http.account_gate import Front
+from orchestrator.emulator.http.request_body import read_body
+from orchestrator.emulator.http.wire import Wire, key_in
+from orchestrator.emulator.jobs.fleet import WorkerView
+from orchestrator.units import MIB
+
+if TYPE_CHECKING:
+    from orchestrator.emulator.account_api.graphql import GraphQLApi
+
+BODY_BYTES_MAX = MIB
+
+GRAPHQL_PATHS = ("/graphql", "/v1")
+"""Pulumi asks in the one variable for GraphQL in which the command line of the service has the URL of REST v1."""
+
+PUBLIC_PATH = "/graphql/public"
+"""Where what everybody may know is asked for without a key (as observed of the service's own address)."""
+
+GRAPHQL = "document"
+"""Under which name GraphQL's requests are counted; a document may hold many operations."""
+
+FAILURE = Refusal(500, "internal server error")
+
+Call = Callable[[Request], Awaitable[Answer]]
+
+
+class AccountApi:
+    """Answers what is not about jobs or pods.
+
+    `keys` None takes any key that is not empty; `caller` says whom one that is taken stands for. `documents` makes what
+    answers GraphQL, at the first request. `workers` gives those of an endpoint.
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: Templates,
+        endpoints: Endpoints,
+        documents: "Callable[[], GraphQLApi]",
+        keys: Collection[str] | None,
+        clock: Clock,
+        wire: Wire,
+        scale: float = 1.0,
+        workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
+        caller: Callable[[str], Caller] = lambda _: Caller(),
+    ) -> None:
+        self._templates = templates
+        self._endpoints = endpoints
+        self._keys = None if keys is None else frozenset(keys)
+        self._clock = clock
+        self._workers = workers
+        self._caller = caller
+        self._documents = cache(documents)
+        self.rest = Front(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
+        self.graphql = Front(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
+
+    def routes(self) -> list[Route]:
+        """All routes of this API."""
+        one = "/v1/endpoints/{endpoint_id}"
+        return [
+            *(Route(path, partial(self._graphql, GRAPHQL), methods=["POST"]) for path in (*GRAPHQL_PATHS, PUBLIC_PATH)),
+            Route("/v1/endpoints", partial(self._rest, "create", self._create), methods=["POST"]),
+            Route("/v1/endpoints", partial(self._rest, "list", self._list), methods=["GET"]),
+            Route(one, partial(self._rest, "show", self._show), methods=["GET"]),
+            Route(one, partial(self._rest, "update", self._update), methods=["PATCH"]),
+            Route(f"{one}/update", partial(self._rest, "update", self._update), methods=["POST"]),
+            Route(one, partial(self._rest, "delete", self._delete), methods=["DELETE"]),
+            *self._template_routes(),
+        ]
+
+    def _template_routes(self) -> list[Route]:
+        one = "/v1/templates/{template_id}"
+        return [
+            Route("/v1/templates", partial(self._rest, "templates create", self._create_template), methods=["POST"]),
+            Route("/v1/templates", partial(self._rest, "templates list", self._list_templates), methods=["GET"]),
+            Route(one, partial(self._rest, "templates show", self._show_template), methods=["GET"]),
+            Route(one, partial(self._rest, "templates update", self._update_template), methods=["PATCH"]),
+            Route(f"{one}/update", partial(self._rest, "templates update", self._update_template), methods=["POST"]),
+            Route(one, partial(self._rest, "templates delete", self._delete_template), methods=["DELETE"]),
+        ]
+
+    async def _rest(self, operation: str, call: Call, request: Request) -> Response:
+        family = "templates" if request.url.path.startswith("/v1/templates") else "serverless"
+        scope = f"{family}:{'read' if request.method == 'GET' else 'write'}"
+
+        async def operate() -> Answer:
+            try:
+                self._checked_key(request, scope)
+                answer = await self._within_limits(self.rest, operation, call, request)
+            except Refusal as refusal:
+                return rest_refusal(refusal)
+            return msgspec.structs.replace(answer, changes=request.method != "GET")
+
+        return await self.rest.answer(operate)
+
+    async def _graphql(self, operation: str, request: Request) -> Response:
+        async def operate() -> Answer:
+            try:
+                is_public = request.url.path == PUBLIC_PATH
+                caller = None if is_public else self._caller(self._checked_key(request))
+                return await self._within_limits(self.graphql, operation, partial(self._document, caller), request)
+            except Refusal as refusal:
+                return graphql_refusal(refusal)
+
+        return await self.graphql.answer(operate)
+
+    async def _within_limits(self, front: Front, operation: str, call: Call, request: Request) -> Answer:
+        if front.doubts_key():
+            raise Refusal(401, "unauthorized")
+        if front.throttles():
+            raise Refusal(429, "too many requests")
+        with front.under_way(operation) as fails:
+            if fails:
+                raise FAILURE
+            return await call(request)
+
+    def _checked_key(self, request: Request, scope: str | None = None) -> str:
+        """A bearer header, or for GraphQL the parameter `api_key` (contract, Authentication 1).
+
+        Without the permission `scope` a key is as wrong as an unknown one (contract of jobs, Authentication 2).
+        """
+        key = key_in(request.headers.get("authorization", ""))
+        if not key and request.url.path in GRAPHQL_PATHS:
+            key = request.query_params.get("api_key", "")
+        if not key or (self._keys is not None and key not in self._keys):
+            raise Refusal(401, "unauthorized")
+        if scope is not None and scope not in self._caller(key).scopes:
+            raise Refusal(401, "unauthorized")
+        return key
+
+    async def _document(self, caller: Caller | None, request: Request) -> Answer:
+        """`caller` is whom its key stands for; None where none is asked for."""
+        body = await read_body(request, BODY_BYTES_MAX)
+        if caller is None:
+            return self._documents().answer(body, self._clock.now(), account="", scopes=None)
+        account = caller.account(request.headers.get("x-team-id"))
+        return self._documents().answer(body, self._clock.now(), account=account, scopes=caller.scopes)
+
+    async def _create(self, request: Request) -> Answer:
+        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown(self._endpoints.create(wanted, self._clock.now())))
+
+    async def _list(self, request: Request) -> Answer:
+        return _json([self._shown(endpoint, request) for endpoint in self._endpoints.list()])
+
+    async def _show(self, request: Request) -> Answer:
+        return _json(self._shown(self._endpoints.find(request.path_params["endpoint_id"]), request))
+
+    async def _update(self, request: Request) -> Answer:
+        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown(self._endpoints.update(request.path_params["endpoint_id"], wanted, self._clock.now())))
+
+    async def _delete(self, request: Request) -> Answer:
+        self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
+        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+
+    async def _create_template(self, request: Request) -> Answer:
+        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+        return _json(shown_template_v1(self._templates.put(new_template_v1(self._templates.new_id(), body))))
+
+    async def _list_templates(self, _request: Request) -> Answer:
+        return _json([asked_template_v1(template) for template in self._templates.list()])
+
+    async def _show_template(self, request: Request) -> Answer:
+        return _json(asked_template_v1(self._templates.own(request.path_params["template_id"])))
+
+    async def _update_template(self, request: Request) -> Answer:
+        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+        present = self._templates.own(request.path_params["template_id"])
+        return _json(shown_template_v1(self._templates.put(template_after_v1(present, body))))
+
+    async def _delete_template(self, request: Request) -> Answer:
+        self._templates.forget(self._templates.own(request.path_params["template_id"]), self._clock.now())
+        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+
+    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+        template = self._endpoints.template_of(endpoint.id) if _asked_for(request, "includeTemplate") else None
+        return shown(endpoint, template, self._workers(endpoint.id) if _asked_for(request, "includeWorkers") else None)
+
+
+def _asked_for(request: Request, parameter: str) -> bool:
+    return request.query_params.get(parameter, "").lower() in {"true", "1"}
+
+
+def _json(content: object) -> Answer:
+    return Answer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
+
+
+def rest_refusal(refusal: Refusal) -> Answer:
+    """The refusal as v1 says it."""
+    body = msgspec.json.encode({"error": refusal.error, "status": refusal.status})
+    return Answer(status=refusal.status, body=body, headers=refusal.headers)
+
+
+def graphql_refusal(refusal: Refusal) -> Answer:
+    """The refusal as GraphQL says it, where no operation was begun."""
+    body = msgspec.json.encode({"errors": [{"message": refusal.error}]})
+    return Answer(status=refusal.status, body=body, headers=refusal.headers)

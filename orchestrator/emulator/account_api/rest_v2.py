@@ -1,0 +1,143 @@
+"""What every operation of the REST interface (v2) has in common, whatever it is about (contract of pods).
+
+A request is checked in this order: key (401), rate limit (429), method (405), permission (403), body (400, 422), the
+thing itself (404), its state (409). What is turned down is a problem document. The limits are a user's, so all that
+speak for one share an `Access`.
+"""
+
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from http import HTTPStatus
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.pod_access import Access, Caller, exceeded
+from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
+from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.http.account_gate import Front
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.units import MIB
+
+BODY_BYTES_MAX = MIB
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+"""All are let in, so that the wrong ones are answered in the service's form."""
+
+UNKNOWN = "unknown"
+"""Under which name requests with a wrong method are counted."""
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """What one method does at one path: its name among the figures, the permission it takes (None: any key will do),
+    and the call, which gets the request and the name of the account that it is about.
+    """
+
+    name: str
+    scope: str | None
+    call: Callable[[Request, str], Awaitable[Answer]]
+
+
+class RestV2:
+    """Answers requests with one of the operations of their path. `scale` is how fast `clock` runs."""
+
+    def __init__(self, access: Access, *, clock: Clock, rng: random.Random, wire: Wire, scale: float = 1.0) -> None:
+        self.front = Front(wire, clock, scale=scale, failure=_failed().answer)
+        self._access = access
+        self._clock = clock
+        self._rng = rng
+
+    async def answer(
+        self, request: Request, operations: Mapping[str, Operation], *, bytes_max: int | None = None
+    ) -> Response:
+        """What leaves for a request; `operations` are those of its path, by method. A body longer than `bytes_max` is
+        refused before all else.
+        """
+        return await self.front.answer(partial(self._decide, request, operations, bytes_max))
+
+    async def _decide(self, request: Request, operations: Mapping[str, Operation], bytes_max: int | None) -> Answer:
+        headers: tuple[tuple[str, str], ...] = ()
+        try:
+            if bytes_max is not None:
+                await _check_length(request, bytes_max)
+            caller = self._access.caller(request.headers.get("authorization", ""))
+            try:
+                answer = await self._within_limits(request, caller, operations)
+            finally:
+                headers = self._access.headers(caller, self._clock.now())
+        except Problem as problem:
+            answer = problem.answer()
+        request_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *headers, ("x-request-id", str(request_id))))
+
+    async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, Operation]) -> Answer:
+        operation = operations.get(request.method)
+        name = UNKNOWN if operation is None else operation.name
+        if self.front.doubts_key():
+            raise Problem(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
+        if self.front.throttles():
+            raise exceeded("minute", 1)
+        try:
+            self._access.count(caller, self._clock.now())
+        except Problem:
+            self.front.turn_away(name)
+            raise
+        with self.front.under_way(name) as fails:
+            if fails:
+                raise _failed()
+            if operation is None:
+                raise Problem(
+                    HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers=(("allow", ", ".join(operations)),)
+                )
+            if operation.scope is not None:
+                caller.check(operation.scope)
+            try:
+                answer = await operation.call(request, caller.account(request.headers.get("x-team-id")))
+            except Refusal as refusal:
+                raise _problem_of(refusal) from None
+            return msgspec.structs.replace(answer, changes=request.method != "GET")
+
+
+NOTHING = Answer(status=HTTPStatus.NO_CONTENT, body=b"", content_type="")
+
+
+def ok(content: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """A success, with `content` as JSON."""
+    return Answer(status=status, body=msgspec.json.encode(content))
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body. Raises Problem 413 for one that is too long, ConnectionCut if its sender hangs up."""
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > BODY_BYTES_MAX:
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {BODY_BYTES_MAX} bytes")
+    except ClientDisconnect:
+        raise ConnectionCut from None
+    return body
+
+
+async def _check_length(request: Request, bytes_max: int) -> None:
+    """Raises Problem 413, ConnectionCut if its sender hangs up. Afterwards the body can be read as before."""
+    try:
+        length = len(await request.body())
+    except ClientDisconnect:
+        raise ConnectionCut from None
+    if length > bytes_max:
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
+
+
+def _problem_of(refusal: Refusal) -> Problem:
+    """What a refusal of an older interface is in v2: what is used cannot be deleted is a 400 there (as observed)."""
+    status = HTTPStatus.BAD_REQUEST if refusal.status == HTTPStatus.CONFLICT else refusal.status
+    return Problem(status, refusal.error)
+
+
+def _failed() -> Problem:
+    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")

@@ -1,0 +1,169 @@
+"""Templates and secrets by the REST interface v2: `/v2/templates`, `/v2/account/secrets` (as observed)."""
+
+import re
+from http import HTTPStatus
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.pod_bodies import checked
+from orchestrator.emulator.account.secrets import Secret, Secrets
+from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
+from orchestrator.emulator.account.templates import Template, Templates
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.contract.answers import Answer, Refusal
+from orchestrator.emulator.contract.json_shape import Shape
+from orchestrator.emulator.contract.paging import Pages
+from orchestrator.emulator.contract.problems import Problem, invalid
+
+SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
+SECRET_NAME_LENGTH_MAX = 191
+DESCRIPTION_BYTES_MAX = 65_535
+
+_VALUE = {"value": Shape(kind=str, length_min=1), "description": Shape(kind=str)}
+SECRET = Shape(
+    kind=dict,
+    properties={"name": Shape(kind=str, length_min=1, length_max=SECRET_NAME_LENGTH_MAX), **_VALUE},
+    required=("name", "value"),
+)
+ROTATION = Shape(kind=dict, properties=_VALUE)
+
+
+class AccountV2Api:
+    """Answers requests about what is neither a pod nor an endpoint."""
+
+    def __init__(self, rest: RestV2, *, templates: Templates, secrets: Secrets, clock: Clock, pages: Pages) -> None:
+        self._rest = rest
+        self._templates = templates
+        self._secrets = secrets
+        self._clock = clock
+        self._pages = pages
+
+    def routes(self) -> list[Route]:
+        """The routes of both."""
+        return [
+            Route("/v2/templates", self.templates, methods=METHODS),
+            Route("/v2/templates/{template_id}", self.template, methods=METHODS),
+            Route("/v2/account/secrets", self.secrets, methods=METHODS),
+            Route("/v2/account/secrets/{secret_id}", self.secret, methods=METHODS),
+        ]
+
+    # --- templates
+
+    async def templates(self, request: Request) -> Response:
+        """`GET` and `POST /v2/templates`."""
+        operations = {
+            "GET": Operation("templates list", "templates:read", self._list_templates),
+            "POST": Operation("templates create", "templates:write", self._create_template),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def template(self, request: Request) -> Response:
+        """`GET`, `PATCH` and `DELETE /v2/templates/{id}`."""
+        operations = {
+            "GET": Operation("templates get", "templates:read", self._get_template),
+            "PATCH": Operation("templates update", "templates:write", self._update_template),
+            "DELETE": Operation("templates delete", "templates:write", self._delete_template),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def _list_templates(self, request: Request, _account: str) -> Answer:
+        page, pagination = self._pages.cut("templates", self._templates.list(), request.query_params)
+        return ok({"templates": [shown_template(template) for template in page], "pagination": pagination})
+
+    async def _create_template(self, request: Request, _account: str) -> Answer:
+        body = parse_template(await read_body(request), create=True)
+        blank = Template(
+            id=self._templates.new_id(), name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0
+        )
+        return ok(shown_template(self._templates.put(template_after(blank, body))), HTTPStatus.CREATED)
+
+    async def _get_template(self, request: Request, _account: str) -> Answer:
+        return ok(shown_template(self._own_template(request)))
+
+    async def _update_template(self, request: Request, _account: str) -> Answer:
+        body = parse_template(await read_body(request), create=False)
+        return ok(shown_template(self._templates.put(template_after(self._own_template(request), body))))
+
+    async def _delete_template(self, request: Request, _account: str) -> Answer:
+        self._templates.forget(self._own_template(request), self._clock.now())
+        return NOTHING
+
+    def _own_template(self, request: Request) -> Template:
+        return self._templates.own(request.path_params["template_id"])
+
+    # --- secrets
+
+    async def secrets(self, request: Request) -> Response:
+        """`GET` and `POST /v2/account/secrets`."""
+        operations = {
+            "GET": Operation("secrets list", "secrets:read", self._list_secrets),
+            "POST": Operation("secrets create", "secrets:write", self._create_secret),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def secret(self, request: Request) -> Response:
+        """`GET`, `PATCH` and `DELETE /v2/account/secrets/{id}`."""
+        operations = {
+            "GET": Operation("secrets get", "secrets:read", self._get_secret),
+            "PATCH": Operation("secrets update", "secrets:write", self._update_secret),
+            "DELETE": Operation("secrets delete", "secrets:write", self._delete_secret),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def _list_secrets(self, request: Request, _account: str) -> Answer:
+        name = request.query_params.get("name", "").casefold()
+        shown = [_shown_secret(each) for each in self._secrets.list() if name in ("", each.name.casefold())]
+        return ok({"secrets": shown})
+
+    async def _create_secret(self, request: Request, _account: str) -> Answer:
+        body = checked(await read_body(request), SECRET, _of_secret)
+        name, value, description = str(body["name"]), str(body["value"]), body.get("description")
+        try:
+            text = None if description is None else str(description) or None
+            secret = self._secrets.create(name, value, text, self._clock.now())
+        except Refusal as refusal:
+            raise Problem(refusal.status, refusal.error) from None
+        return ok(_shown_secret(secret), HTTPStatus.CREATED)
+
+    async def _get_secret(self, request: Request, _account: str) -> Answer:
+        return ok(_shown_secret(self._find_secret(request)))
+
+    async def _update_secret(self, request: Request, _account: str) -> Answer:
+        body = checked(await read_body(request), ROTATION, _of_secret)
+        secret = self._find_secret(request)
+        if not body:
+            raise invalid(["$: minProperties: got 0, want 1"])
+        if "value" in body:
+            secret = self._secrets.rotate(secret.id, str(body["value"]), self._clock.now())
+        if "description" in body:
+            secret = self._secrets.describe(secret.id, str(body["description"]), self._clock.now())
+        return ok(_shown_secret(secret))
+
+    async def _delete_secret(self, request: Request, _account: str) -> Answer:
+        self._secrets.delete(self._find_secret(request).id)
+        return NOTHING
+
+    def _find_secret(self, request: Request) -> Secret:
+        return self._secrets.find(request.path_params["secret_id"])
+
+
+def _of_secret(value: object) -> "list[str]":
+    """What a shape cannot say of a secret."""
+    assert isinstance(value, dict)
+    problems = []
+    name = value.get("name", "a")
+    if SECRET_NAME.fullmatch(name) is None or name.upper().startswith("RUNPOD"):
+        problems.append("$.name: does not match '^[a-zA-Z_][a-zA-Z0-9_.\\-/]*$', or begins with RUNPOD")
+    if len(value.get("description", "").encode()) > DESCRIPTION_BYTES_MAX:
+        problems.append(f"$.description: is longer than {DESCRIPTION_BYTES_MAX} bytes")
+    return problems
+
+
+def _shown_secret(secret: Secret) -> dict[str, object]:
+    shown: dict[str, object] = msgspec.to_builtins(secret)
+    del shown["updatedAt"]
+    return shown

@@ -1,0 +1,53 @@
+"""Interfaces that the service does not have, or no longer: whatever is asked of them is answered 404 or 410, as each
+says it.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.emulator.account_api.rest_v1 import GRAPHQL_PATHS, PUBLIC_PATH, graphql_refusal, rest_refusal
+from orchestrator.emulator.account_api.rest_v2 import METHODS
+from orchestrator.emulator.contract.answers import Answer, Refusal
+from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.http.delivery import AnswerResponse
+from orchestrator.emulator.http.wire import Sending
+
+_PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "v1": ("/v1/{path:path}",),
+        "v2": tuple(f"/v2/{area}{{path:path}}" for area in ("serverless", "templates", "account/", "catalog")),
+        "graphql": (*GRAPHQL_PATHS, PUBLIC_PATH),
+    }
+)
+"""By the name of the interface. Pods are not among those of v2: the contract has them there only."""
+
+INTERFACES = tuple(_PATHS)
+
+_SAID = MappingProxyType({404: "not found", 410: "this interface was retired"})
+
+
+def gone(without: Mapping[str, int]) -> list[Route]:
+    """The routes that take the place of those interfaces; `without` has the status of each."""
+    return [
+        Route(path, partial(_answer, _FORMS[name], status), methods=METHODS)
+        for name, status in without.items()
+        for path in _PATHS[name]
+    ]
+
+
+def _problem(refusal: Refusal) -> Answer:
+    return Problem(refusal.status, refusal.error).answer()
+
+
+_FORMS: Mapping[str, Callable[[Refusal], Answer]] = MappingProxyType(
+    {"v1": rest_refusal, "v2": _problem, "graphql": graphql_refusal}
+)
+
+
+async def _answer(form: Callable[[Refusal], Answer], status: int, _request: Request) -> Response:
+    return AnswerResponse(Sending(answer=form(Refusal(status, _SAID[status]))))

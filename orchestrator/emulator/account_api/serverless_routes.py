@@ -1,0 +1,247 @@
+"""Endpoints by the REST interface v2: `/v2/serverless` (as observed).
+
+An endpoint has a template of its own, a copy of the one it was created from.
+"""
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.account.endpoints import Endpoint, Endpoints
+from orchestrator.emulator.account.pod_logs import SYSTEM, Line
+from orchestrator.emulator.account.pod_records import Omitted
+from orchestrator.emulator.account.serverless_bodies import EndpointBody, parse_endpoint_v2, settings_of, shown_endpoint
+from orchestrator.emulator.account.template_bodies import DISK_GB, contained
+from orchestrator.emulator.account.templates import Template, Templates, Variable
+from orchestrator.emulator.account_api.log_streams import LogStreams
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.contract.answers import Answer
+from orchestrator.emulator.contract.dates import iso
+from orchestrator.emulator.contract.paging import Pages
+from orchestrator.emulator.contract.problems import Problem, invalid, not_found
+from orchestrator.emulator.job_api.load_balancer import base_url
+from orchestrator.emulator.jobs.fleet import WorkerView
+from orchestrator.units import SECOND_US
+
+READ = "serverless:read"
+WRITE = "serverless:write"
+
+STATUSES = ("running", "idle", "initializing", "throttled", "unhealthy")
+"""Those of a worker, of each of which the summary says how many there are."""
+
+
+class ServerlessApi:
+    """Answers requests about endpoints. `workers` gives those of an endpoint."""
+
+    def __init__(
+        self,
+        rest: RestV2,
+        *,
+        endpoints: Endpoints,
+        templates: Templates,
+        clock: Clock,
+        pages: Pages,
+        workers: Callable[[str], Sequence[WorkerView]],
+        logs: LogStreams,
+    ) -> None:
+        self._rest = rest
+        self._endpoints = endpoints
+        self._templates = templates
+        self._clock = clock
+        self._pages = pages
+        self._workers = workers
+        self._logs = logs
+
+    def routes(self) -> list[Route]:
+        """The routes of endpoints."""
+        one = "/v2/serverless/{endpoint_id}"
+        return [
+            Route("/v2/serverless", self.all, methods=METHODS),
+            Route(one, self.one, methods=METHODS),
+            Route(f"{one}/workers", self.workers, methods=METHODS),
+            Route(f"{one}/releases", self.releases, methods=METHODS),
+            Route(f"{one}/builds", self.builds, methods=METHODS),
+            Route(f"{one}/builds/{{build_id}}", self.build, methods=METHODS),
+            Route(f"{one}/workers/{{worker_id}}/logs", self.logs, methods=METHODS),
+        ]
+
+    async def all(self, request: Request) -> Response:
+        """`GET` and `POST /v2/serverless`."""
+        create = Operation("serverless create", WRITE, self._create)
+        return await self._rest.answer(request, {"GET": Operation("serverless list", READ, self._list), "POST": create})
+
+    async def one(self, request: Request) -> Response:
+        """`GET`, `PATCH` and `DELETE /v2/serverless/{id}`."""
+        operations = {
+            "GET": Operation("serverless get", READ, self._get),
+            "PATCH": Operation("serverless update", WRITE, self._update),
+            "DELETE": Operation("serverless delete", WRITE, self._delete),
+        }
+        return await self._rest.answer(request, operations)
+
+    async def workers(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/workers`."""
+        return await self._rest.answer(request, {"GET": Operation("serverless workers", READ, self._list_workers)})
+
+    async def releases(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/releases`."""
+        return await self._rest.answer(request, {"GET": Operation("serverless releases", READ, self._list_releases)})
+
+    async def builds(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/builds`: none, since images are made elsewhere (our choice)."""
+        return await self._rest.answer(request, {"GET": Operation("serverless builds", READ, self._list_builds)})
+
+    async def build(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/builds/{buildId}`: there is none."""
+        return await self._rest.answer(request, {"GET": Operation("serverless build", READ, self._get_build)})
+
+    async def logs(self, request: Request) -> Response:
+        """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
+        return await self._rest.answer(request, {"GET": Operation("serverless logs", READ, self._read_log)})
+
+    async def _list(self, request: Request, _account: str) -> Answer:
+        page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
+        return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
+
+    async def _create(self, request: Request, _account: str) -> Answer:
+        body = parse_endpoint_v2(await read_body(request), create=True)
+        settings, newer = settings_of(body)
+        endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
+        return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
+
+    async def _get(self, request: Request, _account: str) -> Answer:
+        return ok(self._shown(self._find(request), request))
+
+    async def _update(self, request: Request, _account: str) -> Answer:
+        body = parse_endpoint_v2(await read_body(request), create=False)
+        before = self._find(request)
+        settings, newer = settings_of(body, before)
+        template = None
+        if body.is_about_container or body.name is not None:
+            present = self._template_of(before)
+            name = present.name if body.name is None else f"{body.name}-template"  # a shared one, too (as observed)
+            source = self._source(body) or present
+            template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
+        after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
+        return ok(self._shown(after, request))
+
+    async def _delete(self, request: Request, _account: str) -> Answer:
+        self._endpoints.delete(self._find(request).id, self._clock.now())
+        return NOTHING
+
+    async def _list_workers(self, request: Request, _account: str) -> Answer:
+        endpoint = self._find(request)
+        workers = [self._worker(endpoint, view) for view in self._workers(endpoint.id)]
+        of = {name: sum(worker["status"] == name.upper() for worker in workers) for name in STATUSES}
+        return ok(
+            {
+                "workers": workers,
+                "summary": {**of, "total": len(workers)},
+                "endpointVersion": endpoint.version,
+            }
+        )
+
+    async def _list_releases(self, request: Request, _account: str) -> Answer:
+        endpoint = self._find(request)
+        page, pagination = self._pages.cut("releases", self._endpoints.releases(endpoint.id), request.query_params)
+        workers = len(self._workers(endpoint.id))
+        rollout = {
+            "inProgress": False,
+            "workersOnLatest": workers,
+            "workersTotal": workers,
+            "percentOnLatest": 100,
+        }
+        shown = msgspec.to_builtins(page)
+        return ok(
+            {
+                "endpointVersion": endpoint.version,
+                "rollout": rollout,
+                "releases": shown,
+                "pagination": pagination,
+            }
+        )
+
+    async def _list_builds(self, request: Request, _account: str) -> Answer:
+        self._find(request)
+        none: tuple[str, ...] = ()
+        builds, pagination = self._pages.cut("builds", none, request.query_params)
+        return ok({"builds": builds, "pagination": pagination})
+
+    async def _get_build(self, request: Request, _account: str) -> Answer:
+        self._find(request)
+        raise not_found()
+
+    async def _read_log(self, request: Request, _account: str) -> Answer:
+        return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
+
+    def _log(self, request: Request) -> Sequence[Line]:
+        """What was done with a worker; what its jobs print stays with their handlers (our choice). Raises Problem."""
+        endpoint, worker_id = self._find(request), request.path_params["worker_id"]
+        view = next((each for each in self._workers(endpoint.id) if each.id == worker_id), None)
+        if view is None:
+            raise not_found()
+        started = Line(
+            view.started_at, 1, SYSTEM, f"worker created with image {self._template_of(endpoint).image_name}"
+        )
+        ready = () if view.ready_at is None else (Line(view.ready_at, 2, SYSTEM, "worker ready"),)
+        return (started, *ready)
+
+    def _worker(self, endpoint: Endpoint, view: WorkerView) -> dict[str, object]:
+        status = "INITIALIZING" if not view.is_ready else "RUNNING" if view.is_busy else "IDLE"
+        return {
+            "id": view.id,
+            "status": status,
+            "gpuCount": 0 if endpoint.newer.cpu else endpoint.gpu_count,
+            "isStale": False,
+            "version": endpoint.version,
+            "image": self._template_of(endpoint).image_name,
+            "uptimeSeconds": (self._clock.now() - view.started_at) // SECOND_US if view.is_ready else None,
+            "gpuTypeId": None if endpoint.newer.cpu else self._endpoints.gpu_of(endpoint.id),
+            "dataCenterId": next(iter(endpoint.data_center_ids), None),
+            "startedAt": iso(view.started_at),
+        }
+
+    def _find(self, request: Request) -> Endpoint:
+        return self._endpoints.find(request.path_params["endpoint_id"])
+
+    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+        return shown_endpoint(endpoint, self._template_of(endpoint), base_url(request, endpoint.id))
+
+    def _template_of(self, endpoint: Endpoint) -> Template:
+        template = self._templates.find(endpoint.template_id)
+        assert template is not None, "what an endpoint uses is not deleted"
+        return template
+
+    def _template(self, body: EndpointBody) -> Template:
+        """The template that a new endpoint is to have for its own."""
+        source = self._source(body)
+        if source is None:
+            source = Template(id="", name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0)
+        own = contained(source, body)
+        if not isinstance(body.env, Omitted) and not isinstance(body.template_id, Omitted):
+            own = msgspec.structs.replace(own, env=_merged(source, own))
+        return msgspec.structs.replace(
+            own, id=self._templates.new_id(), name=f"{body.name}-template", is_serverless=True
+        )
+
+    def _source(self, body: EndpointBody) -> Template | None:
+        """The template that `body` names. Raises Problem: 404 where there is none, 422 for one of pods."""
+        if isinstance(body.template_id, Omitted):
+            return None
+        template = self._templates.find(body.template_id)
+        if template is None:
+            raise Problem(HTTPStatus.NOT_FOUND, "template not found")
+        if not template.is_serverless:
+            raise invalid(["$.templateId: it is a template for pods"])
+        return template
+
+
+def _merged(source: Template, own: Template) -> tuple[Variable, ...]:
+    """The variables of both; those of `own` win (as observed)."""
+    variables = {variable.key: variable for variable in (*source.env, *own.env)}
+    return tuple(variables.values())

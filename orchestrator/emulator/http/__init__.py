@@ -1,0 +1,1 @@
+"""What happens to any request on its way in and out."""

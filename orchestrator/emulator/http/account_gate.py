@@ -1,0 +1,67 @@
+"""The front door of an interface that is about the account as a whole: pods, `/v1`, GraphQL.
+
+The job API has its `gate`, with limits for each endpoint and operation. Here are what all requests go through, the
+faults of the wire, and figures for each operation.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from starlette.responses import Response
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.contract.answers import Answer
+from orchestrator.emulator.contract.limits import Limit, Meter, MeterFigures
+from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.wire import Wire
+from orchestrator.units import SECOND_US
+
+FIGURES_WINDOW_US = 60 * SECOND_US
+"""The window of the highest window count: the shortest that the contract of pods names."""
+
+
+class Front:
+    """Lets requests in and answers out. `scale` is how fast `clock` runs; `failure` a 500 as the interface says it."""
+
+    def __init__(self, wire: Wire, clock: Clock, *, scale: float, failure: Callable[[], Answer]) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._failure = failure
+        self._departures = Departures(wire, clock, scale)
+        self._meters: dict[str, Meter] = {}
+
+    async def answer(self, operate: Callable[[], Awaitable[Answer]]) -> Response:
+        """What leaves for a request that `operate` answers. Raises ConnectionCut where no answer is to come."""
+        self._wire.connect(self._clock.now())
+        answer = await operate()
+        sending = self._wire.sending(answer, changes=answer.changes, failure=self._failure())
+        return await self._departures.depart(sending)
+
+    def doubts_key(self) -> bool:
+        """Whether a fault turns this request away although its key is good."""
+        return self._wire.doubts_key()
+
+    def throttles(self) -> bool:
+        """Whether a fault throttles this request; asked once its key is good."""
+        return self._wire.throttles()
+
+    def turn_away(self, operation: str) -> None:
+        """Count a request that is over its limit."""
+        self._meter(operation).turn_away()
+
+    @contextmanager
+    def under_way(self, operation: str) -> Iterator[bool]:
+        """A request within its limits; gives whether a fault fails it before anything is done."""
+        meter = self._meter(operation)
+        meter.enter(self._clock.now())
+        try:
+            yield self._wire.fails()
+        finally:
+            meter.leave()
+
+    def figures(self) -> Mapping[str, MeterFigures]:
+        """What each operation has seen, by its name."""
+        return {operation: meter.figures() for operation, meter in self._meters.items()}
+
+    def _meter(self, operation: str) -> Meter:
+        return self._meters.setdefault(operation, Meter(Limit(window_us=FIGURES_WINDOW_US)))

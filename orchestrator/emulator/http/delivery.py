@@ -1,0 +1,61 @@
+"""Lets answers out as the wire has decided: late, whole, in part, or not at all."""
+
+from collections.abc import AsyncIterator
+
+import anyio
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.http.wire import Cut, Sending, Wire
+from orchestrator.units import SECOND_US
+
+
+class Departures:
+    """Where answers leave. `scale` is how fast `clock` runs."""
+
+    def __init__(self, wire: Wire, clock: Clock, scale: float = 1.0) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._scale = scale
+
+    async def depart(self, sending: Sending) -> Response:
+        """Keep the answer back as long as a fault says; raises ConnectionCut if none is to come.
+
+        The service may have gone down meanwhile.
+        """
+        if sending.delay_us:
+            await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
+        self._wire.check_connection(self._clock.now())
+        if sending.cut is Cut.BEFORE_ANSWER:
+            raise ConnectionCut
+        answer = sending.answer
+        if answer.more is not None and sending.cut is Cut.NOWHERE:
+            events = _whole(answer.body, answer.more)
+            return StreamingResponse(events, answer.status, dict(answer.headers), answer.content_type)
+        return AnswerResponse(sending)
+
+
+async def _whole(beginning: bytes, more: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield beginning
+    async for piece in more:
+        yield piece
+
+
+class AnswerResponse(Response):
+    """An answer on its way, which a fault may cut in the middle of its body."""
+
+    def __init__(self, sending: Sending) -> None:
+        answer = sending.answer
+        super().__init__(answer.body, answer.status, dict(answer.headers), answer.content_type or None)
+        self._cut = sending.cut is Cut.INSIDE_BODY
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._cut:
+            await super().__call__(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        half = bytes(self.body)[: len(self.body) // 2]
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+        raise ConnectionCut

@@ -1,0 +1,1 @@
+"""The job API and the worker's API over HTTP; delivery of webhooks."""

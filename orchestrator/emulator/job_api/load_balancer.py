@@ -1,0 +1,292 @@
+"""Load balancing endpoints: requests that go straight to a worker's own HTTP server (contract, Endpoint types).
+
+There is no queue: a request is handed to the worker with the fewest, waits for one to start if none is there, and is
+refused if none comes. The service gives each such endpoint a host name; here each is below `/lb/{endpoint_id}`, which
+`requestUrls` of REST v2 names. The worker's server is an ASGI application of the user's. Its `/ping` is the service's
+question whether a worker is well: it answers 204 while workers start, unless the application has its own.
+
+Nobody tries a request again, and one whose sender hangs up is not heard of any more.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskStatus
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchestrator.clock import Clock
+from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
+from orchestrator.emulator.contract.limits import Meter, Operation
+from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
+from orchestrator.emulator.http.request_body import read_body
+from orchestrator.emulator.http.wire import Cut, Sending
+from orchestrator.emulator.job_api.lifespan import Lifespan
+from orchestrator.emulator.jobs.fleet import Fleet
+from orchestrator.units import MIB
+
+PREFIX: Final = "/lb"
+"""What the paths of load balancing endpoints begin with."""
+
+Application = ASGIApp
+"""The HTTP server of a worker, as its author writes it: FastAPI, Starlette, or any other ASGI application."""
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+BODY_BYTES_MAX: Final = 30 * MIB
+"""The longest body of a request (as published)."""
+
+WORKER_WAIT_S: Final = 120.0
+"""How long a request waits for a worker, until it is answered 400 (as published)."""
+
+PROCESSING_S: Final = 330.0
+"""How long a worker may take, until the sender is answered 524 (as published)."""
+
+TIMED_OUT: Final = 524
+
+BEGINNING: Final = Answer(status=HTTPStatus.OK, body=b"{}")
+"""What stands for the worker's answer where it is decided how it leaves."""
+
+
+def base_url(request: Request, endpoint: str) -> str:
+    """Where requests for the endpoint go, as whoever sent `request` reaches it."""
+    return f"{request.url.scheme}://{request.url.netloc}{PREFIX}/{endpoint}"
+
+
+class LoadBalancer:
+    """Answers requests to load balancing endpoints.
+
+    `applications` are the workers' servers by endpoint, those of `"*"` for every endpoint without one of its own.
+    `changed` is called when a fleet has more or less to do, `scale` is how fast `clock` runs.
+    """
+
+    def __init__(
+        self,
+        applications: Mapping[str, Application],
+        *,
+        fleet: Callable[[str], Fleet],
+        gate: Gate,
+        clock: Clock,
+        changed: Callable[[], None],
+        scale: float = 1.0,
+    ) -> None:
+        self._applications = applications
+        self._fleet = fleet
+        self._gate = gate
+        self._clock = clock
+        self._changed = changed
+        self._scale = scale
+        self._departures = Departures(gate.wire, clock, scale)
+        self._bells: dict[str, anyio.Event] = {}
+        self._lifespans: dict[int, Lifespan] = {}
+
+    def routes(self) -> list[Route]:
+        """The route of every path of every load balancing endpoint."""
+        return [
+            Route(f"{PREFIX}/{{endpoint_id}}", self._answer, methods=METHODS),
+            Route(f"{PREFIX}/{{endpoint_id}}/{{path:path}}", self._answer, methods=METHODS),
+        ]
+
+    def wake(self, endpoint: str) -> None:
+        """A worker of the endpoint has become ready."""
+        bell = self._bells.pop(endpoint, None)
+        if bell is not None:
+            bell.set()
+
+    def application(self, endpoint: str) -> Application | None:
+        """The server that the endpoint's workers run; None: there is none, so no worker can start."""
+        return self._applications.get(endpoint) or self._applications.get(ANY_ENDPOINT)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Tells each application that it begins, and at the end that it ends (ASGI's lifespan), until cancelled.
+
+        Raises UsageError for one that cannot begin.
+        """
+        async with anyio.create_task_group() as tasks:
+            for application in {id(each): each for each in self._applications.values()}.values():
+                lifespan = self._lifespans[id(application)] = Lifespan(application)
+                await tasks.start(lifespan.serve)
+            task_status.started()
+
+    async def _answer(self, request: Request) -> Response:
+        endpoint: str = request.path_params["endpoint_id"]
+        authorization = request.headers.get("authorization", "")
+        try:
+            meter = self._gate.enter(endpoint, Operation.HTTP, authorization, self._clock.now())
+        except Refusal as refusal:
+            return await self._depart(refusal.answer())
+        try:
+            body = await read_body(request, BODY_BYTES_MAX)
+        except BaseException as error:
+            meter.leave()
+            if isinstance(error, Refusal):
+                return await self._depart(error.answer())
+            raise
+        return _Forwarded(self, endpoint, meter, body)
+
+    async def _depart(self, answer: Answer) -> Response:
+        return await self._departures.depart(self._gate.sending(Operation.HTTP, answer))
+
+    async def forward(self, endpoint: str, meter: Meter, body: bytes, scope: Scope, send: Send) -> None:
+        """Hands the request to a worker, and what it says to the sender, as the faults of the wire have it."""
+        try:
+            with self._connected(endpoint) as fleet:
+                if _is_ping(scope) and not fleet.running():
+                    await Response(status_code=HTTPStatus.NO_CONTENT)(scope, _nothing, send)
+                    return
+                worker = await self._worker(endpoint, fleet)
+                if worker is None:
+                    await self._refuse(HTTPStatus.BAD_REQUEST, "no workers available", scope, send)
+                    return
+                fleet.began(worker)
+                try:
+                    await self._execute(endpoint, body, scope, send)
+                finally:
+                    fleet.ended(worker, self._clock.now())
+                    fleet.give_back(worker, self._clock.now())
+        finally:
+            meter.leave()
+
+    @contextmanager
+    def _connected(self, endpoint: str) -> Iterator[Fleet]:
+        """The endpoint's workers, who have one request more to think of until the end of the block."""
+        fleet = self._fleet(endpoint)
+        fleet.connections += 1
+        self._changed()
+        try:
+            yield fleet
+        finally:
+            fleet.connections -= 1
+            self._changed()
+
+    async def _worker(self, endpoint: str, fleet: Fleet) -> str | None:
+        """The worker with the fewest requests, once there is one; None if none comes."""
+        if self.application(endpoint) is None:
+            return None
+        with anyio.move_on_after(WORKER_WAIT_S / self._scale):
+            while (worker := fleet.least_busy()) is None:
+                await self._bells.setdefault(endpoint, anyio.Event()).wait()
+            return worker
+        return None
+
+    async def _execute(self, endpoint: str, body: bytes, scope: Scope, send: Send) -> None:
+        application = self.application(endpoint)
+        assert application is not None, "a worker runs something"
+        sending = self._gate.sending(Operation.HTTP, BEGINNING)
+        if sending.delay_us:
+            await anyio.sleep(sending.delay_us / 1_000_000 / self._scale)
+        answer = _Reply(sending, send)
+        with anyio.move_on_after(PROCESSING_S / self._scale) as in_time:
+            try:
+                state = self._lifespans[id(application)].state if id(application) in self._lifespans else {}
+                await application(_of_worker(scope, endpoint, state), _whole(body), answer.send)
+            except (ConnectionCut, anyio.get_cancelled_exc_class()):
+                raise
+            except Exception:  # noqa: BLE001  a worker's server answers 500, whatever was raised in it
+                if answer.has_begun and not answer.is_whole:
+                    raise ConnectionCut from None
+                if not answer.has_begun:
+                    await self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error", scope, send)
+                    return
+        self._gate.wire.check_connection(self._clock.now())
+        if in_time.cancelled_caught and not answer.has_begun:
+            await self._refuse(TIMED_OUT, "the worker took too long", scope, send)
+        elif in_time.cancelled_caught or answer.is_cut:
+            raise ConnectionCut
+        elif sending.answer is not BEGINNING:  # a fault has put something else in its place
+            response = await self._departures.depart(sending)
+            await response(scope, _nothing, send)
+
+    async def _refuse(self, status: int, sentence: str, scope: Scope, send: Send) -> None:
+        response = await self._depart(Refusal(status, sentence).answer())
+        await response(scope, _nothing, send)
+
+
+class _Forwarded(Response):
+    """The answer of a worker, which is written while it comes."""
+
+    def __init__(self, balancer: LoadBalancer, endpoint: str, meter: Meter, body: bytes) -> None:
+        super().__init__()
+        self._balancer = balancer
+        self._endpoint = endpoint
+        self._meter = meter
+        self._request_body = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def hear_hangup() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(hear_hangup)
+            cut: ConnectionCut | None = None
+            try:
+                await self._balancer.forward(self._endpoint, self._meter, self._request_body, scope, send)
+            except ConnectionCut as error:
+                cut = error
+            tasks.cancel_scope.cancel()
+        if cut is not None:
+            raise cut
+
+
+class _Reply:
+    """What a worker's server says, on its way to the sender: whole, not at all, or cut behind its first piece."""
+
+    def __init__(self, sending: Sending, send: Send) -> None:
+        self._sending = sending
+        self._send = send
+        self.has_begun = self.is_whole = False
+        self.is_cut = sending.cut is not Cut.NOWHERE
+
+    async def send(self, message: Message) -> None:
+        """Passes one message of the application on."""
+        if self._sending.cut is Cut.BEFORE_ANSWER or self._sending.answer is not BEGINNING:
+            return
+        if self.is_cut and message["type"] == "http.response.body":
+            piece = bytes(message.get("body", b""))
+            await self._send({**message, "body": piece[: len(piece) // 2], "more_body": True})
+            raise ConnectionCut
+        self.has_begun = True
+        self.is_whole = message["type"] == "http.response.body" and not message.get("more_body")
+        await self._send(message)
+
+
+_FOUND_OUT: Final = frozenset({"app", "endpoint", "path_params", "route", "router", "state"})
+"""What Starlette adds to a request on its way to its route."""
+
+
+def _is_ping(scope: Scope) -> bool:
+    return str(scope["path_params"].get("path", "")) == "ping"
+
+
+def _of_worker(scope: Scope, endpoint: str, state: Mapping[str, Any]) -> Scope:
+    """The request as the worker's server gets it: below its own root, and without what Starlette found out of it."""
+    path = str(scope["path"]).removeprefix(f"{PREFIX}/{endpoint}") or "/"
+    kept = {name: value for name, value in scope.items() if name not in _FOUND_OUT}
+    return {**kept, "path": path, "raw_path": path.encode(), "root_path": "", "state": dict(state)}
+
+
+def _whole(body: bytes) -> Receive:
+    """Gives the body in one piece, and then nothing any more: that its sender hung up is heard elsewhere."""
+    is_given = False
+
+    async def receive() -> Message:
+        nonlocal is_given
+        if is_given:
+            await anyio.sleep_forever()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}

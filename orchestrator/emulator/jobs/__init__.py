@@ -1,0 +1,1 @@
+"""The service's jobs as a pure world."""

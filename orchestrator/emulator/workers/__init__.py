@@ -1,0 +1,1 @@
+"""Workers in this process and processes of their own."""

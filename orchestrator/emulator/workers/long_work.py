@@ -1,0 +1,103 @@
+"""Work that outlives its worker, as a script: what a worker reports, when, and how it ends.
+
+A job of so many seconds' work goes on from the checkpoint that its input's `resume` holds, reports how far it is, and
+gives the job back when its time is up. It may be killed, or hang. The script is pure: whoever plays it has the clock,
+a simulated service or a handler of the emulator.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import anyio
+import msgspec
+
+from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.workers.handlers import Job, encode, progress_update
+from orchestrator.units import SECOND_US
+
+KILLED = "the worker was killed"
+
+
+class Act(NamedTuple):
+    """What a worker does so long after its beginning."""
+
+    after_us: int
+    report: bytes | None
+    """How far it is, as JSON."""
+
+    result: Result | None
+    """Its end; None before that."""
+
+    is_done: bool = False
+    """Whether that is the end of the work."""
+
+
+class LongWork(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are worked on. All times are of the service, in seconds."""
+
+    work_s: float
+    report_every_s: float
+    checkpoint_every_s: float
+    killed_after_s: float | None = None
+    """Each worker is killed so long after it has begun with a job."""
+
+    stalls_after_s: float | None = None
+    """Each worker hangs from then on."""
+
+    def acts(self, raw_input: bytes) -> Iterator[Act]:
+        """The script of one execution. It ends with a result, or the worker hangs for ever."""
+        resume = json.loads(raw_input).get("resume") or {}
+        saved_s = first_s = (resume.get("checkpoint") or {}).get("done_s", 0.0)
+        soft_s = resume.get("soft_s", float("inf"))
+        ends_s = min(self.work_s - first_s, soft_s, self.killed_after_s or float("inf"))
+        number = 0
+        while (at_s := (number + 1) * self.report_every_s) < ends_s:
+            if self.stalls_after_s is not None and at_s >= self.stalls_after_s:
+                return
+            number += 1
+            done_s = first_s + at_s
+            saved_s = max(saved_s, done_s // self.checkpoint_every_s * self.checkpoint_every_s)
+            report = {
+                "seq": number,
+                "progress": done_s / self.work_s,
+                "message": f"{done_s:.0f} s of {self.work_s:.0f}",
+            }
+            yield Act(round(at_s * SECOND_US), encode({**report, "checkpoint": {"done_s": saved_s}}), None)
+        if self.stalls_after_s is not None and ends_s >= self.stalls_after_s:
+            return
+        result = self._end(first_s + ends_s, ends_s, resume)
+        yield Act(round(ends_s * SECOND_US), None, result, is_done=first_s + ends_s >= self.work_s)
+
+    def _end(self, done_s: float, at_s: float, resume: Job) -> Result:
+        if done_s >= self.work_s:
+            return Result(output=encode({"done_s": self.work_s, "segment": resume.get("segment", 0)}))
+        if self.killed_after_s is not None and at_s >= self.killed_after_s:
+            return Result(error=KILLED)
+        return Result(output=encode({"unfinished": True, "checkpoint": {"done_s": done_s}}))
+
+
+class LongWorkHandler:
+    """A handler that plays the script, `time_scale` times as fast: load without user code, on any clock."""
+
+    def __init__(self, work: LongWork, *, time_scale: float = 1.0) -> None:
+        self._work = work
+        self._time_scale = time_scale
+
+    async def __call__(self, job: Job) -> object:
+        begun_us = 0
+        for act in self._work.acts(json.dumps({**job["input"], **_unscaled(job, self._time_scale)}).encode()):
+            await anyio.sleep((act.after_us - begun_us) / SECOND_US / self._time_scale)
+            begun_us = act.after_us
+            if act.report is not None:
+                progress_update(job, json.loads(act.report))
+            if act.result is not None:
+                return {"error": act.result.error} if act.result.error else json.loads(act.result.output or b"null")
+        await anyio.sleep_forever()
+        raise AssertionError  # it hangs until it is stopped
+
+
+def _unscaled(job: Job, time_scale: float) -> Job:
+    """`soft_s` is in the worker's time, which is not the service's here."""
+    resume = job["input"].get("resume")
+    return {} if not resume else {"resume": {**resume, "soft_s": resume["soft_s"] * time_scale}}

@@ -1,0 +1,152 @@
+"""What a finished execution makes of its job: the one place where collector and notices turn a record into a step."""
+
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
+from orchestrator.core.jobs.escalation import next_step, own_policy
+from orchestrator.core.jobs.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
+from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
+from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
+from orchestrator.core.service.responses import Failure, Record, Trouble, failure_of, verdict_of
+from orchestrator.engine.collecting.validation_pool import GOOD, Judged
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.units import MIB
+
+TORN_BYTES_MAX: Final = MIB
+"""How much is kept of an answer that cannot be decoded."""
+
+GIVEN_UP: Final = "given up, as its run wants it after such trouble"
+STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
+
+
+def finished(
+    endpoint: Endpoint,
+    job: Job,
+    record: Record,
+    *,
+    reason: str,
+    margin_us: int | None,
+    cancel_why: CancelWhy | None = None,
+    end: SegmentEnd | None = None,
+    judged: Judged = GOOD,
+) -> Transition:
+    """The step for `job` whose latest execution has ended as `record` says.
+
+    `cancel_why`: why we have asked for it to be cancelled, if we have. It may fail before that is done. `end`: how its
+    segment ended, if it is resumable. `judged`: what the run's validator says of its output.
+    """
+    settings = endpoint.settings_of[job.run]
+    verdict = verdict_of(record, output_required=settings.output_required, rejected=judged.invalid)
+    now = endpoint.clock.now()
+    if end is not None and end.report is not None:
+        return _given_back(endpoint, job, record, end, cancel_why)
+    if verdict.trouble is None:
+        outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+        endpoint.succeeded(job.run)
+        return completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
+    outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
+    if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
+        stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
+        return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
+    if verdict.trouble is Trouble.CANCELLED:
+        return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
+    if cancel_why in BY_PEOPLE:
+        told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
+        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
+        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+    endpoint.failed(job.run, verdict.message)
+    return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
+
+
+def completed(
+    endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str, judged: Judged, end: SegmentEnd | None = None
+) -> Transition:
+    """The step for `job`, of which `outcome` is the result; where nobody could judge that, its run goes no further."""
+    if judged.unjudged is not None:
+        endpoint.stop_run(job.run, f"{judged.unjudged}; once that is mended: orchestrator runs recheck")
+        reason = f"{reason}, not judged: {judged.unjudged}"
+    return transitions.completed(job, outcome, reason=reason, at=endpoint.clock.now(), end=end)
+
+
+def _given_back(
+    endpoint: Endpoint, job: Job, record: Record, end: SegmentEnd, cancel_why: CancelWhy | None
+) -> Transition:
+    """The step for a resumable `job` whose worker has given it back unfinished, as it should before its time is up."""
+    now = endpoint.clock.now()
+    if cancel_why in BY_PEOPLE:
+        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
+        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+    follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
+    if isinstance(follows, Exhausted):
+        endpoint.failed(job.run, follows.message)
+        outcome = outcome_of(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
+        return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
+    endpoint.succeeded(job.run)
+    return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
+
+
+def in_trouble(
+    endpoint: Endpoint,
+    job: Job,
+    outcome: Outcome,
+    *,
+    reason: str,
+    is_retained: bool = True,
+    failure: Failure | None = None,
+    end: SegmentEnd | None = None,
+) -> Transition:
+    """The step for `job` whose latest execution came to nothing: another one, or the end. `outcome` is for the end.
+
+    `is_retained`: whether the service would take a `/retry` of it. None is made where ids are given twice: it may be of
+    another job. `failure` is what it would have to be told from. `end`: how its segment ended, if it is resumable; then
+    a newer checkpoint is worth another segment, and `/retry` is not used: no two workers may write to one place.
+    """
+    settings = endpoint.settings_of[job.run]
+    trouble = outcome.trouble
+    assert trouble is not None
+    now = endpoint.clock.now()
+    if end is not None:
+        follows = after_segment(end, segments=job.attempt, limits=settings.segments)
+        if isinstance(follows, Exhausted):
+            told = f"{follows.message}; the last one ended with: {outcome.message}"
+            outcome = msgspec.structs.replace(outcome, message=told)
+            return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
+        if follows is not None:
+            wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
+            return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
+    policy = own_policy(settings.policy, job.policy, job.escalated)
+    taken = next_step(settings.escalate, trouble, outcome.message or "", job.escalated)
+    is_free = taken is not None and taken.step.is_free
+    decision = decide(
+        job,
+        trouble,
+        limits=settings.limits,
+        now=now,
+        retention_us=endpoint.retention_us(job.run),
+        execution_timeout_us=endpoint.here_us(policy.timeout_ms * 1000),
+        queue_us=endpoint.durations.queue.p95_us or 0,
+        is_retained=is_retained and end is None and not endpoint.ids.are_repeated,
+        is_free=is_free,
+    )
+    if isinstance(decision, Abandon):
+        return transitions.abandoned(job, outcome, reason=decision.reason, at=now, end=end)
+    if taken is not None and taken.step.gives_up:
+        return transitions.abandoned(job, outcome, reason=GIVEN_UP, at=now, end=end)
+    if not is_free and (spent := endpoint.retries.why_spent(job.run, trouble)) is not None:
+        return transitions.abandoned(job, outcome, reason=spent, at=now, end=end)
+    escalation = None if taken is None else endpoint.retries.escalation(job, taken)
+    return transitions.retried(
+        job,
+        trouble,
+        due_at=decision.due_at,
+        retry_until=None if escalation is not None and escalation.told else decision.retry_until,
+        reason=reason,
+        at=now,
+        failure=failure,
+        end=end,
+        escalation=escalation,
+        told=outcome,
+    )

@@ -1,0 +1,89 @@
+"""The segments of an endpoint's resumable jobs, as questions show them: what is kept of their reports, and their ends.
+
+A report is written before anything else is made of the answer that brought it, so whatever a question has seen is what
+the next segment begins with. What has been written once is not written again: workers repeat their reports.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX, Report, SegmentEnd, Standing, progress_of, segment_end
+from orchestrator.core.polling.remote_queue import begun_at_of
+from orchestrator.core.polling.stuck_jobs import QUEUED
+from orchestrator.core.service.responses import Record
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.transactions.segment_writes import Reported
+
+
+def is_resumable(endpoint: Endpoint, job: Job) -> bool:
+    """Whether the latest submission of `job` is a segment: others were sent before its run became resumable."""
+    return job.segment > 0 and endpoint.settings_of[job.run].resumable
+
+
+async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, Standing]:
+    """How far those of `jobs` have come that are resumable."""
+    long = [job.id for job in jobs if is_resumable(endpoint, job)]
+    return await ledger.segments.standings(long) if long else {}
+
+
+@dataclass(kw_only=True, eq=False)
+class Segments:
+    """Of one endpoint."""
+
+    endpoint: Endpoint
+    ledger: Ledger
+    _seen: dict[int, tuple[int | None, int]] = field(init=False, default_factory=dict)
+    """By job: its submission, and the `seq` of the latest report of it that was written; -1 for none."""
+
+    def watch_us(self, job: Job) -> int | None:
+        """How often `job` is to be asked how far it is; 0 for not at all, None where it is not resumable."""
+        if not is_resumable(self.endpoint, job):
+            return None
+        return self.endpoint.here_us(self.endpoint.settings_of[job.run].progress_every_us)
+
+    def forget(self, job: int) -> None:
+        """`job` is no longer outstanding."""
+        if self._seen:
+            self._seen.pop(job, None)
+
+    async def observe(self, job: Job, record: Record, sent_at: int) -> None:
+        """A question that was sent at `sent_at` found `job` unfinished: keeps what is new in the answer."""
+        if record.status == QUEUED or not is_resumable(self.endpoint, job):
+            return
+        submission, seq = self._seen.get(job.id, (None, -1))
+        is_first = submission != job.submission
+        report = progress_of(record)
+        if report is not None and (is_first or (report.seq or 0) > seq):
+            await self._keep(job, report, record, sent_at)
+        elif is_first:
+            begun_at = begun_at_of(job, record, sent_at) or sent_at
+            await self.ledger.segments.begun(job=job.id, submission=job.submission or 0, begun_at=begun_at)
+            self._seen[job.id] = job.submission, -1
+
+    async def _keep(self, job: Job, report: Report, record: Record, sent_at: int) -> None:
+        if report.too_large:
+            self.endpoint.warn(
+                f"a worker reports a checkpoint of {report.too_large:,} bytes: none over {CHECKPOINT_BYTES_MAX:,} is"
+                " taken, and the job goes on from the one before. Keep the data in a storage of your own, and report"
+                " where they are"
+            )
+        said = Reported(
+            job=job.id,
+            submission=job.submission or 0,
+            report=report,
+            at=sent_at,
+            begun_at=begun_at_of(job, record, sent_at) or sent_at,
+        )
+        [latest] = await self.ledger.segments.report([said])
+        if latest is not None:
+            self._seen[job.id] = job.submission, latest.seq
+            self.endpoint.stuck_detector.moved(job, latest.reported_at)
+            if latest.owes_cancel:
+                self.endpoint.owed()
+
+    async def end(self, job: Job, record: Record | None) -> SegmentEnd | None:
+        """How the latest segment of `job` ended, of which `record` tells; None where it is not resumable."""
+        standing = (await standings_of(self.endpoint, self.ledger, [job])).get(job.id)
+        return None if standing is None else segment_end(standing, record, unfinished_at=job.unfinished_at)

@@ -1,0 +1,185 @@
+"""Judges outputs before they count as results, away from the event loop, and in bounded time.
+
+A result is in memory by then, and at the service for half an hour more: it is not lost while it is judged. Whatever
+cannot be judged (a check that hangs or dies, one that is not there, too many outputs that wait) counts as a result all
+the same, and the run is held: an output that was paid for is never thrown away for want of a judge.
+`orchestrator runs recheck` judges those later.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from typing import Any, Final, NamedTuple
+
+import anyio
+
+from orchestrator.core.service.responses import Record
+from orchestrator.core.text.durations import format_duration
+from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, validator_of
+from orchestrator.engine.user_code.functions import PerformsTasks
+from orchestrator.engine.user_code.process import user_code
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import Pinned, RunSettings
+from orchestrator.units import MIB, SECOND_US
+
+CHECK_S_MAX: Final = 10.0
+"""How long one output may be looked at."""
+
+WAITING_MAX: Final = 1_000
+WAITING_BYTES_MAX: Final = 64 * MIB
+"""So many outputs, and so much of them, may wait for their judge."""
+
+NULLS_MIN: Final = 20
+"""After so many results without anything in them the user hears of it."""
+
+
+class Judged(NamedTuple):
+    """What was found of an output."""
+
+    invalid: str | None = None
+    """What is wrong with it."""
+
+    unjudged: str | None = None
+    """Why nobody could say."""
+
+
+GOOD: Final = Judged()
+
+
+class OneThread(Executor):
+    """Runs one call after the other, in a thread that keeps no process alive: a call that hangs is left behind."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="checks of outputs", daemon=True).start()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As of every executor."""
+        future: Future[Any] = Future()
+        self._calls.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002  nobody waits
+        """Ends the thread after what it was given."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            future, work = call
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:  # noqa: BLE001  whoever waits gets it
+                    future.set_exception(error)
+            del call, future, work  # an output is not kept until the next one comes
+
+
+_Key = tuple[Pinned | None, Pinned | None]
+
+
+class Validators:
+    """Those of all runs of one process. `warn` tells the user something; `most_s`: see `CHECK_S_MAX`; `make_code` makes
+    what calls people's functions.
+    """
+
+    def __init__(
+        self,
+        settings_of: Mapping[int, RunSettings],
+        warn: Callable[[str], None],
+        *,
+        most_s: float = CHECK_S_MAX,
+        make_code: Callable[[], PerformsTasks] = user_code,
+    ) -> None:
+        self._settings_of = settings_of
+        self._warn = warn
+        self._most_s = most_s
+        self._make_code = make_code
+        self._loaded: dict[_Key, Validator | None] = {}
+        self._broken: dict[_Key, str] = {}
+        """Those that cannot be had, or did not come to an end, and why."""
+
+        self._thread: OneThread | None = None
+        self._turn = anyio.Lock()
+        self._waiting = self._waiting_bytes = 0
+        self._nulls: dict[int, int] = {}
+
+    def load(self, settings: RunSettings) -> None:
+        """Makes the validator of a run ready. Raises `UsageError` where it cannot be had as it was named."""
+        key = _key(settings)
+        self._broken.pop(key, None)
+        self._loaded[key] = validator_of(settings, self._make_code)
+
+    def is_needed(self, run: int) -> bool:
+        """Whether anybody has to look at the outputs of `run`."""
+        return _key(self._settings_of[run]) != (None, None)
+
+    async def judged(self, run: int, record: Record) -> Judged:
+        """What the validator of `run` says of the output of `record`, which is COMPLETED."""
+        settings = self._settings_of[run]
+        if record.output in (None, b"null"):
+            if settings.output_required:
+                return GOOD  # it is none: that says nothing else of it
+            self._count_null(run)
+        key = _key(settings)
+        if key == (None, None):
+            return GOOD
+        size = len(record.output or b"")
+        if self._waiting and (self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX):
+            return Judged(unjudged=f"{self._waiting:,} outputs wait for it already: it is slower than they come")
+        self._waiting, self._waiting_bytes = self._waiting + 1, self._waiting_bytes + size
+        try:
+            async with self._turn:
+                return await self._judged(key, settings, record)
+        finally:
+            self._waiting, self._waiting_bytes = self._waiting - 1, self._waiting_bytes - size
+
+    async def _judged(self, key: _Key, settings: RunSettings, record: Record) -> Judged:
+        if (why := self._broken.get(key)) is not None:
+            return Judged(unjudged=why)
+        if key not in self._loaded:
+            try:
+                self.load(settings)
+            except UsageError as error:
+                return self._gave_out(key, str(error))
+        validator = self._loaded[key]
+        assert validator is not None
+        self._thread = self._thread or OneThread()
+        try:
+            with anyio.fail_after(self._most_s):
+                loop = asyncio.get_running_loop()
+                return Judged(await loop.run_in_executor(self._thread, validator.why_invalid, record.output))
+        except TimeoutError:
+            self._thread = None  # left behind with what it does
+            validator.leave()
+            limit = format_duration(round(self._most_s * SECOND_US))
+            return self._gave_out(key, f"{_named(key)} has looked at one output for {limit}")
+        except CheckDiedError as error:
+            return self._gave_out(key, f"{_named(key)} has died: {error}")
+
+    def _gave_out(self, key: _Key, why: str) -> Judged:
+        self._broken[key] = why
+        self._warn(f"{why}: outputs are kept without being judged, and nothing more is sent of the run")
+        return Judged(unjudged=why)
+
+    def _count_null(self, run: int) -> None:
+        seen = self._nulls[run] = self._nulls.get(run, 0) + 1
+        if seen == NULLS_MIN:
+            self._warn(
+                f"{seen} results have no output, or null: they count as results; with {run_flags.REQUIRE_OUTPUT} such"
+                " jobs have failed, and are tried again"
+            )
+
+
+def _key(settings: RunSettings) -> _Key:
+    return settings.schema, settings.check
+
+
+def _named(key: _Key) -> str:
+    schema, check = key
+    if check is not None:
+        return f"{run_flags.CHECK} {check.ref}"
+    assert schema is not None
+    return f"{run_flags.SCHEMA} {schema.ref}"

@@ -1,0 +1,1 @@
+"""One endpoint as this process knows it: health, learned times, limits."""

@@ -1,0 +1,1 @@
+"""Schedules, flows, stages, hand-over, notifications."""

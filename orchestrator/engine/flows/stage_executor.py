@@ -1,0 +1,209 @@
+"""A stage of a flow: until every row of it has its outcome, and none can come any more."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+
+from orchestrator.core.gates.brakes import MaxFailures
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.pipeline import Stage
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
+
+AGAIN_S: Final = 5.0
+"""How often it is looked again whether a run that nobody can serve is served."""
+
+
+@dataclass(kw_only=True, eq=False)
+class StageWork(ABC):
+    """One stage of a flow that has begun."""
+
+    stage: Stage
+    run: Run
+    sources: Sequence["StageWork"]
+    """The stages that hand over to it."""
+
+    ledger: Ledger
+    relay: StageRelay
+    changed: Callable[[], None]
+    """Is called when it stands otherwise."""
+
+    followers: list["StageWork"] = field(init=False, default_factory=list)
+    is_over: bool = field(init=False, default=False)
+    """Whether it has been found that no row is left and none can come."""
+
+    is_short: bool = field(init=False, default=False)
+    """Whether the flow is held before it, since too few rows have succeeded."""
+
+    is_let_through: bool = field(init=False, default=False)
+    """Whether it may begin: of a stage that waits for all of those before it."""
+
+    @property
+    @abstractmethod
+    def is_waiting(self) -> bool:
+        """Whether it has nothing to do before other stages have."""
+
+    @property
+    @abstractmethod
+    def is_stuck(self) -> bool:
+        """Whether nothing comes of it before somebody does something."""
+
+    @property
+    @abstractmethod
+    def why_stuck(self) -> str:
+        """Why, in a few words."""
+
+    @property
+    def why_held(self) -> str | None:
+        """Why nothing of it, or single jobs at most, are sent though nobody asked for that; None where they are."""
+        return None
+
+    @abstractmethod
+    def failed_too_many(self) -> str | None:
+        """In words, where more rows have failed than may."""
+
+    @abstractmethod
+    async def until_over(self, look: "Look") -> None:
+        """Until no row of it is left and none can come. `look` is called after each change."""
+
+    @abstractmethod
+    def nudge(self) -> None:
+        """Has it look again: a stage before stands otherwise."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Its flow is to end."""
+
+    def has_ended(self) -> bool:
+        """Whether every row that is there has its outcome, here and before."""
+        return self.is_waiting and all(source.has_ended() for source in self.sources)
+
+    async def is_reached(self) -> bool:
+        """Whether nothing of what it is handed at once is open any more."""
+        return not any(group.open for group in await self.ledger.groups.all_of(self.run.id))
+
+    def let_through(self) -> None:
+        """It may begin."""
+        self.is_let_through, self.is_short = True, False
+
+    def begin(self) -> None:
+        """It is not over, as far as is known."""
+        self.is_over = self.is_let_through = False
+
+    def end(self) -> None:
+        """It is over."""
+        self.is_over = True
+        self.relay.forget(self.run.id)
+        for each in self.followers:
+            each.nudge()
+
+    async def _is_over(self) -> bool:
+        """Asked in this order: what is no longer owed is on its way, or counted."""
+        if not self.has_ended() or not all(source.is_over for source in self.sources):
+            return False
+        if self.sources and await self.ledger.handovers.is_owed(self.run.id):
+            return False
+        return self.has_ended() and not self.relay.is_handing_over_to(self.run.id)
+
+
+Look = Callable[[StageWork], Awaitable[None]]
+
+
+@dataclass(kw_only=True, eq=False)
+class ServedStage(StageWork):
+    """One whose rows are jobs at an endpoint."""
+
+    serving: Serving
+    session: RunSession | None = field(init=False, default=None)
+    """While somebody can serve it."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has nothing to do before other stages have."""
+        return self.session is not None and self.session.progress.unfinished == 0
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing comes of it before somebody does something."""
+        if (session := self.session) is None:
+            return self.run.id in self.serving.runs.held
+        if self.is_short:
+            return True
+        if session.progress.unfinished == 0:
+            return False
+        is_collected = session.progress.to_collect(adoptable=session.is_adoptable) == 0
+        return session.is_over or (session.wishes.pause and not session.wishes.cancel and is_collected)
+
+    @property
+    def why_stuck(self) -> str:
+        """Why, in a few words."""
+        if (held := self.serving.runs.held.get(self.run.id)) is not None:
+            return held.why
+        return "" if self.session is None else self.session.why_stopped or self.session.held_up or ""
+
+    @property
+    def why_held(self) -> str | None:
+        """Which of the brakes of its run, or what else, keeps it from being sent."""
+        if self.session is not None:
+            return self.session.why_held
+        held = self.serving.runs.held.get(self.run.id)
+        return None if held is None else held.why
+
+    def failed_too_many(self) -> str | None:
+        """In words, where more rows have failed than may."""
+        if self.stage.max_failed is None or self.session is None:
+            return None
+        progress = self.session.progress
+        failed, ended = progress.count(State.FAILED), progress.total - progress.unfinished
+        if not MaxFailures(share=self.stage.max_failed).are_exceeded(failed, ended):
+            return None
+        of = f"the first {counted(ended, 'row')} of {self.stage.name}"
+        return f"{failed:,} of {of} have failed, more than max-failed allows"
+
+    async def until_over(self, look: Look) -> None:
+        """Until no row of it is left and none can come. `look` is called after each change."""
+        while True:
+            session = await self._served(look)
+            while self.serving.runs.sessions.get(self.run.id) is session:
+                seen = session.progress.changes
+                await look(self)
+                if await self._is_over():
+                    self.end()
+                    return
+                if session.progress.changes == seen:
+                    await session.progress.change()
+                self.changed()
+
+    def nudge(self) -> None:
+        """Has it look again: a stage before stands otherwise."""
+        if self.session is not None:
+            self.session.progress.nudge()
+
+    def cancel(self) -> None:
+        """Its flow is to end: its run hears of it by itself."""
+        self.relay.leave(self.run.id)
+
+    def let_through(self) -> None:
+        """It may begin."""
+        super().let_through()
+        self.relay.let_through(self.run.id)
+
+    async def _served(self, look: "Look") -> RunSession:
+        """Once somebody can: the engine, too, tries again what it holds. Raises `UsageError` where it was deleted."""
+        while True:
+            if not (now := await self.ledger.runs.all([self.run.id])) or not now[0].accepted:
+                raise UsageError(f"its run {self.run.name} was deleted")
+            self.session = await self.serving.serve_own(now[0])
+            self.changed()
+            if self.session is not None:
+                return self.session
+            await look(self)
+            await anyio.sleep(AGAIN_S)

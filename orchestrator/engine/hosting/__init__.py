@@ -1,0 +1,1 @@
+"""Which runs and endpoints this process serves, and how each stands."""

@@ -1,0 +1,92 @@
+"""Does what people have asked of runs: pause, continue, cancel. What is asked stands with each run in the ledger.
+
+Cancelling stops the sending first. Then what waits here ends at once, and so does what is uncertain: should a webhook
+tell what the service calls that, it is cancelled then. What is at the service is cancelled there, within the limit for
+`/cancel`. Results that arrive all the same still count. Whether the run is still to be cancelled is asked again by each
+transaction, since `continue` may come between two of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
+from orchestrator.engine.sending.brakes import Brakes
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.transactions.run_controls import Asked, Wishes
+
+PAGE: Final = 1_000
+AGAIN_S: Final = 1.0
+"""While a run is being cancelled, executions that failed come back into the queue: so often they are looked for."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Control:
+    """Of every run whose endpoint this process serves, those that it only collects for included.
+
+    `brakes` hear of those that people had go on. `say` is told of a run (its number and name) what is asked of it,
+    `changed` is called when that is something else, `owed` when something is to be cancelled.
+    """
+
+    ledger: Ledger
+    brakes: Brakes
+    is_served: Callable[[int], bool]
+    say: Callable[[int, str, str], None]
+    changed: Callable[[], None]
+    owed: Callable[[], None]
+    _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
+    _asked: dict[int, Asked] = field(init=False, default_factory=dict)
+
+    def wishes(self, run: int) -> Wishes:
+        """What is asked of `run`."""
+        asked = self._asked.get(run)
+        return Wishes() if asked is None else asked.wishes
+
+    def on_change(self) -> None:
+        """Somebody may have asked for something."""
+        self._wakeup.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Listens until cancelled. It has looked once before anything is sent."""
+        await self.follow()
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def follow(self) -> None:
+        """Looks what is asked now."""
+        asked = await self.ledger.runs.asked()
+        await self.brakes.follow()
+        before, self._asked = self._asked, asked
+        others = [run for run in sorted(before.keys() | self._asked) if before.get(run) != self._asked.get(run)]
+        for run in others:
+            self._tell(run, (self._asked.get(run) or before[run]).name)
+        if others:
+            self.changed()
+
+    def _tell(self, run: int, name: str) -> None:
+        wishes = self.wishes(run)
+        if wishes.cancel:
+            self.say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
+        elif wishes.pause:
+            self.say(run, name, "is paused: nothing more is sent; what is at the service is collected")
+        else:
+            self.say(run, name, "continues")
+
+    async def _poll(self) -> float:
+        await self.follow()
+        if not any(asked.wishes.cancel for asked in self._asked.values()):
+            return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
+        to_cancel = [run for run in await self.ledger.runs.to_cancel() if self.is_served(run)]
+        for run in to_cancel:
+            await self._cancel(run)
+        return AGAIN_S if to_cancel else SELDOM_S
+
+    async def _cancel(self, run: int) -> None:
+        while await self.ledger.cancels.end(run, most=PAGE):
+            pass
+        now = self.ledger.now()
+        while await self.ledger.cancels.owe_run(run, most=PAGE, now=now):
+            self.owed()

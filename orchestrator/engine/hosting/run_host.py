@@ -1,0 +1,195 @@
+"""Serves runs, holds them, releases them, moves them to another endpoint and forgets them, as people ask."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+import msgspec
+
+from orchestrator.client import ServerlessEndpoint
+from orchestrator.core.jobs.escalation import endpoints_of
+from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.service.responses import Pointless, of_run
+from orchestrator.engine.commands.retry_jobs import retried
+from orchestrator.engine.hosting.run_registry import HeldRun, KnownRuns
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.worker_scaling import Workers
+from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
+from orchestrator.engine.ports.service_registry import Services
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL
+
+
+@dataclass(kw_only=True, eq=False)
+class Serving:
+    """What one engine does with its `runs` once it keeps up. `take_on` and `reach` are the engine's, `say` tells the
+    person something, and `beat` writes down how this process stands.
+    """
+
+    ledger: Ledger
+    runs: KnownRuns
+    services: Services
+    workers: Workers
+    take_on: Callable[[Run], Awaitable[RunSession]]
+    reach: Callable[[Run], Awaitable[None]]
+    say: Callable[[str], None]
+    beat: Callable[[], Awaitable[None]]
+    asked_before: int = 0
+    """The number of the last command that was asked before this engine was there."""
+
+    async def serve_all(self) -> None:
+        """Serves every run of which something is left."""
+        counts = await self.ledger.runs.counts_by_run()
+        for run in await self.ledger.runs.all():
+            if run.accepted and unfinished(counts.get(run.id, {})):
+                await self.serve(run)
+
+    async def serve(self, run: Run) -> str | None:
+        """Sends the jobs of `run` from now on, by its settings as they are in the ledger.
+
+        Where that cannot be, returns why: it is tried again, now and then.
+        """
+        self.runs.settings_of[run.id] = run.settings
+        session = self.runs.sessions.get(run.id)
+        try:
+            if session is None:
+                self.services.check_reach(run)
+                session = await self.take_on(run)
+            await self.reach_escalation(run)  # its settings may be others by now
+            await session.count_anew()
+            await self.workers.raise_for(run)
+        except UsageError as error:
+            self.runs.held[run.id] = HeldRun(run, str(error))
+            return str(error)
+        self.runs.held.pop(run.id, None)
+        await session.send()
+        return None
+
+    async def serve_own(self, run: Run) -> RunSession | None:
+        """As `serve`, for a run that this process itself has taken in, of a function of the user's, too. None where
+        that cannot be now. Raises `UsageError` for a function that cannot be loaded.
+        """
+        if run.service_url == LOCAL and run.id not in self.runs.sessions:
+            self.runs.settings_of[run.id] = run.settings
+            await self.take_on(run)
+        await self.serve(run)
+        return self.runs.sessions.get(run.id)
+
+    async def serve_held(self) -> None:
+        """Tries those again that could not be served."""
+        for run in await self.ledger.runs.all(list(self.runs.held)) if self.runs.held else ():
+            if await self.serve(run) is None:
+                self.say(f"{run.name} can be served now: it goes on")
+
+    async def serve_asked(self, command: Command) -> Reply:
+        """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        held = await self.serve(run)
+        await self.beat()  # who asked looks there next
+        return Reply("it is served" if held is None else f"it is held: {held}")
+
+    async def release_asked(self, command: Command) -> Reply:
+        """Carries out a RELEASE."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        assert command.run is not None
+        self.runs.held.pop(command.run, None)
+        if (session := self.runs.sessions.get(command.run)) is not None:
+            await session.release()
+        await self.beat()
+        return Reply("no more of it is sent")
+
+    async def rebind_asked(self, command: Command) -> Reply:
+        """Carries out a REBIND, once what is under way has shown whether the former endpoint takes jobs of the run."""
+        if command.id <= self.asked_before:
+            return Reply(OF_ANOTHER, is_refused=True)
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        asked = msgspec.json.decode(command.argument, type=NewEndpoint)
+        await self._check(msgspec.structs.replace(run, service_url=asked.service_url, endpoint=asked.endpoint))
+        if (session := self.runs.sessions.get(run.id)) is not None:
+            await session.hold_back()
+            with anyio.move_on_after(IN_FLIGHT_S_MAX):
+                await session.progress.until(lambda: not session.is_in_flight)
+        if not await self.ledger.runs.rebind(run.id, service_url=asked.service_url, endpoint=asked.endpoint):
+            if session is not None:
+                await session.go_on()
+            return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
+        [run] = await self.ledger.runs.all([run.id])
+        self.runs.unbind(run.id)
+        await self.reach(run)
+        if session is not None:
+            await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))
+        return Reply(f"it is at {asked.endpoint} from now on")
+
+    async def retry_asked(self, command: Command) -> Reply:
+        """Carries out a RETRY, at another endpoint where that is asked."""
+        if (run := await self._run(command.run)) is None:
+            return Reply(NO_RUN, is_refused=True)
+        if (part := await self.ledger.flows.part(run.id)) is not None and part.replaced_by is not None:
+            told = f"{run.name} was replaced, and nothing of it goes on; what to retry is {part.replaced_by}"
+            return Reply(told, is_refused=True)
+        endpoint = msgspec.json.decode(command.argument, type=Retried).endpoint
+        there = run if endpoint in (None, run.endpoint) else await self._elsewhere(run, endpoint)
+        return await retried(self.ledger, command, there)
+
+    async def _elsewhere(self, run: Run, endpoint: str) -> Run:
+        """`run` as it is at another endpoint of its service, where it is served from now on, too. Raises `UsageError`
+        where no job of it could be sent there.
+        """
+        if run.service_url == LOCAL:
+            raise UsageError(f"{run.name} runs a function of yours, and has no other endpoint")
+        api = await self._check(msgspec.structs.replace(run, endpoint=endpoint))
+        if (why := await refusal(api)) is not None:
+            raise UsageError(f"{why}: {api.url}")
+        there = await self.ledger.runs.at_endpoint(run, endpoint)
+        await self.reach(there)
+        if (session := self.runs.sessions.get(run.id)) is not None:
+            await self.runs.extend(session, there)
+        return there
+
+    async def reach_escalation(self, run: Run) -> None:
+        """The endpoints to which the rules of `run` may send its jobs are served from now on, too. Raises `UsageError`
+        where one is none.
+        """
+        settings = self.runs.settings_of.get(run.id, run.settings)
+        for endpoint in endpoints_of(settings.escalate):
+            if endpoint != run.endpoint and not self.runs.is_placed(run.id, endpoint):
+                await self._elsewhere(run, endpoint)
+
+    async def look_again(self, number: int) -> None:
+        """The run of that number has another name by now, or was deleted."""
+        session = self.runs.sessions.get(number)
+        run = await self._run(number)
+        if run is not None and run.accepted:
+            if session is not None:
+                session.run = session.brakes.run = run
+                session.progress.nudge()
+            return
+        self.runs.forget(number)
+        if session is not None:
+            await session.release()
+
+    async def _check(self, run: Run) -> ServerlessEndpoint:
+        """The endpoint where `run` is. Raises `UsageError` where nothing could be sent there."""
+        if run.service_url != LOCAL:
+            self.services.check_reach(run)
+        service = await self.services.of(run, self.runs.settings_of[run.id])
+        return service.endpoint(LOCAL_ENDPOINT if run.service_url == LOCAL else run.endpoint).api
+
+    async def _run(self, number: int | None) -> Run | None:
+        found = [] if number is None else await self.ledger.runs.all([number])
+        return found[0] if found else None
+
+
+async def refusal(api: ServerlessEndpoint) -> str | None:
+    """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
+    answer = await api.health_answer()
+    found = None if answer is None else of_run(answer)
+    return found.reason if isinstance(found, Pointless) else None

@@ -1,0 +1,180 @@
+"""One run, as the engine serves it: how it stands, and its sending."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from anyio.abc import TaskGroup
+
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.openai import Via
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.hosting.run_control import Control
+from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.sending.brakes import RunBrakes
+from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.sending.run_sender import RunSending
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+
+
+class Part(NamedTuple):
+    """The part of a run at one of its endpoints."""
+
+    endpoint: Endpoint
+    dispatcher: Dispatcher
+    sending: RunSending
+
+
+class RunSession(Standing):
+    """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`.
+
+    It has a part at its own endpoint, and one at each other to which jobs of it were sent again.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: Run,
+        part: Part,
+        ledger: Ledger,
+        progress: Progress,
+        control: Control,
+        taking: TaskGroup,
+        said: Callable[[], Said],
+        brakes: RunBrakes,
+    ) -> None:
+        super().__init__(run, progress)
+        self.brakes = brakes
+        self.control = control
+        self._ledger = ledger
+        self._taking = taking
+        self._said = said
+        self._is_sending = False
+        self._is_released = False
+        self._parts = [part]
+        part.endpoint.on_change(progress.nudge)
+
+    @property
+    def said(self) -> Said:
+        """What this process says of itself."""
+        return self._said()
+
+    @property
+    def wishes(self) -> Wishes:
+        """What people ask of it."""
+        return self.control.wishes(self.run.id)
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of it can be submitted, if so: not while another endpoint has jobs of it to send."""
+        if (why := self.brakes.why_stopped) is not None:
+            return why
+        if len(self._parts) == 1:
+            return self.own.endpoint.why_stopped(self.run.id)
+        at_stake = [part.endpoint for part in self._parts if part.endpoint.uncollectable or not part.sending.is_empty]
+        reasons = [endpoint.why_stopped(self.run.id) for endpoint in at_stake]
+        return reasons[0] if reasons and None not in reasons else None
+
+    @property
+    def why_held(self) -> str | None:
+        """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;
+        None where all goes as it should, or people asked for it.
+        """
+        if self.progress.unfinished == 0 or self.is_released or self.wishes.pause or self.wishes.cancel:
+            return None
+        if (hold := self.own.sending.hold) is not None:
+            return hold.why
+        return self.why_stopped if self.is_over else None
+
+    @property
+    def is_uncollectable(self) -> bool:
+        """Whether even `/status` is refused, wherever anything is to be collected."""
+        shut = [part.endpoint.uncollectable is not None for part in self._parts]
+        return any(shut) and all(
+            is_shut or part.dispatcher.is_idle() for is_shut, part in zip(shut, self._parts, strict=True)
+        )
+
+    @property
+    def is_adoptable(self) -> bool:
+        """Whether webhooks may tell of its uncertain submissions."""
+        return self.own.endpoint.webhooks and self.run.settings.via is Via.QUEUE
+
+    @property
+    def is_released(self) -> bool:
+        """Whether somebody asked that no more of it is sent, without pausing it."""
+        return self._is_released
+
+    @property
+    def retention_us(self) -> int:
+        """For how long its results may be counted on."""
+        return min(part.endpoint.retention_us(self.run.id) for part in self._parts)
+
+    @property
+    def own(self) -> Part:
+        """Its part at its own endpoint."""
+        return self._parts[0]
+
+    def part(self, endpoint: int) -> Part | None:
+        """Its part at the endpoint of that number, where it has one."""
+        return next((part for part in self._parts if part.endpoint.id == endpoint), None)
+
+    async def count_anew(self) -> None:
+        """Jobs may have come that no step tells of."""
+        await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
+        await self.jobs_came()
+
+    async def jobs_came(self) -> None:
+        """There are jobs that no step has told of: of the first ones those are chosen that go ahead of the others."""
+        if self._is_sending:
+            await self.brakes.choose()
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be jobs to send that no step has told of."""
+        for part in self._parts:
+            part.dispatcher.wake()
+        self.progress.nudge()
+
+    async def send(self) -> None:
+        """Begins to send its jobs."""
+        self._is_sending, self._is_released = True, False
+        await self.brakes.choose()
+        await self.go_on()
+
+    async def release(self) -> None:
+        """Sends no more of its jobs; what is at the service is collected."""
+        self._is_sending, self._is_released = False, True
+        await self.hold_back()
+        self.progress.nudge()
+
+    async def hold_back(self) -> None:
+        """Sends none of its jobs until `go_on`."""
+        for part in self._parts:
+            await part.dispatcher.remove(self.run.id)
+
+    async def go_on(self) -> None:
+        """Sends its jobs again, if they were sent before."""
+        for part in self._parts if self._is_sending else ():
+            part.dispatcher.add(part.sending)
+            await part.dispatcher.begin(self._taking)
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether it has requests under way."""
+        return self.progress.count(State.SUBMITTING.value) > 0
+
+    async def move(self, run: Run, part: Part) -> None:
+        """It is at another endpoint from now on, as `run` says; nothing of it was under way."""
+        self.run = self.brakes.run = run
+        self._parts.clear()
+        await self.add(part)
+
+    async def add(self, part: Part) -> None:
+        """It has jobs at another endpoint, too, from now on."""
+        self._parts.append(part)
+        part.endpoint.on_change(self.progress.nudge)
+        await self.go_on()
+        self.progress.nudge()

@@ -1,0 +1,102 @@
+"""How a run stands that some process serves, and its end: the same for that process and for those that follow it."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from orchestrator.core.gates import gates
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+
+THROTTLED: Final = "throttled"
+
+
+def totals(said: Said) -> Counter[str]:
+    """The requests of a process by operation, and under `THROTTLED` how many were answered 429."""
+    sent: Counter[str] = Counter()
+    for meter in said.meters:
+        sent[meter.operation.value] += meter.sent
+        sent[THROTTLED] += meter.throttled
+    return +sent
+
+
+class Standing(ABC):
+    """One run that is served. Whatever else changes than its `progress` is told of by `progress.nudge`."""
+
+    def __init__(self, run: Run, progress: Progress) -> None:
+        self.run = run
+        self.progress = progress
+
+    @property
+    @abstractmethod
+    def said(self) -> Said:
+        """What the process that serves it says of itself."""
+
+    @property
+    @abstractmethod
+    def wishes(self) -> Wishes:
+        """What people ask of it."""
+
+    @property
+    @abstractmethod
+    def why_stopped(self) -> str | None:
+        """Why nothing more of it can be submitted, if so."""
+
+    @property
+    @abstractmethod
+    def is_uncollectable(self) -> bool:
+        """Whether nothing of it can be asked for either."""
+
+    @property
+    @abstractmethod
+    def is_adoptable(self) -> bool:
+        """Whether webhooks may tell of its uncertain submissions."""
+
+    @property
+    @abstractmethod
+    def is_released(self) -> bool:
+        """Whether somebody asked that no more of it is sent, without pausing it."""
+
+    @property
+    @abstractmethod
+    def retention_us(self) -> int:
+        """For how long its results may be counted on."""
+
+    @property
+    def of_run(self) -> RunSaid:
+        """What that process says of the run."""
+        return self.said.of(self.run.id)
+
+    @property
+    def sent(self) -> Counter[str]:
+        """What the process that serves it has sent since that began, or this one follows; see `totals`."""
+        return totals(self.said)
+
+    @property
+    def held_up(self) -> str | None:
+        """Why no job of it is sent, or single ones only, in one sentence; None where nothing is wrong."""
+        return self.held_up_by(self.of_run)
+
+    def held_up_by(self, of_run: RunSaid) -> str | None:
+        """The same where the process that serves it says `of_run`."""
+        return gates.asked(cancelled=self.wishes.cancel, paused=self.wishes.pause) or of_run.held
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every job has its outcome, or nothing more can be sent, nor come of what is at the service."""
+        if self.progress.unfinished == 0 or self.is_released:
+            return True
+        is_collected = self.progress.to_collect(adoptable=self.is_adoptable) == 0 or self.is_uncollectable
+        return self.why_stopped is not None and is_collected
+
+    async def until_over(self, warn: Callable[[str], None]) -> None:
+        """Waits for that; `warn` is told when nothing more is sent, which somebody may mend meanwhile."""
+        until = self.progress.until
+        while not self.is_over:
+            await until(lambda: self.is_over or self.why_stopped is not None)
+            if self.why_stopped is not None:
+                warn(f"{self.why_stopped}: nothing more is sent")
+                await until(lambda: self.is_over or self.why_stopped is None)

@@ -1,0 +1,1 @@
+"""Rows into the ledger: a whole input, or as they come."""

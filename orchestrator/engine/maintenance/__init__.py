@@ -1,0 +1,1 @@
+"""Settle, reconcile, cancel what is owed, prune."""

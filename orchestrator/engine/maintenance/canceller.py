@@ -1,0 +1,140 @@
+"""Cancels submissions at the service, within the limit for `/cancel`.
+
+What is to be cancelled is a debt in the ledger (`ledger.cancels`), so that nothing is forgotten: a submission too many
+that a crash left running would go on costing money. A request whose answer is unknown is sent again, which is harmless;
+what came of it, `/status` says.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.job import Transition, leaves_extra
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.responses import of_cancel
+from orchestrator.engine.commands.cancel_jobs import cancel_jobs
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
+from orchestrator.errors import NotSent, Unanswered
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.cancels import Owed
+from orchestrator.ledger.runs.commands import Command, Reply
+from orchestrator.units import SECOND_US
+
+PAGE: Final = 100
+"""The most cancellations that are under way at once: at the contract's limit, ten seconds' worth."""
+
+TURN_S_MAX: Final = 30.0
+"""For so long a turn is waited for: one endpoint that wants no `/cancel` for an hour must hold up neither those of the
+others nor the end of a run. What got none is owed on.
+"""
+
+CLOSE_LOOK_S: Final = 5.0
+"""How often it looks after there was something: what is put off comes due, and of what became one too many before the
+answer to its `/run` came, the remote id is still to come."""
+
+CLOSE_LOOKS_FOR_US: Final = 180_000_000
+"""For how long: longer than a `/cancel` is put off, and than an answer can take."""
+
+
+class Canceller:
+    """Settles what is owed at `endpoints`; a job whose `/cancel` was answered is asked for at once."""
+
+    def __init__(self, ledger: Ledger, endpoints: Endpoints) -> None:
+        self._ledger = ledger
+        self._endpoints = endpoints
+        self._wakeup = Wakeup()
+        self._troubles: dict[int, int] = {}
+        self._polling = anyio.Lock()
+        self._closely_until = 0
+        ledger.subscribe(self._on_steps)
+        endpoints.on_owed(self.wake)
+
+    def wake(self) -> None:
+        """Something is owed."""
+        self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
+        self._wakeup.wake()
+
+    def _on_steps(self, taken: Sequence[Transition]) -> None:
+        if any(leaves_extra(step) for step in taken):
+            self.wake()
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
+        soon = self._ledger.now() + CLOSE_LOOKS_FOR_US
+        if await self._ledger.cancels.due(now=soon, after=(0, 0), most=1):
+            self._closely_until = soon  # an earlier process has put something off
+        task_status.started()
+        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+
+    async def carry_out(self, command: Command) -> Reply:
+        """Carries out a CANCEL_JOBS."""
+        return await cancel_jobs(self._ledger, self.wake, command)
+
+    async def finish(self) -> None:
+        """Settles what is due now, so that nothing too many goes on running when a run is over."""
+        await self._poll()
+
+    async def _poll(self) -> float:
+        """Sends what is due, a page at a time; returns the seconds until it looks again."""
+        async with self._polling:
+            now, after = self._ledger.now(), (0, 0)
+            soon = now + int(SELDOM_S * SECOND_US)  # what comes due before the next look, as the end of a grace does
+            later: list[Owed] = []
+            while not later and (page := await self._ledger.cancels.due(now=soon, after=after, most=PAGE)):
+                after = (page[-1].cancel_at, page[-1].submission)
+                due, later = _parted(page, now)
+                if due:
+                    await self._cancel_all(due)
+                    self._closely_until = self._ledger.now() + CLOSE_LOOKS_FOR_US
+        look_s = CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
+        return min(look_s, (later[0].cancel_at - now) / SECOND_US) if later else look_s
+
+    async def _cancel_all(self, page: list[Owed]) -> None:
+        until: dict[int, int | None] = {}
+        try:
+            async with anyio.create_task_group() as group:
+                for owed in page:
+                    endpoint = self._endpoints.get(owed.endpoint)
+                    if endpoint is not None:  # else it is owed by the process that will serve that endpoint
+                        group.start_soon(self._cancel, endpoint, owed, until)
+        finally:
+            if until:
+                with anyio.CancelScope(shield=True):  # what was answered need not be asked for again
+                    await self._ledger.cancels.settle(until)
+        for owed in page:
+            if owed.submission in until and owed.why is not CancelWhy.EXTRA:
+                self._endpoints.ask_now(owed.endpoint, owed.job)
+
+    async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
+        """One request; `until` learns when the next one is due, or that none is."""
+        permit = await endpoint.api.limiter.permit_within(Operation.CANCEL, TURN_S_MAX)
+        if permit is None:
+            until[owed.submission] = self._ledger.now() + BACKOFF_S_MAX * SECOND_US
+            return
+        if not await self._ledger.cancels.is_owed(submission=owed.submission):
+            permit.give_back()  # taken back while it waited for its turn
+            return
+        try:
+            again = of_cancel(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
+        except (NotSent, Unanswered) as error:
+            again = of_cancel(error, owed.remote_id)
+        if again is None:
+            self._troubles.pop(owed.submission, None)
+            until[owed.submission] = None
+            return
+        troubles = self._troubles[owed.submission] = self._troubles.get(owed.submission, 0) + 1
+        asked_us = int(min(again.retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+        until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
+
+
+def _parted(page: Sequence[Owed], now: int) -> tuple[list[Owed], list[Owed]]:
+    """What is due by now, and what is not, of what is in the order in which it comes due."""
+    number = bisect_right(page, now, key=lambda owed: owed.cancel_at)
+    return list(page[:number]), list(page[number:])

@@ -1,0 +1,63 @@
+"""Removes the rows of flows that ended longer ago than their pipelines keep them.
+
+It works beside everything else, a short transaction after the other, and rests in between. What a crash cuts short the
+next open of the ledger finishes: a run is first taken back whole, and is none for anybody from then on.
+"""
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.errors import IntakeBusyError, StorageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.intakes import Hold
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 3_600.0
+"""How often it is looked for such flows."""
+
+NOTIFICATIONS_MAX: Final = 500
+"""So many old notifications are removed by one transaction."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Outlived:
+    """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
+
+    ledger: Ledger
+    serving: Serving
+    hold: Hold
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Looks now and then until cancelled."""
+        task_status.started()
+        while True:
+            try:
+                await self.run_once()
+            except StorageError as error:
+                log.warning("rows of old flows could not be removed: %s", error)
+            await anyio.sleep(LOOK_S)
+
+    async def run_once(self) -> None:
+        """Removes all that may go."""
+        now = self.ledger.now()
+        for pipeline in await self.ledger.pipelines.all():
+            if (keep_us := pipeline.pipeline.keep_us) is None:
+                continue
+            before = now - keep_us
+            for run, name in await self.ledger.flows.outlived(pipeline.id, before):
+                await self._remove(run, name, before)
+            await self.ledger.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)  # further ones the next time
+
+    async def _remove(self, run: int, name: str, before: int) -> None:
+        """A run of a flow, unless somebody works on it."""
+        with suppress(IntakeBusyError), self.hold(name):
+            if await self.ledger.flows.give_up_run(run, before):
+                await self.serving.look_again(run)
+                await self.ledger.removals.clear(name)

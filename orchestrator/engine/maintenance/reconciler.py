@@ -1,0 +1,85 @@
+"""Compares what the ledger says with what this process is doing, and mends the difference.
+
+There should be none. Where there is, a defect or a fault of the machine has left a job to nobody, and it would wait
+for ever: so it is put back to work, and logged.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.maintenance.janitor import left_submitting
+from orchestrator.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+PAGE: Final = 1_000
+CLAIM_US_MAX: Final = 120_000_000
+"""A claim is stale after this: it is given back after a second, and a request takes forty at the most."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Reconciler:
+    """Compares for the endpoints that this process serves."""
+
+    ledger: Ledger
+    endpoints: Endpoints
+    _suspicious: set[int] = field(init=False, default_factory=set)
+
+    async def run_once(self) -> None:
+        """One comparison of everything."""
+        await self._settle_stale_claims()
+        counts = await self.ledger.runs.outstanding()
+        suspicious = {endpoint for endpoint, n in counts.items() if self._differs(endpoint, n)}
+        # A difference may be a step on its way; one that is there twice is none.
+        for endpoint in suspicious & self._suspicious:
+            await self._adopt_unattended(endpoint)
+        self._suspicious = suspicious
+        for endpoint in counts:
+            plan = self.endpoints.collector(endpoint)
+            if plan is not None and (revived := plan.revive()):
+                log.warning("%d outstanding jobs had not been asked for in time: asking now", revived)
+
+    def _differs(self, endpoint: int, outstanding: int) -> bool:
+        plan = self.endpoints.collector(endpoint)
+        return plan is not None and plan.outstanding < outstanding
+
+    async def _settle_stale_claims(self) -> None:
+        now, after = self.ledger.now(), (0, 0)
+        while page := await self.ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=PAGE):
+            after = (page[-1].due_at, page[-1].id)
+            stale = [job for job in page if self._is_stale(job, now)]
+            if stale:
+                never_left = self.ledger.never_left(stale)
+                taken = await self.ledger.apply([self._left(job, never_left, now) for job in stale])
+                log.warning("%d jobs were being sent by nobody", len(taken))
+
+    def _is_stale(self, job: Job, now: int) -> bool:
+        """Whether `job` was claimed long ago, and no request in flight is about it."""
+        claimed_at = max(job.sent_at or 0, job.unfinished_at or 0)
+        is_ours = self.endpoints.get(job.endpoint) is not None
+        return is_ours and now - claimed_at > CLAIM_US_MAX and not self.endpoints.is_in_flight(job.id)
+
+    def _left(self, job: Job, never_left: Collection[int], now: int) -> Transition:
+        endpoint = self.endpoints.get(job.endpoint)
+        assert endpoint is not None
+        return left_submitting(endpoint, job, now, never_left=job.submission in never_left)
+
+    async def _adopt_unattended(self, endpoint: int) -> None:
+        plan, after, adopted = self.endpoints.collector(endpoint), (0, 0), 0
+        assert plan is not None
+        while page := await self.ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
+            after = (page[-1].due_at, page[-1].id)
+            unattended = [job for job in page if job.endpoint == endpoint and not plan.knows(job.id)]
+            plan.adopt(unattended, ask_now=True)
+            adopted += len(unattended)
+            now = await self.ledger.jobs.of(ids=[job.id for job in unattended])
+            for job in unattended:  # whose end came between the question and its answer: no step tells of it any more
+                if now[job.id].state is not State.OUTSTANDING:
+                    plan.forget(job.id)
+        if adopted:
+            log.warning("%d outstanding jobs were in nobody's plan: asking for them now", adopted)

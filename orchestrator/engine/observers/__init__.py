@@ -1,1 +1,0 @@
-"""What reads the feed and decides nothing."""

@@ -1,0 +1,143 @@
+"""What the program takes from outside of itself; a simulation or a test brings its own."""
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from anyio.abc import TaskStatus
+from starlette.types import ASGIApp
+
+from orchestrator.client import Service, for_a_batch
+from orchestrator.client.http.notification_post import PostHook, post_hook
+from orchestrator.client.http.open_files import open_files_allowed
+from orchestrator.clock import Clock, SystemClock
+from orchestrator.core.service.addresses import Address
+from orchestrator.core.service.profiles import address_of
+from orchestrator.engine.ports.worker_ports import (
+    EndpointIds,
+    MakeBounds,
+    MakeEndpointIds,
+    MakePrices,
+    WorkerBounds,
+    WorkerPrices,
+)
+from orchestrator.engine.runtime.heartbeat import LOOK_S
+from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
+from orchestrator.engine.user_code.functions import PerformsTasks
+from orchestrator.engine.user_code.process import user_code
+from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
+from orchestrator.ledger.runs.intakes import Hold
+from orchestrator.settings.structs import ConnectionSettings
+
+MakeService = Callable[[ConnectionSettings, Clock], Service]
+
+
+class HoldLedger(Protocol):
+    """Makes sure that nobody else works on a ledger while the block runs; see `dispatcher_lock`."""
+
+    def __call__(self, ledger: Path, /, *, now: int, doing: str = ...) -> AbstractContextManager[None]:
+        """The block's context."""
+        ...
+
+
+class HoldIntake(Protocol):
+    """Makes sure that nobody else takes in for a run of a ledger while the block runs; see `intake_lock`."""
+
+    def __call__(self, ledger: Path, run: str, /, *, now: int) -> AbstractContextManager[None]:
+        """The block's context."""
+        ...
+
+
+class Listening(Protocol):
+    """A server that takes webhooks; `web.server.Listener` over the network."""
+
+    @property
+    def url(self) -> str:
+        """Its base URL."""
+        ...
+
+    async def serve(self, *, task_status: TaskStatus[None]) -> None:
+        """Serves until cancelled."""
+        ...
+
+
+def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
+    """The service over the network; what people send by hand beside the run has its part of the limits."""
+    limits = for_a_batch(connection.limits)
+    url = address_of(connection.serverless_url)
+    return Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
+
+
+def real_bounds(service: Service, rest_url: str) -> WorkerBounds:
+    """The bounds of workers as the account has them whose key `service` has. Raises `UsageError` for a bad URL."""
+    from orchestrator.account.endpoints.worker_bounds import EndpointBounds  # noqa: PLC0415  a run that changes none needs no account
+
+    return EndpointBounds(service, rest_url)
+
+
+def real_prices(service: Service, rest_url: str) -> WorkerPrices:
+    """What workers cost by the account's catalog. Raises `UsageError` for a bad URL."""
+    from orchestrator.account.endpoints.prices import EndpointPrices  # noqa: PLC0415  only a plan needs them
+
+    return EndpointPrices(service, rest_url)
+
+
+def real_endpoint_ids(service: Service, rest_url: str) -> EndpointIds:
+    """The ids of endpoints by their names in the account. Raises `UsageError` for a bad URL."""
+    from orchestrator.account import endpoint_ids  # noqa: PLC0415  who gives ids needs no account
+
+    return endpoint_ids.EndpointIds(service, rest_url)
+
+
+def real_listener(application: ASGIApp, address: Address, /) -> Listening:
+    """A server on `address`, bound at once. Raises `UsageError` where that cannot be."""
+    from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
+
+    return Listener(application, address)
+
+
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Clock, environment variables, and the ways out to service and database, and in from the network."""
+
+    clock: Clock = msgspec.field(default_factory=SystemClock)
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    service: MakeService = real_service
+    bounds: MakeBounds = real_bounds
+    prices: MakePrices = real_prices
+    endpoint_ids: MakeEndpointIds = real_endpoint_ids
+    connect: Callable[[Any], Connect] | None = None
+    """Makes the database's way to connect for a path; None: the ordinary one."""
+
+    lock: HoldLedger = dispatcher_lock
+    intake_lock: HoldIntake = intake_lock
+    boot: Boot = this_boot
+    open_files: Callable[[], int] = open_files_allowed
+    """How many files the process may have open, raised as far as the system allows."""
+
+    listener: Callable[[ASGIApp, Address], Listening] = real_listener
+
+    post_hook: PostHook = post_hook
+
+    user_code: Callable[[], PerformsTasks] = user_code
+    """Makes what calls people's steps and checks."""
+
+    say_every_s: float = LOOK_S
+    """How often to see whether there is something else to say of this process, for those who look from outside."""
+
+    watch_every_s: float = ASK_EVERY_S
+    """How often to ask whether another process has changed the ledger."""
+
+    def connect_to(self, ledger: Path) -> Connect | None:
+        """How the database of that ledger is connected to; None: the ordinary way."""
+        return None if self.connect is None else self.connect(ledger)
+
+    def holding_intakes(self, ledger: Path) -> Hold:
+        """Holds, by the name of a run of the ledger at `ledger`, the right to take in for it."""
+
+        def hold(run: str) -> AbstractContextManager[None]:
+            return self.intake_lock(ledger, run, now=self.clock.now())
+
+        return hold

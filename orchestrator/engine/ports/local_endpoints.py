@@ -1,0 +1,34 @@
+"""`local:` endpoints: a function of the user's in place of an endpoint of the service.
+
+The emulator that runs it is in `embedded`, which is loaded for such runs only: it
+would be an eighth of every other start.
+"""
+
+import os
+from typing import Final
+
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import LOCAL
+
+LOCAL_URL: Final = "http://emulator.local"
+"""What stands for the service's URL where the service is part of the process."""
+
+LOCAL_KEY: Final = "local"
+LOCAL_ENDPOINT: Final = "local"
+
+LOCAL_WORKERS: Final = 8
+"""So many executions of a function there are at once."""
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether `endpoint` names a function of the user's rather than an endpoint of the service."""
+    return endpoint.startswith(LOCAL)
+
+
+def absolute(endpoint: str) -> str:
+    """A `local:` endpoint with the full path of its file, so that it is the same from every folder."""
+    file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
+    if not colon or not file or not function:
+        raise UsageError(f"{run_flags.ENDPOINT} {endpoint}: write local:FILE.py:FUNCTION")
+    return f"{LOCAL}{os.path.realpath(file)}:{function}"

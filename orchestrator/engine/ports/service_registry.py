@@ -1,0 +1,127 @@
+"""The services that a process reaches, one client for each service URL; embedded ones are begun here, too."""
+
+from collections.abc import Callable
+from typing import Any
+
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from orchestrator.client import Service
+from orchestrator.client.http.open_files import requests_part
+from orchestrator.client.jobs.allowance import within_connections
+from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.profiles import is_same_account
+from orchestrator.core.service.row_variables import OwnKeys
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import UsageError
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_flags
+from orchestrator.settings.profiles import own_keys, whose
+from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
+
+
+class Services:
+    """Opens the service of a run when it is first asked for, and closes all of them. Embedded ones live in `outer`."""
+
+    def __init__(
+        self, connection: ConnectionSettings, dependencies: Dependencies, view: View, outer: TaskGroup
+    ) -> None:
+        self._connection = connection
+        self._dependencies = dependencies
+        self._view = view
+        self._outer = outer
+        self._open_files = dependencies.open_files()
+        self.connections = requests_part(self._open_files, listens=connection.listen is not None)
+        """How many requests there may be at once, by the files that the process may have open."""
+
+        self.requests_per_worker = connection.requests_per_worker
+        """The factor of the dynamic rule, where the user has set it (contract, Limits)."""
+
+        self.functions: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        """Functions of this program's, by the endpoints that stand for them: these need no file to be loaded from."""
+
+        self._services: dict[str, Service] = {}
+
+    def use_key_for(self, service_url: str) -> None:
+        """The API key is the one for the service at that URL, unless that is another account's."""
+        if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):
+            self._connection = replace(self._connection, serverless_url=service_url)
+
+    def is_reachable(self, run: Run) -> bool:
+        """Whether there is a key for its service. An embedded service is begun for a run that is asked for only."""
+        return run.service_url != LOCAL and bool(self._key_for(run.service_url))
+
+    def check_reach(self, run: Run) -> None:
+        """Raises `UsageError` where no process but another one can serve `run`."""
+        if run.service_url == LOCAL:
+            raise UsageError(
+                f"{run.endpoint} is a function that only a process of its own can run, once nobody works on this ledger"
+            )
+        if self.is_reachable(run):
+            return
+        if not is_same_account(run.service_url, self._connection.serverless_url):
+            raise UsageError(f"{run.name} {whose(run.service_url)}; the process that works on this ledger has another")
+        raise UsageError(
+            f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
+            f" with {run_flags.SERVICE_KEY} {run.service_url}=env:NAME"
+        )
+
+    async def of(self, run: Run, settings: RunSettings) -> Service:
+        """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
+        is_local = run.service_url == LOCAL
+        name = run.endpoint if is_local else run.service_url
+        if name not in self._services:
+            self._services[name] = await self._embedded(run, settings) if is_local else self._real(name)
+        return self._services[name]
+
+    def at(self, service_url: str) -> Service | None:
+        """The service at that URL; None where there is no key for it."""
+        if not self._key_for(service_url):
+            return None
+        if service_url not in self._services:
+            self._services[service_url] = self._real(service_url)
+        return self._services[service_url]
+
+    async def aclose(self) -> None:
+        """Closes all connections."""
+        while self._services:
+            _, service = self._services.popitem()
+            await service.aclose()
+
+    def api_keys(self) -> dict[str, str]:
+        """All that there are, by the URL of their service; "" for the one that needs no name."""
+        further = self._connection.keys
+        return {"": self._connection.api_key} | {url: key for url in further if (key := self._key_for(url))}
+
+    def own_keys(self, others: frozenset[str]) -> OwnKeys:
+        """What must not leave for a row; `others` are more variables that hold a secret of ours."""
+        return own_keys(self._connection, self._dependencies.environ, others)
+
+    def _key_for(self, url: str) -> str:
+        return self._connection.key_for(url, self._dependencies.environ)
+
+    def _real(self, url: str) -> Service:
+        limits = within_connections(self._connection.limits, self.connections)
+        self._warn_of_few_files(limits)
+        key = self._key_for(url)
+        connection = replace(self._connection, serverless_url=url, api_key=key, limits=limits)
+        return self._dependencies.service(connection, self._dependencies.clock)
+
+    async def _embedded(self, run: Run, settings: RunSettings) -> Service:
+        from orchestrator.engine.ports.embedded_service import Embedded  # noqa: PLC0415  no other run needs the emulator
+
+        function = self.functions.get(run.endpoint)
+        embedded = Embedded(run.endpoint, self._connection, settings, self._dependencies.clock, function)
+        await self._outer.start(embedded.serve)
+        return embedded.service
+
+    def _warn_of_few_files(self, granted: dict[Operation, Limit]) -> None:
+        """Says which limits are less than what was asked for, since each request takes an open file."""
+        wanted = self._connection.limits
+        bounded = [f"{granted[each].concurrent:,} to /{each}" for each in wanted if granted[each] != wanted[each]]
+        if bounded and not self._services:
+            self._view.warn(
+                f"the system lets this process open {self._open_files:,} files: no more requests at once than "
+                f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
+            )

@@ -1,0 +1,79 @@
+"""What jobs of all runs are given after their troubles, wherever they are, and how many executions may be repeated."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from orchestrator.core.jobs.escalation import EXECUTIONS, Taken, budget_of, told, with_step
+from orchestrator.core.jobs.job import FREE_EXECUTIONS, RETRIED_EXECUTIONS, Job, Transition
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.overrides import Escalation
+from orchestrator.core.jobs.run_counters import is_free
+from orchestrator.core.service.responses import Trouble
+from orchestrator.core.text.wording import counted
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.parsers import percentage
+from orchestrator.settings.structs import RunSettings
+
+SPENT: Final = "the retry budget of the run is spent ({} of {}: {})"
+
+
+class Retries:
+    """Of one process; shared by all of its endpoints, so that a budget holds across them."""
+
+    def __init__(self, settings_of: Mapping[int, RunSettings]) -> None:
+        self._settings_of = settings_of
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._progress: dict[int, Progress] = {}
+        self._promised: Counter[int] = Counter()
+        """Repetitions that were granted, and that the feed has not told of yet."""
+
+    def place(self, run: Run) -> None:
+        """`run` may be at that endpoint."""
+        self._numbers[run.id, run.endpoint] = run.endpoint_id
+
+    def is_placed(self, run: int, endpoint: str) -> bool:
+        """Whether it may."""
+        return (run, endpoint) in self._numbers
+
+    def follow(self, run: int, progress: Progress) -> None:
+        """By `progress` it is known how many executions of `run` were repeated."""
+        self._progress[run] = progress
+
+    def is_followed(self, run: int) -> bool:
+        """Whether that is known."""
+        return run in self._progress
+
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction."""
+        if self._promised:
+            again = [step for step in taken if step.event is Event.RETRIED and step.trouble in EXECUTIONS]
+            kept = [step.after.run for step in again if not is_free(step)]
+            self._promised -= Counter(kept)  # which drops those that come to nothing
+
+    def why_spent(self, run: int, trouble: Trouble) -> str | None:
+        """Why no execution of `run` may be repeated that ended in `trouble`; None where one may, which counts then."""
+        share, progress = self._settings_of[run].retry_budget, self._progress.get(run)
+        if share is None or progress is None or trouble not in EXECUTIONS:
+            return None
+        allowed = budget_of(share, progress.total)
+        spent = progress.count(RETRIED_EXECUTIONS) - progress.count(FREE_EXECUTIONS)
+        if spent + self._promised[run] >= allowed:
+            return SPENT.format(percentage(share), counted(progress.total, "job"), f"{allowed:,}")
+        self._promised[run] += 1
+        return None
+
+    def escalation(self, job: Job, taken: Taken) -> Escalation:
+        """What the step that was `taken` gives to `job`.
+
+        An endpoint that this process does not know of the run is none: the job stays where it is.
+        """
+        step = taken.step
+        there = None if step.endpoint is None else self._numbers.get((job.run, step.endpoint))
+        return Escalation(
+            endpoint=job.endpoint if there is None else there,
+            escalated=with_step(job.escalated, taken),
+            told=told(step, None if there is None else step.endpoint),
+            is_free=step.is_free,
+        )

@@ -1,0 +1,45 @@
+"""What becomes of a job by an answer that is its result already: that of a request past the queue."""
+
+import anyio
+import msgspec
+
+from orchestrator.core.jobs.job import Job, Transition, outcome_of
+from orchestrator.core.service.openai import Answered, Unreadable
+from orchestrator.core.service.responses import Record, Trouble
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
+from orchestrator.engine.collecting.validation_pool import GOOD, Validators
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.ledger.jobs.history import Took
+from orchestrator.units import MILLISECOND_US
+
+UNREADABLE = "the answer is no JSON"
+
+
+class DirectAnswers:
+    """Turns the answers at one endpoint into steps. There is no second question: what comes once is what there is."""
+
+    def __init__(self, endpoint: Endpoint, validators: Validators) -> None:
+        self._endpoint = endpoint
+        self._validators = validators
+
+    async def step(self, job: Job, outcome: Answered | Unreadable, *, sent_at: int) -> Transition:
+        """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
+        now = self._endpoint.clock.now()
+        job = msgspec.structs.replace(job, sent_at=sent_at)
+        self._endpoint.throughput.observe(now)
+        if isinstance(outcome, Unreadable):
+            raw = outcome.raw[:TORN_BYTES_MAX]
+            told = outcome_of(job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
+            self._endpoint.failed(job.run, UNREADABLE)
+            return in_trouble(self._endpoint, job, told, reason=UNREADABLE)
+        record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
+        self._endpoint.remember([Took(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)])
+        judged = GOOD
+        if record.status == "COMPLETED":
+            with anyio.CancelScope(shield=True):  # what was paid for comes only once
+                judged = await self._validators.judged(job.run, record)
+        return finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
+
+
+def _record_of(raw: bytes) -> Record:
+    return Record(remote_id=None, status="", output=raw)

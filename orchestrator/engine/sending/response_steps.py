@@ -1,0 +1,82 @@
+"""What becomes of a job by the answer to its request, or for want of one."""
+
+from typing import assert_never
+
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.service.responses import (
+    Accepted,
+    Deferred,
+    NotRetried,
+    Pointless,
+    Rejected,
+    RunOutcome,
+    Trouble,
+    Uncertain,
+)
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.endpoint.uncertain_grace import settle_at
+from orchestrator.units import SECOND_US
+
+
+def answered(
+    endpoint: Endpoint, job: Job, outcome: RunOutcome, *, sent_at: int, now: int, ttl_us: int | None = None
+) -> Transition:
+    """What `outcome` of the request for `job`, sent at `sent_at`, makes of it. For `ttl_us` see `job.accepted`."""
+    match outcome:
+        case Accepted(remote_id):
+            return _accepted(job, remote_id, sent_at=sent_at, now=now, ttl_us=ttl_us)
+        case Deferred(trouble, reason, retry_after_s):
+            return _deferred(job, trouble, reason, retry_after_s or 0, now)
+        case Rejected(reason):
+            return rejected(job, reason, now=now)
+        case Pointless(reason):
+            return deferred(job, due_at=now, reason=reason, now=now)
+        case Uncertain(reason):
+            return _unanswered(endpoint, job, reason, sent_at=sent_at, now=now)
+        case NotRetried():
+            return transitions.refused_for_retry(job, at=now)
+        case _:
+            assert_never(outcome)
+
+
+def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int) -> Transition:
+    if job.by_retry and trouble is Trouble.THROTTLED and asked_s > BACKOFF_S_MAX:  # a new `/run` is sooner
+        return transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble)
+    # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
+    wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
+    return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
+
+
+def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int, ttl_us: int | None) -> Transition:
+    if job.by_retry:
+        return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
+    return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now, ttl_us=ttl_us)
+
+
+def _unanswered(endpoint: Endpoint, job: Job, reason: str, *, sent_at: int, now: int) -> Transition:
+    if job.by_retry:
+        return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+    return transitions.unanswered(job, settle_at=settle_at(endpoint, job, now), reason=reason, at=now)
+
+
+def deferred(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
+    """`job` waits until `due_at`, at no cost; what was to go by `/retry` still is."""
+    return transitions.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
+
+
+def rejected(job: Job, reason: str, *, now: int) -> Transition:
+    """The service will not have `job`."""
+    if job.by_retry:  # the service no longer has it: the same attempt, made anew
+        return transitions.deferred(job, due_at=now, reason=reason, at=now)
+    outcome = Outcome(submission=job.submission, remote_id=None, status=None, trouble=Trouble.REJECTED, message=reason)
+    return transitions.abandoned(job, outcome, reason="rejected", at=now)
+
+
+def interrupted(endpoint: Endpoint, job: Job, *, sent_at: int, now: int) -> Transition:
+    """We end before the answer to the request for `job` is there."""
+    if job.by_retry:
+        return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
+    at = settle_at(endpoint, job, now)
+    return transitions.left_unanswered(job, settle_at=at, reason="interrupted before the answer came", at=now)

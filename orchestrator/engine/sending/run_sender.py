@@ -1,0 +1,274 @@
+"""One run's part in the sending at an endpoint: whether jobs of it may go, and which."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import anyio
+
+from orchestrator.core.gates import gates
+from orchestrator.core.gates.brakes import Hold
+from orchestrator.core.gates.gates import Passage
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.limits.fair_share import weight_of
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.polling.admission import Outlook, Prospect
+from orchestrator.core.text.durations import format_duration
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.poll_loop import SELDOM_S
+from orchestrator.engine.sending.brakes import RunBrakes
+from orchestrator.engine.sending.claimed_jobs import Held
+from orchestrator.engine.sending.request_builder import RequestBuilder
+from orchestrator.engine.sending.response_steps import rejected
+from orchestrator.engine.sending.ttl_filter import Prospects
+from orchestrator.ledger import Claim, Ledger
+from orchestrator.ledger.jobs.payloads import Payload
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.units import SECOND_US
+
+AHEAD_US: Final = 250_000
+"""Jobs are claimed for what can be sent within this time: of what a crash catches, some may be uncertain."""
+
+LEFT_TO_RETRY_US: Final = 2 * SECOND_US
+"""As many jobs wait for their `/retry` as may leave within this time. Where more are due, and `/run` has nothing else
+to do, the others go by `/run`, which does the same and is sooner."""
+
+IDLE_S: Final = 5.0
+
+SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
+"""The operations by which jobs leave. A run uses one of the first two."""
+
+
+class RunSending:
+    """The jobs of one run for one endpoint, until they are claimed.
+
+    `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
+    whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim. `at_endpoint` is
+    how many jobs of all runs the endpoint has.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: int,
+        endpoint: Endpoint,
+        ledger: Ledger,
+        builder: RequestBuilder,
+        wishes: Callable[[], Wishes],
+        at_service: Callable[[], int],
+        is_idle: Callable[[], bool],
+        emptied: Callable[[], None],
+        brakes: RunBrakes,
+        at_endpoint: Callable[[], int],
+    ) -> None:
+        self.run = run
+        self.brakes = brakes
+        self._at_endpoint = at_endpoint
+        self.builder = builder
+        self._endpoint = endpoint
+        self._ledger = ledger
+        self._clock = endpoint.clock
+        self._wishes = wishes
+        self._at_service = at_service
+        self._prospects = Prospects(endpoint=endpoint, is_idle=is_idle)
+        self._none_before = dict.fromkeys(SENDING, 0)
+        """No job is due before, unless the feed tells of one."""
+
+        self._emptied = emptied
+        self._has_queued = dict.fromkeys(SENDING, True)
+        """As far as is known."""
+
+        self._news = 0
+
+    @property
+    def weight(self) -> float:
+        """How much of the endpoint is for this run, compared with 1 for an ordinary one."""
+        return weight_of(self._endpoint.settings_of[self.run].priority)
+
+    @property
+    def at_service(self) -> int:
+        """How many of its jobs the service may hold."""
+        return self._at_service()
+
+    def on_queued(self) -> None:
+        """There may be something to claim."""
+        self._news += 1
+        self._none_before = dict.fromkeys(self._none_before, 0)
+        self._has_queued = dict.fromkeys(self._has_queued, True)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of its jobs is queued for this endpoint, not even for later."""
+        return not (self._has_queued[self._submits_by] or self._has_queued[Operation.RETRY])
+
+    @property
+    def _submits_by(self) -> Operation:
+        return self.builder.via.operation
+
+    def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
+        """What the gates of the run, of its endpoint and its brakes say, where so many jobs are claimed or on their
+        way.
+        """
+        self._endpoint.look_again(self.run, self.builder.is_set)
+        found = self._endpoint.passages(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+        at_endpoint = self._at_endpoint() + in_flight
+        return found + self.brakes.passages(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
+
+    @property
+    def held_up(self) -> str | None:
+        """Why nothing is sent, or single ones only, but for what people ask, in one sentence; None where nothing is
+        wrong.
+        """
+        brakes = self.brakes.passages(self._endpoint, at_endpoint=self._at_endpoint())
+        return gates.held_up([*self._endpoint.passages(self.run, Wishes()), *brakes])
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more of it is sent here before somebody does something."""
+        return self._endpoint.why_stopped(self.run) or self.brakes.why_stopped
+
+    @property
+    def hold(self) -> Hold | None:
+        """Which brake holds the run; see `RunBrakes.hold`."""
+        return self.brakes.hold(self._endpoint, at_endpoint=self._at_endpoint())
+
+    @property
+    def crawl_s(self) -> float | None:
+        """How long a job takes while single ones find out whether all may go; see `RunSaid.crawl_s`."""
+        us = self.brakes.crawl_us
+        return None if us is None else us / SECOND_US
+
+    @property
+    def is_recalled(self) -> bool:
+        """Whether not even what is claimed may be sent."""
+        return gates.recalls(self._endpoint.passages(self.run, self._wishes()))
+
+    async def claim(self, operation: Operation, most: int, held: Held) -> list[Claim]:
+        """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""
+        by_retry = operation is Operation.RETRY
+        claim = partial(
+            self._ledger.claims.take,
+            self.run,
+            endpoint=self._endpoint.id,
+            by_retry=by_retry,
+            most=most,
+            ttl_of=self._ttl_us,
+            bytes_max=held.room_bytes,
+            only=self.brakes.only(),
+        )
+        if by_retry:
+            with self.brakes.claiming(most):
+                claims = (await claim()).claims
+            held.add(claims)
+            return claims
+        outlook = self._prospects.outlook()
+        behind = self._prospects.behind(outlook)
+        settings = self._endpoint.settings_of[self.run]
+        with self.brakes.claiming(most):
+            claimed = await claim(
+                is_late=partial(_is_late, outlook),
+                behind=behind,
+                is_resumable=settings.resumable,
+                reuse=settings.reuse,
+                once=settings.once,
+                takes_over=settings.takes_over,
+            )
+        held.add(claimed.claims)
+        self._prospects.looked(behind, claimed)
+        claims = claimed.claims
+        if (room := most - len(claims)) and self._retries_are_due:
+            left = self._endpoint.api.limiter.available(Operation.RETRY, LEFT_TO_RETRY_US)
+            is_late = partial(_is_late, outlook)
+            with self.brakes.claiming(room):
+                instead = (
+                    await claim(most=room, bytes_max=held.room_bytes, is_late=is_late, left_to_retry=left)
+                ).claims
+            held.add(instead)
+            claims = claims + instead
+        return await self._without_hopeless(claims, outlook, held)
+
+    @property
+    def _retries_are_due(self) -> bool:
+        """Whether jobs may wait for their `/retry` that could leave by `/run` now, as far as is known."""
+        is_due = self._has_queued[Operation.RETRY] and self._none_before[Operation.RETRY] <= self._clock.now()
+        return is_due and self._submits_by is Operation.RUN and self.brakes.only() is None
+
+    def _ttl_us(self, payload: Payload) -> int:
+        """How long a job lasts there, in time of here."""
+        return self._endpoint.here_us(self.builder.ttl_us(payload))
+
+    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: Held) -> list[Claim]:
+        """Those of `claims` that are not given up, as no execution is as short as their TTL."""
+        good: list[Claim] = []
+        hopeless: list[Transition] = []
+        for claim in claims:
+            ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
+            if outlook.of(ttl_us) is Prospect.HOPELESS:
+                self._prospects.tell(Prospect.HOPELESS, ttl_us)
+                held.release(claim.job.id)
+                hopeless.append(self._hopeless(claim.job, ttl_us))
+            else:
+                good.append(claim)
+        if hopeless:
+            with anyio.CancelScope(shield=True):
+                await self._ledger.apply(hopeless)
+        return good
+
+    def _hopeless(self, job: Job, ttl_us: int) -> Transition:
+        message = (
+            f"not sent: its TTL of {format_duration(ttl_us)} is over before even the fastest executions here have "
+            "finished"
+        )
+        return rejected(job, message, now=self._clock.now())
+
+    async def look_ahead(self, operation: Operation) -> None:
+        """Finds out when to look again for jobs that are due for `operation`; those that come are told of."""
+        news, was_empty = self._news, self.is_empty
+        due_at, has_queued = await self._next_due_at(operation)
+        if news == self._news:  # else what was told of may not have been seen
+            self._none_before[operation] = due_at
+            self._has_queued[operation] = has_queued
+            if self.is_empty and not was_empty:
+                self._emptied()
+
+    async def _next_due_at(self, operation: Operation) -> tuple[int, bool]:
+        """When another job of the run is due for `operation`, or to look again: the feed tells of those to come; and
+        whether any is queued for it.
+
+        It does not tell when a job that waits for its `/retry` may leave by `/run` instead.
+        """
+        now = self._clock.now()
+        submits = operation is not Operation.RETRY
+        after = self._prospects.passed_until if submits else -1
+        if after is None:
+            return now, True
+        due_at = await self._next_queued_at(operation is Operation.RETRY, now, after)
+        if due_at is not None:
+            return due_at, True
+        retry_at = await self._next_queued_at(True, now) if submits else None
+        may_turn, idle_at = retry_at is not None, now + int(IDLE_S * SECOND_US)
+        if retry_at is not None and retry_at > now:  # once it is due, more may be than `/retry` has room for
+            idle_at = min(idle_at, max(retry_at, now + AHEAD_US))
+        are_passed_over = submits and self._prospects.are_passed_over
+        return idle_at if may_turn else now + int(SELDOM_S * SECOND_US), may_turn or are_passed_over
+
+    async def _next_queued_at(self, by_retry: bool, now: int, after: int = -1) -> int | None:
+        return await self._ledger.jobs.next_queued_at(
+            self.run, endpoint=self._endpoint.id, by_retry=by_retry, now=now, after=after
+        )
+
+    def none_s(self, operation: Operation) -> float:
+        """Seconds after which to look again, where no job is due before; 0 for at once.
+
+        Until then jobs that were passed over may become worth sending, which nobody tells.
+        """
+        if operation not in (self._submits_by, Operation.RETRY):
+            return IDLE_S
+        none_s = max(0.0, (self._none_before[operation] - self._clock.now()) / SECOND_US)
+        if operation is Operation.RETRY or not self._prospects.are_passed_over:
+            return none_s
+        return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
+
+
+def _is_late(outlook: Outlook, ttl_us: int) -> bool:
+    return outlook.of(ttl_us) is Prospect.LATE

@@ -1,1 +1,0 @@
-"""What keeps the ledger, the service and this process in step."""

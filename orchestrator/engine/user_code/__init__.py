@@ -1,0 +1,1 @@
+"""People's steps and checks, in a process of their own."""

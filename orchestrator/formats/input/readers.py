@@ -1,0 +1,315 @@
+"""The readers of inputs by name: from one or several files, folders or standard input to rows.
+
+What an input is written in is said, or told by its name, or else by what it begins with. A row's line counts on through
+all files; `Places` says which file that is in.
+"""
+
+import bisect
+import glob
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from orchestrator.core.service.openai import Via
+from orchestrator.core.service.row_variables import NO_VARIABLES, RowVariables
+from orchestrator.core.text.durations import Policy
+from orchestrator.errors import UsageError
+from orchestrator.formats.input import csv, folder, json_array, openai_batch, parquet
+from orchestrator.formats.input.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
+from orchestrator.formats.input.lines import read_lines
+from orchestrator.formats.input.records import RecordReader
+from orchestrator.formats.input.rows import Problem, Record, Row, problem_of
+from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked
+from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
+from orchestrator.settings import input_flags
+from orchestrator.settings.structs import STANDARD_INPUT, InputFormat, InputSettings
+from orchestrator.user_code import here
+
+PROBLEMS_READ_MAX: Final = 1_000_000
+"""Behind so many a file is not read any further: nothing of it will be taken."""
+
+_BY_SUFFIX: Final = {
+    ".csv": InputFormat.CSV,
+    ".tsv": InputFormat.TSV,
+    ".tab": InputFormat.TSV,
+    ".parquet": InputFormat.PARQUET,
+    ".pq": InputFormat.PARQUET,
+}
+_JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
+_WILD: Final = "*?["
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_WHITE_SPACE: Final = b" \t\r\n"
+_object: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How rows are read, and what they are checked against; the others are `RowReader`'s."""
+
+    settings: InputSettings = InputSettings()
+    variables: RowVariables = NO_VARIABLES
+    run_policy: Policy = NO_POLICY
+    webhook_bytes: int = 0
+    body_bytes_max: int = BODY_BYTES_MAX
+    is_resumable: bool = False
+    via: Via = Via.QUEUE
+    problems_max: int = PROBLEMS_READ_MAX
+    is_left_out: Callable[[Path], bool] = lambda _: False
+    """Which files of a folder are none of its inputs."""
+
+    folder: Path = msgspec.field(default_factory=here)
+    """Paths count from there."""
+
+    def rows(self) -> RowReader:
+        """What checks the rows of one file."""
+        return RowReader(
+            self.variables,
+            self.run_policy,
+            self.webhook_bytes,
+            self.body_bytes_max,
+            is_resumable=self.is_resumable,
+            via=self.via,
+        )
+
+    def records(self) -> RecordReader:
+        """What makes rows of the records of one file."""
+        settings = self.settings
+        return RecordReader(
+            self.rows(),
+            id_field=settings.id_field,
+            input_field=settings.input_field,
+            templates=settings.templates,
+        )
+
+    @property
+    def line_bytes_max(self) -> int:
+        """No line, cell or element may be longer."""
+        return self.body_bytes_max + LINE_BYTES_EXTRA
+
+
+class Places:
+    """Where rows stand in an input that may be several files."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._names: list[tuple[str, str]] = []
+
+    def begin(self, first: int, name: str, unit: str) -> None:
+        """From line `first` on rows are those of the file `name`, in which one is a `unit`."""
+        self._firsts.append(first)
+        self._names.append((name, unit))
+
+    def of(self, line: int) -> str:
+        """Where `line` is, as a person finds it; the file is named where there are several."""
+        if not self._firsts:
+            return f"line {line}"
+        which = max(bisect.bisect_right(self._firsts, line) - 1, 0)
+        name, unit = self._names[which]
+        place = f"{unit} {line - self._firsts[which] + 1}"
+        return place if len(self._firsts) == 1 else f"{name}, {place}"
+
+
+def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
+    """The inputs that were named, with those that a pattern means in its place, in order.
+
+    Raises `UsageError` for a pattern that means none, unless that is `missing_ok`.
+    """
+    found: list[str] = []
+    for name in given:
+        if name == STANDARD_INPUT or os.path.lexists(name) or not any(wild in name for wild in _WILD):
+            found.append(name)
+        elif matches := sorted(glob.glob(name)):  # noqa: PTH207  a pattern may begin at the root
+            found += matches
+        elif not missing_ok:
+            raise UsageError(f"{name}: no file has a name like that")
+    return found
+
+
+def read_inputs(sources: Sequence[str], reading: Reading, places: Places | None = None) -> Iterator[Row | Problem]:
+    """The rows of all `sources` in their order, with a `Problem` in place of each that is none.
+
+    Raises `UsageError` where one cannot be opened, or not be read as what it is said to be.
+    """
+    places = places or Places()
+    before = 0
+    for source in sources:
+        last = before
+        for item in _read(source, reading, places, before):
+            moved = replace(item, line=item.line + before) if before else item
+            last = moved.line
+            yield moved
+        before = last
+
+
+def _read(source: str, reading: Reading, places: Places, before: int) -> Iterator[Row | Problem]:
+    """The rows of one source, counted from 1."""
+
+    def begin(unit: str) -> None:
+        places.begin(before + 1, source, unit)
+
+    if source != STANDARD_INPUT and (reading.folder / source).is_dir():
+        begin("file")
+        records = folder.records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
+        yield from _made(records, reading.records().read)
+        return
+    with opened(source, reading.folder) as file:
+        yield from until_unreadable(_rows(source, file, reading, begin), problems_max=reading.problems_max)
+
+
+def until_unreadable(
+    rows: Iterator[Row | Problem], *, problems_max: int = PROBLEMS_READ_MAX
+) -> Iterator[Row | Problem]:
+    """`rows`, and a `Problem` behind the last one where the file cannot be read any further, or is to be: behind
+    `problems_max` of them.
+    """
+    last = problems = 0
+    try:
+        for item in rows:
+            last = item.line
+            yield item
+            problems += isinstance(item, Problem)
+            if problems >= problems_max:
+                yield Problem(line=last + 1, text=f"{problems:,} problems; what comes behind them was not read")
+                return
+    except DamagedInputError as error:
+        yield Problem(line=last + 1, text=str(error))
+    except OSError as error:
+        yield Problem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
+
+
+def _rows(
+    source: str, file: io.BufferedReader, reading: Reading, begin: Callable[[str], None]
+) -> Iterator[Row | Problem]:
+    """The rows of an open file, by what it is written in."""
+    settings = reading.settings
+    packed = is_compressed(file.peek(1)[:4])
+    stream = unpacked(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
+    if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
+        raise DamagedInputError(
+            f"the input has {size:,} bytes; {input_flags.MAX_INPUT_BYTES} allows {settings.input_bytes_max:,}"
+        )
+    kind = settings.format or _kind_of(source, stream)
+    if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):
+        raise UsageError(
+            f"{source}: {input_flags.TYPES} is for CSV and TSV; the values of {kind} have types of their own"
+        )
+    begin({InputFormat.JSON: "element", InputFormat.PARQUET: "row"}.get(kind, "line"))
+    match kind:
+        case InputFormat.CSV | InputFormat.TSV:
+            delimiter = "\t" if kind is InputFormat.TSV else None
+            types = dict(settings.types)
+            found = csv.records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
+            yield from _made(found, reading.records().read)
+        case InputFormat.PARQUET:
+            if packed or not _is_regular(file):
+                raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
+            yield from _made(parquet.records(reading.folder / source), reading.records().read)
+        case InputFormat.JSON:
+            read = _reader_of_texts(reading)
+            for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
+                yield item if isinstance(item, Problem) else read(item.number, item.text)
+        case InputFormat.OPENAI_BATCH:
+            yield from read_lines(stream, _reader_of_requests(reading), line_bytes_max=reading.line_bytes_max)
+        case _:
+            yield from read_lines(stream, _reader_of_texts(reading), line_bytes_max=reading.line_bytes_max)
+
+
+def _made(
+    records: Iterator[Record | Problem], read: Callable[[int, Mapping[str, object]], Row | Problem]
+) -> Iterator[Row | Problem]:
+    for record in records:
+        yield record if isinstance(record, Problem) else read(record.line, record.values)
+
+
+def _reader_of_texts(reading: Reading) -> Callable[[int, bytes], Row | Problem]:
+    """Reads objects in JSON: as jobs or inputs, or as records where an input is made of them."""
+    if not reading.settings.are_records:
+        return reading.rows().read
+    records = reading.records()
+
+    def read(number: int, text: bytes) -> Row | Problem:
+        try:
+            record = _object.decode(text)
+        except (ValueError, RecursionError) as error:
+            members = members_of(number, text)  # which explains, but for numbers that only a record cannot hold
+            return members if isinstance(members, Problem) else Problem(line=number, text=f"not usable: {error}")
+        return records.read(number, record)
+
+    return read
+
+
+def _reader_of_requests(reading: Reading) -> Callable[[int, bytes], Row | Problem]:
+    rows = reading.rows()
+
+    def read(number: int, text: bytes) -> Row | Problem:
+        members = members_of(number, text)
+        if isinstance(members, Problem):
+            return members
+        try:
+            custom_id, input_ = openai_batch.input_of(members)
+            metadata = bytes(members.get(openai_batch.METADATA, b"null"))
+            return rows.row_of(number, input_, custom_id, None if metadata == b"null" else metadata)
+        except RecursionError:
+            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+        except ValueError as error:
+            return problem_of(number, error)
+
+    return read
+
+
+# --- what it is
+
+
+def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
+    """What an input is written in, by its name, or else by what it begins with."""
+    suffix = Path(bare_name(source)).suffix.lower()
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    start = stream.peek(1)
+    if start.startswith(parquet.MAGIC):
+        return InputFormat.PARQUET
+    text = start.removeprefix(_BYTE_ORDER_MARK).lstrip(_WHITE_SPACE)
+    if text.startswith(b"["):
+        return InputFormat.JSON
+    members = members_of(1, text.split(b"\n", 1)[0].strip(_WHITE_SPACE))
+    is_batch = not isinstance(members, Problem) and openai_batch.is_request(members)
+    return InputFormat.OPENAI_BATCH if is_batch else InputFormat.JSONL
+
+
+def opened(source: str, within: Path = Path()) -> AbstractContextManager[io.BufferedReader]:
+    """The bytes of `source`. Raises `UsageError` where there are none to be had."""
+    if source == STANDARD_INPUT:
+        return nullcontext(sys.stdin.buffer)  # type: ignore[arg-type]  # it is one, whatever its type is called
+    try:
+        return (within / source).open("rb")
+    except OSError as error:
+        raise UsageError(f"{source}: cannot read the input ({error.strerror})") from error
+
+
+def _is_regular(file: BinaryIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError:
+        return False
+
+
+def _texts_in(source: str, reading: Reading) -> list[Path]:
+    """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
+    inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
+    try:
+        files = folder.files_in(reading.folder / source, reading.is_left_out)
+    except OSError as error:
+        raise UsageError(f"{source}: cannot read the folder ({error.strerror})") from error
+    if found := sorted({Path(bare_name(file.name)).suffix.lower() for file in files}.intersection(inputs)):
+        raise UsageError(
+            f"{source}: of a folder each file of text is a row, and there are {found[0]} files in this one; name them:"
+            f" {source.rstrip('/')}/*{found[0]}"
+        )
+    return files

@@ -1,0 +1,76 @@
+"""Members of outputs that have a column of their own, and that no row has: a column that is empty from top to bottom is
+a mistyped name far more often than it is meant.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.text.name_match import nearest
+from orchestrator.errors import MisfitError
+from orchestrator.formats.output.columns import Columns, kind_of_cell, roots_of
+from orchestrator.formats.output.lines import Outcome
+from orchestrator.settings import output_flags
+from orchestrator.settings.structs import OnMisfit
+
+ROWS_LOOKED_AT: Final = 1_000
+"""A member that so many rows lack is missing; of fewer rows, one that all of them lack."""
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class MissingMembers:
+    """Looks at the first rows of a file for the members that have columns of their own."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._missing: dict[str, Outcome | None] = dict.fromkeys(columns.paths)
+        self._rows = 0
+
+    def saw(self, outcome: Outcome) -> None:
+        """One more row is about to be written. Raises `MisfitError` where enough of them lack the same member."""
+        if not self._missing:
+            return
+        self._rows += 1
+        for path, text in self._columns.members(outcome):
+            if path in self._missing:
+                if text is not None:
+                    del self._missing[path]
+                elif self._missing[path] is None:
+                    self._missing[path] = outcome
+        if self._rows >= ROWS_LOOKED_AT:
+            self.end()
+
+    def end(self) -> None:
+        """There are no more rows. Raises as `saw`."""
+        missing, self._missing = self._missing, {}
+        for path, first in missing.items():
+            if first is not None:
+                raise MisfitError(self._told(path, first))
+
+    def _told(self, path: str, first: Outcome) -> str:
+        rows = "the first row does not have" if self._rows == 1 else f"none of the first {self._rows:,} rows has"
+        return (
+            f"{output_flags.FLATTEN} {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
+            f" to be empty, add {output_flags.ON_MISFIT} {OnMisfit.JSON}"
+        )
+
+
+def _advice(parts: Sequence[str], outcome: Outcome) -> str:
+    """What there is in place of the first part of a path that is not there."""
+    text = roots_of(outcome)[parts[0]]
+    for depth, part in enumerate(parts[1:], start=1):
+        there = ".".join(parts[:depth])
+        if text is None or not text.startswith(b"{"):
+            return f"{there} of {outcome.line.custom_id} is {'missing' if text is None else kind_of_cell(text)}"
+        try:
+            known = _members.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return f"{there} of {outcome.line.custom_id} cannot be looked into"
+        if part not in known:
+            near = nearest(part, list(known))
+            has = f"{there} of {outcome.line.custom_id} has {', '.join(known)[:200] or 'nothing in it'}"
+            return has if near is None else f"did you mean {there}.{near}? {has}"
+        text = bytes(known[part]).strip()
+    return f"{'.'.join(parts)} is there in {outcome.line.custom_id}"  # pragma: no cover  it was found missing before

@@ -1,0 +1,140 @@
+"""Outcomes as lines of text: JSON lines, CSV and TSV.
+
+Of a table of text an empty cell is null, and an empty text is two quotes. A whole output or input is its JSON text, and
+so is nothing else, unless that is asked for: an object in a cell is a misfit.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from orchestrator.errors import MisfitError
+from orchestrator.formats.output import openai_lines
+from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, kind_of_cell
+from orchestrator.formats.output.lines import ErrorLine, Outcome, encoded
+from orchestrator.settings import output_flags
+from orchestrator.settings.structs import OnMisfit
+
+_encode: Final = msgspec.json.Encoder().encode
+_string: Final = msgspec.json.Decoder(str)
+
+DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+
+COMPUTED: Final = ("=", "+", "-", "@", "\t", "\r")
+"""With these begins what a spreadsheet takes for a formula."""
+
+MARK: Final = "'"
+"""Before a text it has a spreadsheet take it as it is."""
+
+SEPARATORS: Final = ",;\t"
+"""What spreadsheets split a line by: behind one of these an unquoted text would begin a cell."""
+
+_is_number: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
+
+
+def misfit(outcome: Outcome, what: str) -> MisfitError:
+    """Why the row of `outcome` cannot be written as it is."""
+    row = f"{outcome.line.custom_id} (row {outcome.number:,} of the input)"
+    return MisfitError(f"{row}: {what}; write it as its JSON text with {output_flags.ON_MISFIT} {OnMisfit.JSON}")
+
+
+def json_line(columns: Columns) -> Callable[[Outcome], bytes]:
+    """What makes JSON lines of outcomes, with members by their paths where there are any."""
+
+    def plain(outcome: Outcome) -> bytes:
+        return encoded(outcome.line, outcome.more)
+
+    def flat(outcome: Outcome) -> bytes:
+        if isinstance(outcome.line, ErrorLine):
+            members = {path: _raw(text) for path, text in columns.members(outcome)}
+            row = encoded(outcome.line, outcome.more)
+            return b"%b,%b\n" % (row[:-2], _encode(members)[1:]) if members else row
+        cells = zip(columns.all, columns.cells(outcome), strict=True)
+        return _encode({column.name: _raw(cell) for column, cell in cells}) + b"\n"
+
+    return flat if columns.has_members else plain
+
+
+def _raw(cell: Cell) -> object:
+    return msgspec.Raw(cell) if isinstance(cell, bytes) else cell
+
+
+def table_line(
+    columns: Columns, delimiter: str, on_misfit: OnMisfit, *, csv_safe: bool = False
+) -> Callable[[Outcome], bytes]:
+    """What makes lines of a table of outcomes, of which no spreadsheet computes a cell with `csv_safe`. Raises
+    `MisfitError` there.
+    """
+    is_special = _special(SEPARATORS if csv_safe else delimiter)
+
+    def line(outcome: Outcome) -> bytes:
+        texts = texts_of(columns, outcome, on_misfit)
+        return _joined(map(harmless, texts) if csv_safe else texts, delimiter, is_special)
+
+    return line
+
+
+def harmless(text: str | None) -> str | None:
+    """The text of a cell, with an apostrophe before what a spreadsheet would compute. A number is one there, too."""
+    if text is None or not text.startswith(COMPUTED) or _is_number(text):
+        return text
+    return MARK + text
+
+
+def table_header(columns: Columns, delimiter: str) -> bytes:
+    """The first line, which names the columns."""
+    return _joined([column.name for column in columns.all], delimiter, _special(delimiter))
+
+
+def _special(delimiters: str) -> Callable[[str], object]:
+    """Finds what makes a cell need its quotes."""
+    return re.compile(f'[{delimiters}"\r\n]').search
+
+
+def _joined(texts: Iterable[str | None], delimiter: str, is_special: Callable[[str], object]) -> bytes:
+    """The line of a table with these cells. The standard writer knows no null beside an empty text."""
+    return (delimiter.join([_quoted(text, is_special) for text in texts]) + "\n").encode()
+
+
+def _quoted(text: str | None, is_special: Callable[[str], object]) -> str:
+    if text is None:
+        return ""
+    if not text or is_special(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def texts_of(columns: Columns, outcome: Outcome, on_misfit: OnMisfit) -> list[str | None]:
+    """The cells of a row as texts. Raises `MisfitError` for one that is none, and may not be JSON."""
+    cells = columns.cells(outcome)
+    return [_text(column, cell, outcome, on_misfit) for column, cell in zip(columns.all, cells, strict=True)]
+
+
+def _text(column: Column, cell: Cell, outcome: Outcome, on_misfit: OnMisfit) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, int):
+        return str(cell)
+    if column.holds is Holds.JSON:
+        return cell.decode()
+    if cell.startswith(b'"'):
+        return _string.decode(cell)
+    if cell.startswith((b"{", b"[")) and on_misfit is OnMisfit.ERROR:
+        raise misfit(outcome, f"{column.name} is {kind_of_cell(cell)}, and a cell is one value")
+    return None if cell == b"null" else cell.decode()
+
+
+def batch_line(on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
+    """What makes lines of an OpenAI Batch file of outcomes. Raises `MisfitError` there."""
+
+    def line(outcome: Outcome) -> bytes:
+        if isinstance(outcome.line, ErrorLine):
+            return openai_lines.error_line(outcome.line)
+        try:
+            return openai_lines.result_line(outcome.line, is_any_body=on_misfit is OnMisfit.JSON)
+        except ValueError as error:
+            raise misfit(outcome, str(error)) from None
+
+    return line

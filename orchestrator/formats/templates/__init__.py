@@ -1,0 +1,1 @@
+"""What people write as templates, and what bounds them."""

@@ -1,0 +1,1 @@
+"""Packed files, JSON as text, JSON Schema."""

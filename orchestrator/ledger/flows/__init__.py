@@ -1,0 +1,1 @@
+"""Pipelines, fires, flows, and rows handed from stage to stage."""

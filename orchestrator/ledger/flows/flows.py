@@ -1,0 +1,493 @@
+"""Flows: which there are, what they wait for, and how they end."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, case, func, insert, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, after, before, late_from
+from orchestrator.core.pipelines.notifications import OF_EVENT
+from orchestrator.core.pipelines.overlap_policy import Live
+from orchestrator.core.pipelines.pipeline import News, Schedule, flow_name, run_name
+from orchestrator.core.text.durations import format_duration
+from orchestrator.ledger.flows.failing_flows import schedule_pause
+from orchestrator.ledger.flows.flow_holds import BRAKED, PAUSED, WHY_BRAKED
+from orchestrator.ledger.flows.outbox import flow_owe
+from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, pipelines, stages
+from orchestrator.ledger.schema.job_tables import runs
+from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
+from orchestrator.ledger.transactions.flow_reopening import followers_leave
+from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, wish_set
+from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.settings.structs import Wish
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One execution of a pipeline. Times are microseconds UTC."""
+
+    id: int
+    name: str
+    pipeline: int
+    pipeline_name: str
+    definition: int
+    fire_at: int
+    again: int
+    kind: FlowKind
+    state: FlowState
+    parallel: int
+    recorded_at: int
+    started_at: int | None
+    ended_at: int | None
+    why: str
+    is_cancelled: bool
+    """It is to end, and has not ended yet."""
+
+    is_overruled: bool
+    """Somebody went on with it though too many had failed."""
+
+    is_late: bool
+    """It was told that it is late."""
+
+    due_at: int
+    """It does not begin before."""
+
+    is_braked: bool
+    """It is held by a brake of one of its runs until that lets it go on: nothing of it is paused."""
+
+    def why_late(self, schedule: Schedule | None, now: int) -> str | None:
+        """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
+        if schedule is None or schedule.late_after_us is None:
+            return None
+        since = late_from(
+            self.kind,
+            fire_at=self.fire_at,
+            recorded_at=self.recorded_at,
+            due_at=self.due_at,
+            jitter_us=schedule.jitter_us,
+        )
+        if now <= since + schedule.late_after_us:
+            return None
+        after_what = "its time" if since == self.fire_at else "it was asked for"
+        return f"has not ended {format_duration(schedule.late_after_us)} after {after_what}"
+
+    @property
+    def live(self) -> Live:
+        """What the rules of overlap have to know of it."""
+        return Live(self.id, self.kind, self.state, self.fire_at, self.due_at, self.is_cancelled, self.parallel)
+
+
+class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A stage of a flow that has begun."""
+
+    flow: int
+    stage: str
+    again: int
+    run: int | None
+    source: str
+    sha256: str
+    began_at: int
+    is_short: bool
+    """The flow was held before it, since too few rows have succeeded."""
+
+    only_failed: bool
+    """What has succeeded in the run before is taken over."""
+
+
+class PartOfFlow(msgspec.Struct, frozen=True, array_like=True):
+    """What a run is to its flow."""
+
+    flow: str
+    stage: str
+    again: int
+    latest: int
+    """How often the stage was carried out until now: by another run where that is more than `again`."""
+
+    @property
+    def replaced_by(self) -> str | None:
+        """The run that carries out its stage in its place; None where it does itself."""
+        return None if self.again == self.latest else run_name(self.flow, self.stage, self.latest)
+
+
+_later: Final = stages.alias("later")
+_LATEST: Final = (
+    select(func.max(_later.c.again))
+    .where(_later.c.flow_id == stages.c.flow_id, _later.c.stage == stages.c.stage)
+    .scalar_subquery()
+)
+_PART: Final = (
+    select(flows.c.name, stages.c.stage, stages.c.again, _LATEST)
+    .select_from(stages.join(flows, flows.c.id == stages.c.flow_id))
+    .where(stages.c.run_id == bindparam("run"))
+)
+_FLOWS: Final = select(
+    flows.c.id,
+    flows.c.name,
+    flows.c.pipeline_id,
+    pipelines.c.name,
+    flows.c.definition_id,
+    flows.c.fire_at,
+    flows.c.again,
+    flows.c.kind,
+    flows.c.state,
+    flows.c.parallel,
+    flows.c.recorded_at,
+    flows.c.started_at,
+    flows.c.ended_at,
+    flows.c.why,
+    flows.c.is_cancelled,
+    flows.c.is_overruled,
+    flows.c.is_late,
+    flows.c.due_at,
+    flows.c.is_braked,
+).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
+
+
+def _step(event: FlowEvent) -> Any:
+    """The UPDATE by which `event` happens to the flow `of`, where it may."""
+    state = after(event)
+    change: dict[str, Any] = {"state": state.value, "why": bindparam("because"), "is_braked": 0}
+    if state in ENDED:
+        change["ended_at"] = bindparam("now")
+    elif event is FlowEvent.CONTINUED:
+        change["is_overruled"] = case((flows.c.is_braked == 1, flows.c.is_overruled), else_=1)
+    elif event in (FlowEvent.STARTED, FlowEvent.REOPENED):
+        change |= {"started_at": bindparam("now"), "ended_at": None, "is_cancelled": 0}
+        if event is FlowEvent.REOPENED:
+            change["due_at"] = bindparam("now")
+    may = flows.c.state.in_([literal_column(f"'{before_it}'") for before_it in sorted(before(event))])
+    return update(flows).where(flows.c.id == bindparam("of"), may).values(**change)
+
+
+_STEPS: Final[Mapping[FlowEvent, Any]] = {event: _step(event) for event in FlowEvent}
+_RUNS_OF: Final = select(stages.c.run_id).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id.is_not(None))
+_SHORT: Final = (
+    update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)
+)
+
+_BEGIN_STAGE: Final = upsert(stages, lambda new: {name: new[name] for name in ("run_id", "source", "sha256")})
+
+
+class Flows(Noun):
+    """The flows of a ledger."""
+
+    # --- what there is
+
+    async def live(self) -> list[Flow]:
+        """Those that have not ended, in the order of their fires."""
+        query = _FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
+        return values(Flow, await self._doors.rows(query))
+
+    async def named(self, name: str) -> Flow | None:
+        """The one of that name, or None."""
+        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(flows.c.name == name)))), None)
+
+    async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
+        """The first one for that fire, or None."""
+        first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
+        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(first)))), None)
+
+    async def of_fires(self, pipeline: int, fire_times: Sequence[int]) -> list[Flow]:
+        """The latest one for each of these fires, in the order of the fires."""
+        query = _FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
+        found = values(Flow, await self._doors.rows(query.order_by(flows.c.again), batch_of(fire_times)))
+        return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
+
+    async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
+        """How many of these fires have a flow."""
+        query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))
+        return int(await self._doors.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
+
+    async def names(self) -> list[str]:
+        """The names of all, oldest first."""
+        return [row[0] for row in await self._doors.rows(select(flows.c.name).order_by(flows.c.id))]
+
+    async def latest(
+        self, most: int | None, *, pipeline: int | None = None, states: Collection[FlowState] = ()
+    ) -> list[Flow]:
+        """The latest ones, newest fires first; those of one pipeline, or in some states, where that is said."""
+        query = _FLOWS.order_by(flows.c.fire_at.desc(), flows.c.id.desc()).limit(most)
+        if pipeline is not None:
+            query = query.where(flows.c.pipeline_id == pipeline)
+        if states:
+            query = query.where(flows.c.state.in_([state.value for state in states]))
+        return values(Flow, await self._doors.rows(query))
+
+    async def touched(self, since: int) -> list[Flow]:
+        """Those that have not ended, or have since then, in the order of their fires."""
+        recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
+        return values(Flow, await self._doors.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+
+    async def part(self, run: int) -> PartOfFlow | None:
+        """Which part of a flow that run is, or None."""
+        return next(iter(values(PartOfFlow, await self._doors.rows(_PART, {"run": run}))), None)
+
+    async def stages(self, among: Collection[int]) -> list[StageRow]:
+        """The stages of these flows that have begun, in the order in which they did."""
+        query = select(stages).where(stages.c.flow_id.in_(IN_BATCH))
+        query = query.order_by(stages.c.began_at, stages.c.again, stages.c.stage)
+        return values(StageRow, await self._doors.rows(query, batch_of(among)))
+
+    # --- asked for
+
+    async def add(
+        self,
+        pipeline: int,
+        name: str,
+        definition: int,
+        fire_times: Sequence[int],
+        kind: FlowKind,
+        *,
+        parallel: int = 1,
+        again: bool = False,
+    ) -> list[str]:
+        """Flows of the pipeline for these fires, unless there are; with `again` a further one where there are.
+
+        Returns the names of those that were made.
+        """
+        now = self._doors.now()
+
+        async def block(transaction: Transaction) -> list[str]:
+            connection = transaction.connection
+            counted = (
+                select(flows.c.fire_at, func.max(flows.c.again))
+                .where(flows.c.pipeline_id == pipeline, flows.c.fire_at.in_(IN_BATCH))
+                .group_by(flows.c.fire_at)
+            )
+            known: dict[int, int] = {row[0]: row[1] for row in await connection.execute(counted, batch_of(fire_times))}
+            rows = [
+                {
+                    "pipeline_id": pipeline,
+                    "definition_id": definition,
+                    "fire_at": fire_at,
+                    "again": known.get(fire_at, 0) + 1,
+                    "name": flow_name(name, fire_at, known.get(fire_at, 0) + 1),
+                    "kind": kind.value,
+                    "parallel": parallel,
+                    "recorded_at": now,
+                }
+                for fire_at in fire_times
+                if again or fire_at not in known
+            ]
+            if rows:
+                await connection.execute(insert(flows), rows)
+            return [str(row["name"]) for row in rows]
+
+        return await self._doors.write(block)
+
+    # --- their lives
+
+    async def step(self, flow: int, event: FlowEvent, why: str = "") -> bool:
+        """`event` happens to a flow; False where it cannot any more."""
+
+        async def block(transaction: Transaction) -> bool:
+            return await _happens(transaction.connection, flow, event, why, self._doors.now())
+
+        return await self._doors.write(block)
+
+    async def start(self, numbers: Sequence[int]) -> None:
+        """These begin, those of them that still wait."""
+        now = self._doors.now()
+        rows = [{"of": number, "because": "", "now": now} for number in numbers]
+
+        async def block(transaction: Transaction) -> None:
+            await transaction.connection.execute(_STEPS[FlowEvent.STARTED], rows)
+
+        await self._doors.write(block)
+
+    async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str, again: int = 1) -> None:
+        """`run` carries out a stage, the so manieth time, with this input: before any of it is taken in, and once more
+        where that did not come to its end.
+        """
+        row = {
+            "flow_id": flow,
+            "stage": stage,
+            "again": again,
+            "run_id": run,
+            "source": source,
+            "sha256": sha256,
+            "began_at": self._doors.now(),
+        }
+        await self._doors.execute(_BEGIN_STAGE, row)
+
+    async def rerun(self, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
+        """A flow that has ended goes on with new runs of these stages, and the ones before are handed nothing more;
+        False where it has not ended.
+        """
+        now = self._doors.now()
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            if not await _happens(connection, flow, FlowEvent.REOPENED, "", now):
+                return False
+            await _wish_of_runs(connection, flow, Wish.CONTINUE)
+            await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
+            asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
+            latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
+            await followers_leave(connection, flow, again)
+            rows = [
+                {
+                    "flow_id": flow,
+                    "stage": stage,
+                    "again": latest.get(stage, 0) + 1,
+                    "source": "",
+                    "sha256": "",
+                    "began_at": now,
+                    "only_failed": int(only_failed),
+                }
+                for stage in again
+            ]
+            await connection.execute(insert(stages), rows)
+            return True
+
+        return await self._doors.write(block)
+
+    async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
+        """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
+        where it does not run, and no brake holds it.
+        """
+        return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why, short=short)
+
+    async def brake(self, flow: int, why: str) -> bool:
+        """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
+        for another reason, or does not run.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            done = await _happens(transaction.connection, flow, FlowEvent.HELD, why, self._doors.now())
+            await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
+            return done
+
+        return await self._doors.write(block)
+
+    async def release(self, flow: int) -> bool:
+        """No brake holds it any more; False where none did."""
+        if not (await self._doors.rows(select(flows.c.id).where(flows.c.id == flow, flows.c.is_braked == 1))):
+            return False
+        return await self.step(flow, FlowEvent.RELEASED)
+
+    async def proceed(self, flow: int) -> bool:
+        """A held flow and its runs go on; False where it is not held."""
+        return await self._wish(flow, FlowEvent.CONTINUED, Wish.CONTINUE, "")
+
+    async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str, *, short: int | None = None) -> bool:
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            now = self._doors.now()
+            done = await _happens(connection, flow, event, why, now)
+            if not done and wish is Wish.PAUSE:
+                done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
+            if done:
+                await _wish_of_runs(connection, flow, wish, at=now)
+                await connection.execute(_SHORT, {"flow": flow, "run": short})
+            return done
+
+        return await self._doors.write(block)
+
+    async def cancel(self, flow: int, why: str) -> bool:
+        """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
+        has ended.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            now = self._doors.now()
+            waits = flows.c.state == FlowState.WAITING.value
+            state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
+            if state is not None:
+                return await _happens(connection, flow, FlowEvent.CANCELLED, why, now)
+            asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
+            done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
+            if done:
+                await _wish_of_runs(connection, flow, Wish.CANCEL)
+            return bool(done)
+
+        return await self._doors.write(block)
+
+    async def cancel_runs(self, flow: int) -> None:
+        """Cancels the runs of a flow that is to end."""
+
+        async def block(transaction: Transaction) -> None:
+            await _wish_of_runs(transaction.connection, flow, Wish.CANCEL)
+
+        await self._doors.write(block)
+
+    async def tell_late(self, flow: int, why: str) -> bool:
+        """It is told that a flow is late; False where it had been."""
+        change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            is_news = (await connection.execute(change)).rowcount > 0
+            if is_news:
+                await flow_owe(connection, flow, News.LATE, why, self._doors.now())
+            return is_news
+
+        return await self._doors.write(block)
+
+    async def end(self, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None) -> bool:
+        """A flow ends. Where it is the last of `pause_after` failed ones in a row, its schedule is paused with it; then
+        True.
+        """
+
+        async def block(transaction: Transaction) -> bool:
+            connection, now = transaction.connection, self._doors.now()
+            if not await _happens(connection, flow, event, why, now) or pause_after is None:
+                return False
+            return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
+
+        return await self._doors.write(block)
+
+    # --- their rows
+
+    async def outlived(self, pipeline: int, before: int) -> list[tuple[int, str]]:
+        """The runs that there still are of flows of a pipeline that ended before then, oldest first: what was made of
+        rows before the rows themselves.
+        """
+        query = (
+            select(runs.c.id, runs.c.name)
+            .select_from(flows.join(stages, stages.c.flow_id == flows.c.id).join(runs, runs.c.id == stages.c.run_id))
+            .where(flows.c.pipeline_id == pipeline, flows.c.ended_at < before, runs.c.intake_accepted > 0)
+            .order_by(flows.c.ended_at, stages.c.began_at.desc(), runs.c.id.desc())
+        )
+        return [(row[0], row[1]) for row in await self._doors.rows(query)]
+
+    async def give_up_run(self, run: int, before: int) -> bool:
+        """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
+        (`Intakes.clear`); False where somebody has something of it done again.
+        """
+        has_ended = select(flows.c.id).where(flows.c.id == stages.c.flow_id, flows.c.ended_at < before).exists()
+        of_ended = select(stages.c.run_id).where(stages.c.run_id == run, has_ended)
+        may_go = select(runs.c.id).where(runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)
+
+        async def block(transaction: Transaction) -> bool:
+            connection = transaction.connection
+            if (await connection.execute(may_go)).first() is None:
+                return False
+            if not await run_take_back(connection, run, even_if_cancelling=False):
+                return False
+            await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
+            return True
+
+        return await self._doors.write(block)
+
+
+async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:
+    found = await connection.execute(_STEPS[event], {"of": flow, "because": why, "now": now})
+    if not found.rowcount:
+        return False
+    if (news := OF_EVENT.get(event)) is not None:
+        await flow_owe(connection, flow, news, why, now)
+    return True
+
+
+async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish, *, at: int | None = None) -> None:
+    """Asks something of all of them; to continue `at` that time goes past their brakes, too."""
+    for run in (await connection.execute(_RUNS_OF, {"flow": flow})).scalars().all():
+        await wish_set(connection, run, wish)
+        if wish is Wish.CONTINUE and at is not None:
+            await continue_write(connection, run, at=at)

@@ -1,0 +1,229 @@
+"""Notifications: owed by the transaction that causes them, and kept until somebody has taken them or they are given up.
+
+What is owed goes by the version of the pipeline that the flow keeps; where it is sent, by the one that was applied
+last: so a wrong address can be mended while messages wait.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.pipelines import notifications
+from orchestrator.core.pipelines.due_fires import Gap
+from orchestrator.core.pipelines.notifications import StageCounts
+from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
+from orchestrator.ledger.schema.flow_tables import UNSETTLED, definitions, flows, outbox, pipelines, stages
+from orchestrator.ledger.schema.job_tables import counts, runs
+from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.transactions.repository import Noun
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A message that is owed, or was. Times are microseconds UTC."""
+
+    id: int
+    pipeline: int
+    definition: int
+    """What was applied last of its pipeline: where it is sent to."""
+
+    flow: str | None
+    fire_at: int | None
+    again: int | None
+    news: News
+    body: bytes
+    owed_at: int
+    due_at: int
+    tries: int
+    """How often it was sent, or could not be."""
+
+    told_at: int | None
+    given_up_at: int | None
+    problem: str
+    """Why it was not taken the last time."""
+
+
+class _Telling(msgspec.Struct, frozen=True):
+    """What of a pipeline says who is told."""
+
+    name: str
+    notify: Notify | None = None
+    schedule: Schedule | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Telling)
+_OWE: Final = insert(outbox).inline()
+_PIPELINES_DUE: Final = (
+    select(outbox.c.pipeline_id).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).group_by(outbox.c.pipeline_id)
+)
+_NEXT_DUE: Final = select(func.min(outbox.c.due_at)).where(UNSETTLED, outbox.c.due_at > bindparam("after"))
+_OF_FLOW: Final = (
+    select(flows.c.name, flows.c.fire_at, flows.c.pipeline_id, definitions.c.body)
+    .select_from(flows.join(definitions, definitions.c.id == flows.c.definition_id))
+    .where(flows.c.id == bindparam("flow"))
+)
+_OF_PIPELINE: Final = (
+    select(definitions.c.body)
+    .select_from(pipelines.join(definitions, definitions.c.id == pipelines.c.definition_id))
+    .where(pipelines.c.id == bindparam("pipeline"))
+)
+_JOBS: Final = (
+    select(stages.c.stage, runs.c.name, counts.c.name, counts.c.n)
+    .select_from(stages.join(runs, runs.c.id == stages.c.run_id).outerjoin(counts, counts.c.run_id == stages.c.run_id))
+    .where(stages.c.flow_id == bindparam("flow"))
+    .order_by(stages.c.began_at, stages.c.stage, stages.c.again)
+)
+_NOTIFICATIONS: Final = (
+    select(
+        outbox.c.id,
+        outbox.c.pipeline_id,
+        pipelines.c.definition_id,
+        flows.c.name,
+        flows.c.fire_at,
+        flows.c.again,
+        outbox.c.news,
+        outbox.c.body,
+        outbox.c.owed_at,
+        outbox.c.due_at,
+        outbox.c.tries,
+        outbox.c.told_at,
+        outbox.c.given_up_at,
+        outbox.c.problem,
+    )
+    .select_from(
+        outbox.join(pipelines, pipelines.c.id == outbox.c.pipeline_id).outerjoin(flows, flows.c.id == outbox.c.flow_id)
+    )
+    .order_by(outbox.c.id)
+)
+_MEANT: Final = (outbox.c.id == bindparam("of")) & UNSETTLED
+
+
+class Outbox(Noun):
+    """The notifications of a ledger. They are owed by the transactions of flows, fires and schedules."""
+
+    async def pipelines_due(self, now: int) -> list[int]:
+        """The pipelines of which something is to be sent now."""
+        return [row[0] for row in await self._doors.rows(_PIPELINES_DUE, {"now": now})]
+
+    async def next_due(self, after: int) -> int | None:
+        """When something is to be sent after that time."""
+        found = await self._doors.value(_NEXT_DUE, {"after": after})
+        return None if found is None else int(found)
+
+    async def first_due(self, pipeline: int, now: int) -> Notification | None:
+        """The oldest one of a pipeline that is to be sent now."""
+        query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.pipeline_id == pipeline, outbox.c.due_at <= now).limit(1)
+        return next(iter(values(Notification, await self._doors.rows(query))), None)
+
+    async def told(self, number: int) -> None:
+        """Somebody has taken it."""
+        change = update(outbox).where(_MEANT).values(told_at=self._doors.now(), tries=outbox.c.tries + 1, problem="")
+        await self._doors.execute(change, {"of": number})
+
+    async def not_told(self, number: int, problem: str, *, due_at: int | None) -> None:
+        """Nobody has, so that it is sent again then; without a time it is given up."""
+        changes: dict[str, Any] = {"tries": outbox.c.tries + 1, "problem": problem}
+        changes |= {"given_up_at": self._doors.now()} if due_at is None else {"due_at": due_at}
+        await self._doors.execute(update(outbox).where(_MEANT).values(**changes), {"of": number})
+
+    async def of_flow(self, flow: int) -> list[Notification]:
+        """Those of a flow, oldest first."""
+        return values(Notification, await self._doors.rows(_NOTIFICATIONS.where(outbox.c.flow_id == flow)))
+
+    async def untold(self, pipeline: int, most: int, *, since: int = 0) -> list[Notification]:
+        """Those of a pipeline that nobody has taken though it was tried, and that were not given up before `since`;
+        newest first.
+        """
+        query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, *_untold(since))
+        newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
+        return values(Notification, await self._doors.rows(newest))
+
+    async def count_owed(self) -> int:
+        """How many of all pipelines are still to be sent."""
+        return int(await self._doors.value(select(func.count()).select_from(outbox).where(UNSETTLED)))
+
+    async def count_untold(self, since: int) -> int:
+        """How many there are of these, of all pipelines."""
+        return int(await self._doors.value(select(func.count()).select_from(outbox).where(*_untold(since))))
+
+    async def forget(self, pipeline: int, before: int, *, most: int) -> int:
+        """Removes up to `most` of a pipeline that were taken, or given up, and owed before then; returns how many."""
+        old = select(outbox.c.id).where(outbox.c.pipeline_id == pipeline, ~UNSETTLED, outbox.c.owed_at < before)
+        return await self._doors.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
+
+
+def _untold(since: int) -> tuple[ColumnElement[bool], ...]:
+    return outbox.c.problem != "", UNSETTLED | (outbox.c.given_up_at >= since)
+
+
+# --- owed
+
+
+async def flow_owe(connection: AsyncConnection, flow: int, news: News, why: str, now: int) -> None:
+    """Owes the message that `news` is of a flow, where its pipeline tells of that."""
+    [(name, fire_at, pipeline, body)] = (await connection.execute(_OF_FLOW, {"flow": flow})).all()
+    told = _decoder.decode(body)
+    if not _tells(told, news):
+        return
+    message = notifications.of_flow(
+        news,
+        pipeline=told.name,
+        flow=name,
+        fire_us=fire_at,
+        why=why,
+        stages=_stage_counts((await connection.execute(_JOBS, {"flow": flow})).all()),
+        at=now,
+    )
+    await _owe(connection, pipeline, news, message, now, flow=flow)
+
+
+async def missed_owe(connection: AsyncConnection, pipeline: int, gap: Gap, now: int) -> None:
+    """Owes the message that fires were missed, where the pipeline tells of that."""
+    told = await _telling(connection, pipeline)
+    if _tells(told, News.MISSED):
+        zone = "UTC" if told.schedule is None else told.schedule.zone
+        message = notifications.of_missed(pipeline=told.name, zone=zone, gap=gap, at=now)
+        await _owe(connection, pipeline, News.MISSED, message, now)
+
+
+async def pause_owe(connection: AsyncConnection, pipeline: int, why: str, until: int | None, now: int) -> None:
+    """Owes the message that a schedule is paused, where the pipeline tells of that."""
+    told = await _telling(connection, pipeline)
+    if _tells(told, News.PAUSED):
+        message = notifications.of_pause(pipeline=told.name, why=why, until_us=until, at=now)
+        await _owe(connection, pipeline, News.PAUSED, message, now)
+
+
+async def _telling(connection: AsyncConnection, pipeline: int) -> _Telling:
+    [(body,)] = (await connection.execute(_OF_PIPELINE, {"pipeline": pipeline})).all()
+    return _decoder.decode(body)
+
+
+def _tells(told: _Telling, news: News) -> bool:
+    return told.notify is not None and news in told.notify.on
+
+
+def _stage_counts(rows: Sequence[Any]) -> Sequence[StageCounts]:
+    """Each stage that has begun, in the order in which they did."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for stage, run, name, n in rows:
+        jobs = found.setdefault((stage, run), {})
+        if name is not None:
+            jobs[name] = n
+    return [StageCounts(stage=stage, run=run, jobs=jobs) for (stage, run), jobs in found.items()]
+
+
+async def _owe(
+    connection: AsyncConnection, pipeline: int, news: News, message: bytes, now: int, *, flow: int | None = None
+) -> None:
+    row: Mapping[str, Any] = {
+        "pipeline_id": pipeline,
+        "flow_id": flow,
+        "news": news.value,
+        "body": message,
+        "owed_at": now,
+        "due_at": now,
+    }
+    await connection.execute(_OWE, row)

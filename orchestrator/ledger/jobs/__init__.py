@@ -1,0 +1,1 @@
+"""Reads and writes of jobs: claims, submissions, results, cancellations, reuse."""

@@ -1,0 +1,240 @@
+"""Submissions that are owed a `/cancel`, and the jobs that end without one.
+
+A debt is a row, made by the transaction that finds it. A crash leaves it standing; it is settled by any answer of the
+service, or by the submission's TTL, since what is past that no longer runs.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, literal_column, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
+from orchestrator.core.jobs.job import Job, cancelled_by_wish
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.runs.runs import Runs
+from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
+from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, remote_ids_of, select_jobs, values
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
+from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.run_controls import progress_add
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A submission that is owed a `/cancel`."""
+
+    submission: int
+    job: int
+    endpoint: int
+    remote_id: str
+    why: CancelWhy
+    cancel_at: int
+
+
+_DUE: Final = (
+    select(
+        submissions.c.id,
+        submissions.c.job_id,
+        submissions.c.endpoint_id,
+        submissions.c.remote_id,
+        submissions.c.cancel_why,
+        submissions.c.cancel_at,
+    )
+    .where(
+        submissions.c.cancel_at.is_not(None),
+        submissions.c.remote_id.is_not(None),
+        submissions.c.cancel_at <= bindparam("now"),
+        (submissions.c.cancel_at > bindparam("at"))
+        | ((submissions.c.cancel_at == bindparam("at")) & (submissions.c.id > bindparam("after"))),
+    )
+    .order_by(submissions.c.cancel_at, submissions.c.id)
+    .limit(bindparam("most"))
+)
+_IS_OWED: Final = select(submissions.c.id).where(
+    submissions.c.id == bindparam("submission"), submissions.c.cancel_at.is_not(None)
+)
+_SETTLE: Final = (
+    update(submissions)
+    .values(cancel_at=field(1))
+    .where(submissions.c.id == field(0), submissions.c.cancel_at.is_not(None))
+)
+_WRITE_OFF: Final = (
+    update(submissions)
+    .values(cancel_at=None)
+    .where(submissions.c.cancel_at.is_not(None), submissions.c.ttl_at < bindparam("now"))
+)
+_OWE: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
+    .where(
+        submissions.c.id.in_(
+            select(jobs.c.submission_id).where(
+                jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
+            )
+        ),
+        submissions.c.cancel_why.is_(None),
+    )
+    .returning(submissions.c.job_id)
+)
+_latest: Any = (
+    select(jobs.c.submission_id)
+    .join(submissions, submissions.c.id == jobs.c.submission_id)
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"),
+        or_(submissions.c.cancel_why.is_(None), submissions.c.cancel_why.not_in(sorted(BY_PEOPLE))),
+        select(runs.c.cancel_requested).where(runs.c.id == bindparam("run")).scalar_subquery() == 1,
+    )
+    .limit(bindparam("most"))
+)
+_OWE_RUN: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=bindparam("why"))
+    .where(submissions.c.id.in_(_latest))
+)
+_NAME: Final = (
+    update(submissions)
+    .values(remote_id=field(1))
+    .where(
+        submissions.c.id == field(0),
+        submissions.c.remote_id.is_(None),
+        submissions.c.cancel_at.is_not(None),
+        field(1).is_not(None),
+    )
+)
+
+
+_OWE_CHOSEN: Final = (
+    update(submissions)
+    .values(cancel_at=bindparam("now"), cancel_why=CancelWhy.CHOSEN.value)
+    .where(
+        submissions.c.id.in_(
+            select(jobs.c.submission_id).where(
+                jobs.c.id.in_(IN_BATCH), jobs.c.state == literal_column(f"'{State.OUTSTANDING}'")
+            )
+        ),
+        submissions.c.cancel_why.is_distinct_from(CancelWhy.CHOSEN.value),
+    )
+)
+_WHY: Final = select(submissions.c.cancel_why).where(submissions.c.id == bindparam("submission"))
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What has become of jobs that were to be cancelled."""
+
+    ended: int
+    """They waited here, or nobody knows whether the service has them, and are cancelled."""
+
+    owed: int
+    """They are to be cancelled at the service."""
+
+    submitting: tuple[int, ...]
+    """Nothing can be said of these until their requests are answered."""
+
+
+class Cancels(Noun):
+    """What is owed a `/cancel`, or is to be cancelled here."""
+
+    async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
+        """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
+        parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
+        return values(Owed, await self._doors.rows(_DUE, parameters))
+
+    async def is_owed(self, submission: int) -> bool:
+        """Whether a `/cancel` of this submission is owed still."""
+        return bool(await self._doors.rows(_IS_OWED, {"submission": submission}))
+
+    async def why(self, submission: int) -> CancelWhy | None:
+        """Why this submission is, or was, to be cancelled; None where it is not."""
+        found = await self._doors.value(_WHY, {"submission": submission})
+        return None if found is None else CancelWhy(found)
+
+    async def settle(self, until: Mapping[int, int | None]) -> None:
+        """Puts each submission's debt off until that time, or with None writes it off."""
+        await self._doors.execute(_SETTLE, batch_of(until.items()))
+
+    async def write_off(self, *, now: int) -> None:
+        """Forgets the debts of submissions that the service has deleted by now."""
+        await self._doors.execute(_WRITE_OFF, {"now": now})
+
+    async def owe(self, ids: Collection[int], why: CancelWhy, *, now: int) -> list[int]:
+        """The latest submissions of these jobs are to be cancelled; returns the jobs of which that is news.
+
+        Only of outstanding jobs, and once for each submission.
+        """
+        found = await self._doors.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
+        return [row[0] for row in found]
+
+    async def owe_run(self, run: int, *, most: int, now: int) -> int:
+        """Up to `most` outstanding jobs of `run` are to be cancelled at the service; returns of how many that is news.
+
+        Of none where the run is to go on after all.
+        """
+        return await self._doors.execute(_OWE_RUN, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
+
+    async def end(self, run: int, *, most: int) -> int:
+        """Ends up to `most` jobs of `run` that are not at the service, or may not be; returns how many.
+
+        None where the run is to go on after all.
+        """
+
+        async def block(transaction: Transaction) -> int:
+            if not (await Runs(self._doors.within(transaction.connection)).wishes(run)).cancel:
+                return 0
+            page = await _not_there(transaction.connection, run=run, most=most)
+            return len(await transaction.apply([cancelled_by_wish(job, at=self._doors.now()) for job in page]))
+
+        return await self._doors.write(block)
+
+    async def cancel(self, ids: Collection[int], *, command: int) -> Chosen:
+        """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
+
+        One transaction, in which they count as the progress of `command`. Whoever asks twice changes nothing twice.
+        """
+
+        async def block(transaction: Transaction) -> Chosen:
+            connection, now = transaction.connection, self._doors.now()
+            rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
+            found = [job_of(row) for row in rows]
+            waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
+            ended = len(await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in waiting]))
+            owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
+            await progress_add(connection, command, ended + owed)
+            submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
+            return Chosen(ended=ended, owed=owed, submitting=submitting)
+
+        return await self._doors.write(block)
+
+    async def name(self, told: Sequence[Notice]) -> int:
+        """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
+        return await self._doors.execute(_NAME, remote_ids_of(told))
+
+
+_QUEUED: Final = (
+    select_jobs()
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        is_taken_in(bindparam("run")),
+    )
+    .limit(bindparam("most"))
+)
+_UNCERTAIN: Final = (
+    select_jobs()
+    .where(jobs.c.state == literal_column(f"'{State.UNCERTAIN}'"), without_index(jobs.c.run_id) == bindparam("run"))
+    .order_by(jobs.c.due_at)
+    .limit(bindparam("most"))
+)
+
+
+async def _not_there(connection: AsyncConnection, *, run: int, most: int) -> list[Job]:
+    """Up to `most` jobs of `run` that the service does not hold, or of which nobody knows whether it does."""
+    found = [job_of(row) for row in await connection.execute(_QUEUED, {"run": run, "most": most})]
+    if len(found) < most:
+        rest = await connection.execute(_UNCERTAIN, {"run": run, "most": most - len(found)})
+        found += [job_of(row) for row in rest]
+    return found

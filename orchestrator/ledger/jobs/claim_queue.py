@@ -1,0 +1,237 @@
+"""The line in which a run's queued jobs stand, and how far a claim looks along it.
+
+First come those that waited for a time, else a long queue of fresh ones would keep them waiting for ever; then fresh
+ones, those of a higher priority first, and of the same one in input order. Jobs that are not worth sending now are
+passed over, and nothing is written: the next look begins behind them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Select, bindparam, func, literal_column, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.text.durations import with_own
+from orchestrator.ledger.jobs.payloads import Payload, payloads_of
+from orchestrator.ledger.schema.job_tables import jobs
+from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, select_jobs
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+
+LOOK_MAX: Final = 500
+"""How many jobs one look meets, where most are passed over: it is one transaction, for which others wait."""
+
+TtlOf = Callable[[Payload], int]
+"""The TTL of a job with this payload, in microseconds."""
+
+IsLate = Callable[[int], bool]
+"""Whether a job with this TTL is to be passed over."""
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a look has come: whoever stood there is claimed or passed over.
+
+    Of those that wait for a time some may turn up there afterwards: when a `/retry` is not worth waiting for any more.
+    """
+
+    due_at: int = 0
+    """When the last one was due of those that waited for a time."""
+
+    due_priority: int = PRIORITY_MAX
+    """Its priority."""
+
+    due_job: int = 0
+    """Its number."""
+
+    fresh_priority: int = PRIORITY_MAX
+    """The priority of the last fresh one."""
+
+    fresh_job: int = 0
+    """Its number."""
+
+    newest_job: int = 0
+    """The highest number of a fresh one: who comes later has a higher one, and may belong before the last one."""
+
+    ttl_us: int = 0
+    """The longest TTL that was passed over; 0 where none was."""
+
+    def and_then(self, met: Sequence[Job], ttl_us: int) -> "Passed":
+        """The same and `met`, who are next in the line; `ttl_us` is the longest TTL by now."""
+        changes = {"ttl_us": ttl_us}
+        fresh = [job for job in met if not job.due_at]
+        if fresh:
+            changes["newest_job"] = max(self.newest_job, *(job.id for job in fresh))
+        if (last := next((job for job in reversed(fresh) if job.priority <= self.fresh_priority), None)) is not None:
+            changes |= {"fresh_priority": last.priority, "fresh_job": last.id}
+        if (due := next((job for job in reversed(met) if job.due_at), None)) is not None:
+            changes |= {"due_at": due.due_at, "due_priority": due.priority, "due_job": due.id}
+        return msgspec.structs.replace(self, **changes)
+
+
+HEAD: Final = Passed()
+"""Where the line begins."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A job that may be claimed, what to send, and its TTL."""
+
+    job: Job
+    payload: Payload
+    ttl_us: int
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a look along the line has found."""
+
+    found: list[Found]
+    passed: Passed
+    is_at_end: bool
+    """Whether nobody stands behind those who were met."""
+
+
+def nobody_is_late(_ttl_us: int) -> bool:
+    """Every job may be claimed."""
+    return False
+
+
+async def line_walk(
+    connection: AsyncConnection,
+    run: int,
+    *,
+    endpoint: int,
+    by_retry: bool,
+    now: int,
+    most: int,
+    bytes_max: int,
+    ttl_of: TtlOf,
+    is_late: IsLate = nobody_is_late,
+    behind: Passed = HEAD,
+    only: Sequence[int] | None = None,
+) -> Look:
+    """Up to `most` jobs of `run` for `endpoint`, the next ones behind `behind`, that are due by `/retry`, or by `/run`,
+    and not late.
+
+    Their inputs, with those that are read to be passed over, come to no more than `bytes_max`, unless it is only one.
+    Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
+    `only`: the jobs of which alone any are met; None for all.
+    """
+    found: list[Found] = []
+    passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
+    while True:
+        asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
+        page = await jobs_claimable(
+            connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=asked, behind=passed, only=only
+        )
+        is_at_end = len(page) < asked
+        payloads = await payloads_of(connection, [job.id for job in page], room, at_least_one=not found) if page else {}
+        for n, job in enumerate(page):
+            payload = payloads.get(job.id)
+            if payload is None or len(found) == most:
+                page, is_at_end = page[:n], False
+                break
+            room -= len(payload.input)
+            if job.policy is not None:
+                payload = msgspec.structs.replace(payload, policy=with_own(payload.policy, job.policy))
+            if is_late(ttl_us := ttl_of(payload)):
+                longest_us = max(longest_us, ttl_us)
+            else:
+                found.append(Found(job, payload, ttl_us))
+        passed = passed.and_then(page, longest_us)
+        met += len(page)
+        if len(page) < asked or len(found) == most or met >= LOOK_MAX:
+            return Look(found, passed, is_at_end)
+
+
+_QUEUED = (
+    select_jobs()
+    .where(
+        jobs.c.run_id == bindparam("run"),
+        jobs.c.endpoint_id == bindparam("endpoint"),
+        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+        is_taken_in(bindparam("run")),
+    )
+    .limit(bindparam("most"))
+)
+_TO_RUN = jobs.c.retry_until.is_(None) | (jobs.c.retry_until <= bindparam("now"))
+_DUE = _QUEUED.where(jobs.c.due_at > bindparam("due_at"), jobs.c.due_at <= bindparam("now"))
+_DUE = _DUE.order_by(jobs.c.due_at, jobs.c.priority.desc(), jobs.c.id)
+_BY_RETRY = _DUE.where(jobs.c.retry_until > bindparam("now"))
+_BY_RUN = _DUE.where(_TO_RUN)
+_AT = _QUEUED.where(_TO_RUN, jobs.c.due_at == bindparam("due_at"), jobs.c.id > bindparam("job")).order_by(jobs.c.id)
+_OF_PRIORITY = _AT.where(jobs.c.priority == bindparam("priority"))
+_ABOVE_PRIORITY = _AT.where(jobs.c.priority > bindparam("priority"))
+_NEXT_PRIORITY = select(func.max(jobs.c.priority)).where(
+    jobs.c.run_id == bindparam("run"),
+    jobs.c.endpoint_id == bindparam("endpoint"),
+    jobs.c.state == literal_column(f"'{State.QUEUED}'"),
+    jobs.c.due_at == bindparam("due_at"),
+    jobs.c.priority < bindparam("priority"),
+)
+
+_ONLY = _QUEUED.where(jobs.c.id.in_(IN_BATCH), jobs.c.due_at <= bindparam("now")).order_by(jobs.c.due_at, jobs.c.id)
+_BY_RETRY_ONLY = _ONLY.where(jobs.c.retry_until > bindparam("now"))
+_BY_RUN_ONLY = _ONLY.where(_TO_RUN)
+
+
+async def jobs_claimable(
+    connection: AsyncConnection,
+    run: int,
+    *,
+    endpoint: int,
+    by_retry: bool,
+    now: int,
+    most: int,
+    behind: Passed = HEAD,
+    only: Sequence[int] | None = None,
+) -> list[Job]:
+    """Up to `most` queued jobs of `run` for `endpoint`, in the order of the line, whose next attempt is by `/retry`, or
+    by `/run`; `only` of these, where they are named.
+    """
+    if only is not None:
+        query = _BY_RETRY_ONLY if by_retry else _BY_RUN_ONLY
+        of = {"run": run, "endpoint": endpoint, "most": most, "now": now, **batch_of(only)}
+        after = (behind.due_at, behind.due_job or behind.fresh_job)
+        rows = [job_of(row) for row in await connection.execute(query, of)]
+        return [job for job in rows if (job.due_at, job.id) > after] if behind != HEAD else rows
+    page = _Page(connection, {"run": run, "endpoint": endpoint, "now": now}, most)
+    if behind.due_at:
+        await page.add_at(behind.due_at, behind.due_priority, behind.due_job)
+    await page.add(_BY_RETRY if by_retry else _BY_RUN, due_at=behind.due_at)
+    if by_retry:
+        return page.found
+    if behind.newest_job and behind.fresh_priority < PRIORITY_MAX:  # sorted, as `newest_job` goes by their numbers
+        await page.add(_ABOVE_PRIORITY, due_at=0, priority=behind.fresh_priority, job=behind.newest_job)
+    await page.add_at(0, behind.fresh_priority, behind.fresh_job)
+    return page.found
+
+
+class _Page:
+    """The jobs that are found at a place, question after question, until they are `most`."""
+
+    def __init__(self, connection: AsyncConnection, place: Mapping[str, int], most: int) -> None:
+        self.found: list[Job] = []
+        self._connection = connection
+        self._place = place
+        self._most = most
+
+    async def add(self, query: Select[Any], **parameters: int) -> None:
+        left = self._most - len(self.found)
+        if left > 0:
+            found = await self._connection.execute(query, {**self._place, "most": left, **parameters})
+            self.found.extend([job_of(row) for row in found])
+
+    async def add_at(self, due_at: int, priority: int, job: int) -> None:
+        """Who is due then, behind `job` of `priority`. SQLite finds a place in their index by equal columns only."""
+        below = priority if job else PRIORITY_MAX + 1
+        if job:
+            await self.add(_OF_PRIORITY, due_at=due_at, priority=priority, job=job)
+        while len(self.found) < self._most and below > PRIORITY_MIN:
+            asked = {**self._place, "due_at": due_at, "priority": below}
+            highest: int | None = (await self._connection.execute(_NEXT_PRIORITY, asked)).scalar()
+            if highest is None:
+                return
+            await self.add(_OF_PRIORITY, due_at=due_at, priority=highest, job=0)
+            below = highest

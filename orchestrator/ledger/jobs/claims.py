@@ -1,0 +1,158 @@
+"""Claims: jobs that are ours to send. The intent is durable before a request leaves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.result_reuse import NOT_REUSED, Reuse
+from orchestrator.core.jobs.segments import Resume
+from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, line_walk, nobody_is_late
+from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
+from orchestrator.ledger.jobs.result_carry_over import results_take_over
+from orchestrator.ledger.jobs.result_reuse import results_reuse
+from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.segment_writes import resumes_of
+from orchestrator.units import MIB
+
+CLAIM_BYTES_MAX: Final = 64 * MIB
+"""The inputs of one claim come to no more, unless it is a single one."""
+
+BRIEF_MAX: Final = 100
+BRIEF_BYTES: Final = 4 * MIB
+"""A claim of so few jobs, with inputs of so few bytes, none of which goes on from a checkpoint or has the result of
+another, takes some milliseconds, and shares its transaction."""
+
+SLOTS: Final = 64
+"""So many processes can claim at one ledger."""
+
+
+def next_submission(latest: int, *, slot: int, now: int) -> int:
+    """A number for the next submission of the process in `slot` that no other process can give, and none before it.
+
+    It is the microsecond of the claim, rounded up to the next 64, and the slot. So it is not before the claim, and
+    ahead of it by 64 us for each claim of the same moment: by 16 ms where 250 are claimed at once. Numbers would run
+    away from the clock at over 15,000 claims a second, for as long as that lasted.
+    """
+    floor = max(now, latest - latest % SLOTS + 1)
+    return -(-floor // SLOTS) * SLOTS + slot
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """A job that is ours to send, and what to send."""
+
+    job: Job
+    payload: Payload
+    resume: Resume | None = None
+    """From where it goes on, if it is resumable."""
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What was claimed along the line, and how far that has come."""
+
+    claims: list[Claim]
+    passed: Passed
+    is_at_end: bool
+    """Whether nobody stands behind those who were met."""
+
+
+class Claims:
+    """Makes the claims of the process in `slot` of a ledger."""
+
+    def __init__(self, doors: Doors, *, slot: int) -> None:
+        self._doors = doors
+        self._slot = slot
+        self._latest = 0
+        self.secret_names: frozenset[str] = frozenset()
+        """The environment variables whose values have left with a submission, or are about to."""
+
+    async def prepare(self, latest: int) -> None:
+        """Learns what the first claim needs; `latest` is the latest submission until now."""
+        self._latest = latest
+        async with self._doors.reading() as connection:
+            self.secret_names = await secret_names_all(connection)
+
+    async def take(
+        self,
+        run: int,
+        *,
+        endpoint: int,
+        by_retry: bool,
+        most: int,
+        ttl_of: TtlOf,
+        bytes_max: int = CLAIM_BYTES_MAX,
+        is_late: IsLate = nobody_is_late,
+        behind: Passed = HEAD,
+        is_resumable: bool = False,
+        reuse: Reuse | None = None,
+        once: bool = False,
+        takes_over: int | None = None,
+        only: Sequence[int] | None = None,
+        left_to_retry: int | None = None,
+    ) -> Claimed:
+        """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
+        return.
+
+        They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
+        it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
+        `is_resumable` begins a segment, with its newest checkpoint. One that has succeeded in the run `takes_over`, or
+        may `reuse` a result that is there, has that at once, and is not among the claims; with `once` a result of the
+        run's own, for which it waits while another job with the same input is on its way. `only`: the jobs of which
+        alone any are claimed.
+
+        `left_to_retry`: jobs that are due by `/retry` go by `/run`, but for the first so many, and those of which a
+        request came to nothing: whatever that was, it may be made up for by the same request only.
+        """
+        takes_results = reuse is not None or once
+        is_brief = most <= BRIEF_MAX and not is_resumable and not takes_results and takes_over is None
+        bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
+
+        async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
+            now = self._doors.now()
+            seen = await line_walk(
+                transaction.connection, run, endpoint=endpoint, by_retry=by_retry or left_to_retry is not None, now=now,
+                most=most + (left_to_retry or 0), bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind,
+                only=only,
+            )  # fmt: skip
+            if left_to_retry is not None:
+                instead = [found for found in seen.found[left_to_retry:] if not found.job.deferrals]
+                seen = Look(instead, HEAD, is_at_end=True)
+            if not seen.found:
+                return Claimed([], seen.passed, seen.is_at_end), frozenset()
+            why: Mapping[int, str] = {}
+            if takes_over is not None and not by_retry:
+                left, is_cut = await results_take_over(transaction, seen.found, takes_over, now=now)
+                seen = Look(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
+            if takes_results and not by_retry:
+                looked = await results_reuse(transaction, seen.found, reuse, once=once, endpoint=endpoint, now=now)
+                why = looked.why
+                seen = Look(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
+            payloads = {found.job.id: found.payload for found in seen.found}
+            if fresh := references_of(payloads.values()) - self.secret_names:
+                await secret_names_add(transaction.connection, fresh)
+            if by_retry:
+                taken = [transitions.claimed_for_retry(found.job, at=now) for found in seen.found]
+            else:
+                taken = [self._claimed_for_run(found, now, is_resumable, why.get(found.job.id)) for found in seen.found]
+            done = await transaction.apply(taken)
+            resumes = await resumes_of(transaction.connection, done) if is_resumable else {}
+            claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
+            return Claimed(claims, seen.passed, seen.is_at_end), fresh
+
+        claimed, fresh = await (self._doors.write_briefly(block) if is_brief else self._doors.write(block))
+        self.secret_names |= fresh
+        return claimed
+
+    def _claimed_for_run(self, found: Found, now: int, is_resumable: bool, not_reused: str | None) -> Transition:
+        self._latest = next_submission(self._latest, slot=self._slot, now=now)
+        step = transitions.claimed(
+            found.job,
+            submission=self._latest,
+            ttl_us=found.ttl_us,
+            at=now,
+            is_resumable=is_resumable,
+        )
+        return step if not_reused is None else msgspec.structs.replace(step, reason=f"{NOT_REUSED}{not_reused}")

@@ -1,0 +1,146 @@
+"""Segments: how far resumable jobs have come, for those who collect, decide and look."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+
+from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.core.jobs.segments import Mark, Standing
+from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, progress, submissions
+from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
+
+
+class SegmentRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A segment of a job. Times are microseconds UTC."""
+
+    segment: int
+    submission: int
+    given_segment: int
+    given_seq: int
+    begun_at: int | None
+    seq: int | None
+    share: float | None
+    message: str | None
+    reported_at: int | None
+    execution_ms: int | None
+
+
+class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A checkpoint of a job, without its text."""
+
+    segment: int
+    seq: int
+    at: int
+    bytes: int
+
+
+class UnfinishedRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A resumable job that has no outcome yet, and its latest segment."""
+
+    job: int
+    custom_id: str
+    state: str
+    segment: int
+    begun_at: int | None
+    share: float | None
+    message: str | None
+    reported_at: int | None
+    checkpoint_at: int | None
+    executed_ms: int
+    """In the segments that have ended."""
+
+
+_UNFINISHED: Final = f"NOT {one_of('jobs.state', TERMINAL)}"
+_checkpoint_at = (
+    select(func.max(checkpoints.c.at)).where(checkpoints.c.job_id == jobs.c.id).correlate(jobs).scalar_subquery()
+)
+_each = progress.alias("each")
+_executed = (
+    select(func.coalesce(func.sum(submissions.c.execution_ms), 0))
+    .select_from(_each.join(submissions, submissions.c.id == _each.c.submission_id))
+    .where(_each.c.job_id == jobs.c.id)
+    .correlate(jobs)
+    .scalar_subquery()
+)
+_last_share = (
+    select(_each.c.share)
+    .where(_each.c.job_id == jobs.c.id, _each.c.share.is_not(None))
+    .order_by(_each.c.segment.desc())
+    .limit(1)
+    .correlate(jobs)
+    .scalar_subquery()
+)
+_OF_RUN: Final = (
+    select(
+        jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.segment, progress.c.begun_at, _last_share,
+        progress.c.message, progress.c.reported_at, _checkpoint_at, _executed,
+    )
+    .select_from(
+        jobs.outerjoin(progress, (progress.c.job_id == jobs.c.id) & (progress.c.segment == jobs.c.segment))
+    )
+    .where(jobs.c.run_id == bindparam("run"), literal_column(_UNFINISHED), jobs.c.id > bindparam("after"))
+    .order_by(jobs.c.id)
+    .limit(bindparam("most"))
+)  # fmt: skip
+_OF_JOB: Final = (
+    select(
+        progress.c.segment, progress.c.submission_id, progress.c.given_segment, progress.c.given_seq,
+        progress.c.begun_at, progress.c.seq, progress.c.share, progress.c.message, progress.c.reported_at,
+        submissions.c.execution_ms,
+    )
+    .select_from(progress.outerjoin(submissions, submissions.c.id == progress.c.submission_id))
+    .where(progress.c.job_id == bindparam("job"))
+    .order_by(progress.c.segment)
+)  # fmt: skip
+_CHECKPOINTS: Final = (
+    select(checkpoints.c.segment, checkpoints.c.seq, checkpoints.c.at, func.length(checkpoints.c.checkpoint))
+    .where(checkpoints.c.job_id == bindparam("job"))
+    .order_by(checkpoints.c.segment, checkpoints.c.seq)
+)
+
+
+class Segments(Noun):
+    """The segments of resumable jobs."""
+
+    async def begun(self, *, job: int, submission: int, begun_at: int) -> None:
+        """A worker has begun with this submission."""
+
+        async def block(transaction: Transaction) -> None:
+            await begun_write(transaction.connection, job=job, submission=submission, begun_at=begun_at)
+
+        await self._doors.write(block)
+
+    async def report(self, reports: Sequence[Reported]) -> list[Latest | None]:
+        """Keeps these reports as far as they are news; returns what is known now of the segment of each."""
+
+        async def block(transaction: Transaction) -> list[Latest | None]:
+            return [await report_write(transaction.connection, each) for each in reports]
+
+        return await self._doors.write(block)
+
+    async def standings(self, ids: Collection[int]) -> dict[int, Standing]:
+        """How far these jobs have come; those that never had a segment are missing."""
+        async with self._doors.reading() as connection:
+            return await standings_of(connection, ids)
+
+    async def unfinished(self, run: int, *, after: int, most: int) -> list[UnfinishedRow]:
+        """Up to `most` jobs of `run` without an outcome, in the order of their numbers, after `after`."""
+        return values(UnfinishedRow, await self._doors.rows(_OF_RUN, {"run": run, "after": after, "most": most}))
+
+    async def of_job(self, job: int) -> list[SegmentRow]:
+        """The segments of `job`, oldest first."""
+        return values(SegmentRow, await self._doors.rows(_OF_JOB, {"job": job}))
+
+    async def checkpoints(self, job: int) -> list[CheckpointRow]:
+        """The checkpoints that are kept of `job`, oldest first."""
+        return values(CheckpointRow, await self._doors.rows(_CHECKPOINTS, {"job": job}))
+
+    async def checkpoint(self, job: int) -> tuple[Mark, bytes] | None:
+        """The newest checkpoint of `job`; None where it has none."""
+        standing = (await self.standings([job])).get(job)
+        return None if standing is None or standing.checkpoint is None else (standing.newest, standing.checkpoint)

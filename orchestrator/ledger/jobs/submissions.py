@@ -1,0 +1,105 @@
+"""Submissions: which there were, when they were sent, and which have run after all."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from sqlalchemy import case, func, literal, literal_column, select, update
+
+from orchestrator.core.jobs.job import PAID_TWICE, RAN
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
+from orchestrator.ledger.schema.row_codec import remote_ids_of
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
+from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.step_writes import counts_add
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """When an endpoint's submissions were answered, ascending; where no answer came, the latest time at which the
+    service can have seen them.
+    """
+
+    answered: list[int]
+    unanswered: list[int]
+
+
+_other = submissions.alias("other")
+_BESIDE: Final = (
+    select(_other.c.id)
+    .select_from(events.join(_other, _other.c.id == events.c.submission_id))  # they have an index by job
+    .where(
+        events.c.job_id == submissions.c.job_id,
+        _other.c.id != submissions.c.id,
+        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),
+    )
+    .exists()
+)
+_RAN: Final = (
+    update(submissions)
+    .values(
+        ended=case((_BESIDE, literal(PAID_TWICE)), else_=literal(RAN)),
+        remote_id=func.coalesce(submissions.c.remote_id, field(1)),
+        cancel_at=None,
+    )
+    .where(submissions.c.id == field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
+    .returning(submissions.c.job_id, submissions.c.ended)
+)
+
+
+class Submissions(Noun):
+    """The submissions of a ledger."""
+
+    async def latest(self) -> int:
+        """The largest submission number so far; 0 without any."""
+        return int(await self._doors.value(select(func.max(submissions.c.id))) or 0)
+
+    async def accepted_since(self, first: int, *, endpoint_id: int) -> int:
+        """How many submissions to an endpoint have a remote id, from the one of number `first` on."""
+        query = (
+            select(func.count())
+            .select_from(submissions)
+            .where(
+                submissions.c.id >= first,
+                submissions.c.remote_id.is_not(None),
+                submissions.c.endpoint_id == endpoint_id,
+            )
+        )
+        return int(await self._doors.value(query))
+
+    async def sent_since(self, since: int, *, endpoint_id: int, now: int, answer_us: int) -> Sent:
+        """The endpoint's submissions that were claimed after `since`.
+
+        The service can have seen one until `answer_us` after its sending. No time is later than `now`.
+        """
+        is_answered = submissions.c.answered_at.is_not(None)
+        seen_at = lesser(func.coalesce(submissions.c.answered_at, submissions.c.sent_at + answer_us), now)
+        query = (
+            select(is_answered, seen_at)
+            .where(submissions.c.id > since, submissions.c.endpoint_id == endpoint_id)
+            .order_by(seen_at)
+        )
+        found = await self._doors.rows(query)
+        return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
+
+    async def ran(self, told: Sequence[Notice]) -> Mapping[int, int]:
+        """Submissions that were given up, of as many jobs, have run after all, as these notices tell.
+
+        Those beside which another one of their job has run, or is at the service, are paid twice. Each is counted once,
+        however often it is told; returns how many more there are by run.
+        """
+
+        async def block(transaction: Transaction) -> Mapping[int, int]:
+            connection = transaction.connection
+            found = await connection.execute(_RAN, remote_ids_of(told))
+            twice = [row[0] for row in found if row[1] == PAID_TWICE]
+            if not twice:
+                return {}
+            runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(IN_BATCH))
+            more = Counter(row[1] for row in await connection.execute(runs, batch_of(twice)))
+            await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
+            return more
+
+        return await self._doors.write(block)

@@ -1,0 +1,107 @@
+"""Opening a ledger: to work on it, to look at it, or to leave a word in it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.clock import Clock
+from orchestrator.errors import UsageError, leading
+from orchestrator.ledger import migrations
+from orchestrator.ledger.ledger import Ledger
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.ledger.sqlite.database import Connect, Database
+from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
+from orchestrator.ledger.sqlite.immutable_file import is_fixed
+from orchestrator.ledger.sqlite.ledger_files import Place
+from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
+from orchestrator.settings import run_flags
+
+
+@asynccontextmanager
+async def open_ledger(
+    path: Path, *, clock: Clock, connect: Connect | None = None, boot: Boot = this_boot
+) -> AsyncIterator[Ledger]:
+    """The ledger at `path`, brought to this program's schema, created if need be. The caller holds its lock.
+
+    Raises `LedgerVersionError` for a newer one and `StorageError` where the file cannot be used.
+    """
+    await _migrate(path, connect)
+    ledger = Ledger(Database(path, connect=connect), clock)
+    try:
+        await ledger.prepare(boot)
+        yield ledger
+    finally:
+        await ledger.aclose()
+
+
+async def _migrate(path: Path, connect: Connect | None) -> None:
+    """In a thread, or, where the caller's connections have none either, at once."""
+    if connect is None:
+        await to_thread.run_sync(migrations.migrate, path)
+    else:
+        migrations.migrate(path)
+
+
+def no_ledger(path: Path) -> UsageError:
+    """There is none at `path`."""
+    return UsageError(f"{path}: there is no ledger here; name it with {run_flags.LEDGER}")
+
+
+@asynccontextmanager
+async def read_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to look at, beside whoever works on it.
+
+    One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
+    `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
+    """
+    found = migrations.version_of(path)
+    if found is None:
+        raise no_ledger(path)
+    migrations.refuse_unknown(path, found)
+    if found != SCHEMA_VERSION:
+        if is_fixed(path):
+            raise UsageError(f"{path}: an older version made this ledger; copy it to a folder that can be written")
+        with dispatcher_lock(path, now=clock.now()):
+            await _migrate(path, connect)
+    ledger = Ledger(Database(path, connect=connect), clock)
+    try:
+        yield ledger
+    finally:
+        await ledger.aclose()
+
+
+def is_made(path: Path) -> bool:
+    """Whether there is a ledger at `path`, of whichever version."""
+    return migrations.version_of(path) is not None
+
+
+def is_ready(path: Path) -> bool:
+    """Whether there is a ledger at `path` that others have made, or brought to this program's schema.
+
+    Raises `LedgerVersionError` for a newer one.
+    """
+    found = migrations.version_of(path)
+    if found is not None:
+        migrations.refuse_unknown(path, found)
+    return found == SCHEMA_VERSION
+
+
+@asynccontextmanager
+async def command_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to leave a word in, beside whoever works on it; that process notices the commit.
+
+    For small writes, and for nothing that is a step of a job. Raises like `read_ledger`.
+    """
+    try:
+        async with read_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            ledger.intakes.pace.is_beside = lambda: True
+            await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
+            ledger.place = Place(path)
+            yield ledger
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise leading(group) from group

@@ -1,0 +1,1 @@
+"""Reads for people, audits and upkeep; decides nothing."""

@@ -1,0 +1,94 @@
+"""Executions that failed and were followed by another one: what each said, and the kinds of them that a run had."""
+
+from typing import Final
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+
+from orchestrator.core.jobs.lifecycle import TERMINAL
+from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
+from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, one_of
+from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.transactions.repository import Noun
+
+KINDS_MAX: Final = 1_000
+"""So many kinds of a run are counted; there are rarely more than a few dozen."""
+
+
+class FailedExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """An execution that failed, and that another one has followed or is to follow."""
+
+    job: int
+    attempt: int
+    at: int
+    trouble: str
+    error_key: int
+    message: str
+    execution_ms: int | None
+
+
+class RetriedKind(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """Such executions of one kind that a run had. Times are microseconds UTC."""
+
+    error_key: int
+    trouble: str
+    sample: str
+    n: int
+    total_ms: int
+    untold: int
+    """Those whose time the service has not told."""
+
+    first_at: int
+    last_at: int
+    failed_jobs: int
+    """How many jobs have ended with a failure of that kind."""
+
+
+_OF_JOB: Final = (
+    select(failed_executions)
+    .where(failed_executions.c.job_id == bindparam("job"))
+    .order_by(failed_executions.c.attempt)
+)
+_FAILED: Final = func.coalesce(clusters.c.n, 0)
+_KINDS: Final = (
+    select(
+        retried_kinds.c.error_key, retried_kinds.c.trouble, retried_kinds.c.sample, retried_kinds.c.n,
+        retried_kinds.c.total_ms, retried_kinds.c.untold, retried_kinds.c.first_at, retried_kinds.c.last_at, _FAILED,
+    )
+    .select_from(
+        retried_kinds.outerjoin(
+            clusters,
+            (clusters.c.run_id == retried_kinds.c.run_id) & (clusters.c.error_key == retried_kinds.c.error_key),
+        )
+    )
+    .where(retried_kinds.c.run_id == bindparam("run"))
+    .order_by(retried_kinds.c.n.desc(), retried_kinds.c.last_at.desc(), retried_kinds.c.error_key)
+    .limit(bindparam("most"))
+)  # fmt: skip
+_FIRST: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
+_OPEN: Final = (
+    select(failed_executions.c.error_key, func.count(failed_executions.c.job_id.distinct()))
+    .select_from(failed_executions.join(jobs, jobs.c.id == failed_executions.c.job_id))
+    .where(
+        failed_executions.c.job_id >= _FIRST,
+        jobs.c.run_id == bindparam("run"),
+        ~literal_column(one_of("jobs.state", TERMINAL)).self_group(),
+    )
+    .group_by(failed_executions.c.error_key)
+)
+
+
+class FailedExecutions(Noun):
+    """Of the jobs of a ledger."""
+
+    async def of_job(self, job: int) -> list[FailedExecution]:
+        """Those of `job`, oldest first; of one that ended long ago they may be gone."""
+        return values(FailedExecution, await self._doors.rows(_OF_JOB, {"job": job}))
+
+    async def kinds(self, run: int, *, most: int = KINDS_MAX) -> list[RetriedKind]:
+        """The `most` largest kinds of them that `run` had, the largest first."""
+        return values(RetriedKind, await self._doors.rows(_KINDS, {"run": run, "most": most}))
+
+    async def open(self, run: int) -> dict[int, int]:
+        """By kind, how many jobs of `run` had such an execution, and have not ended."""
+        return {row[0]: row[1] for row in await self._doors.rows(_OPEN, {"run": run})}

@@ -1,0 +1,426 @@
+"""Selection: the jobs of a run that a filter (`core.filters`) means, how many they are, and the kinds of its failures.
+
+What the columns of `jobs` tell is asked there, in the order in which jobs were taken in: a million of them are gone
+through in a tenth of a second, while an index by state or class would be paid by every step. Only clusters have one.
+Messages are read of failures only. Inputs are read, unpacked and compared here, so that such a filter looks at fewer
+jobs in one go. No read lasts long: each looks at a window of numbers, and says how far it has come.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal_column, or_, select, true
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.filters.filter import (
+    EVERY,
+    And,
+    ClassIs,
+    ClusterIs,
+    Comparison,
+    Facts,
+    Filter,
+    Leaf,
+    Member,
+    Not,
+    Number,
+    Or,
+    StateIs,
+    Text,
+    asks_input,
+    asks_message,
+    asks_metadata,
+    matches,
+    pushed,
+    required,
+)
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.text.wording import folded
+from orchestrator.errors import DamagedError
+from orchestrator.ledger.schema.job_tables import (
+    GIVEN_UP,
+    clusters,
+    intakes,
+    jobs,
+    one_of,
+    outcomes,
+    payloads,
+    row_metadata,
+    runs,
+)
+from orchestrator.ledger.schema.row_codec import STATE_OF, fitting, unpack, values
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, contains, is_not_true, without_index
+from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.units import MIB
+
+WINDOW: Final = 250_000
+"""So many numbers of jobs one read goes through by the columns of `jobs`: some 20 ms."""
+
+WINDOW_INDEXED: Final = 1_000_000
+"""The same, where an index leads to those that are meant."""
+
+WINDOW_MESSAGES: Final = 50_000
+"""The same, where messages are read."""
+
+INPUTS_MAX: Final = 2_000
+INPUT_BYTES_MAX: Final = 16 * MIB
+"""So many jobs, and so many bytes of inputs as they are stored, one read takes in where inputs are compared."""
+
+SCAN_MAX: Final = 200_000
+"""After so many inputs that were read a count stops with "at least"."""
+
+
+class SelectedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a filter means."""
+
+    job: int
+    custom_id: str
+    line: int
+    state: State
+    attempts: int
+    """Executions that came to an end, since the job was last opened."""
+
+    paid_at_most: int
+    trouble: str | None
+    """The class of its trouble, where it has failed or was cancelled."""
+
+    message: str | None
+    error_key: int | None
+    ended_at: int | None
+    execution_ms: int | None
+    """What its last execution took, where it failed or was cancelled and the service said it."""
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the jobs that a filter means, in the order in which they were taken in."""
+
+    jobs: Sequence[SelectedJob]
+    after: int
+    """The number of the last job that was looked at: the next page begins behind it."""
+
+    is_last: bool
+    inputs_read: int = 0
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs a filter means."""
+
+    n: int
+    is_exact: bool = True
+    """Else there are at least so many."""
+
+    looked_at: int = 0
+    """How many inputs were read for that."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The failures of one kind that a run has now. Times are microseconds UTC."""
+
+    error_key: int
+    n: int
+    first_at: int
+    last_at: int
+    """When there was one first and last, those that were tried again included."""
+
+    sample_job: int
+    trouble: str | None
+    message: str | None
+
+
+class _Range(msgspec.Struct, frozen=True):
+    """The numbers of the jobs of a run: above `below`, and up to `last`; of intakes up to `accepted`."""
+
+    below: int
+    last: int
+    accepted: int
+
+
+class Selection(Noun):
+    """The jobs of a run, chosen by filters."""
+
+    async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> Page:
+        """Up to `most` jobs of `run` that `chosen` means, behind the one numbered `after`.
+
+        It looks at a bounded number of jobs, and so may bring fewer, or none, and not be the last one all the same.
+        """
+        query = _Query(pushed(chosen))
+        async with self._doors.reading() as connection:
+            bounds = await _range(connection, run)
+            begin = max(after, bounds.below)
+            end = min(begin + query.window, bounds.last)
+            found, read, looked = await query.page(connection, run, bounds, (begin, end), most)
+        is_last = looked >= bounds.last
+        return Page(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read)
+
+    async def count(self, run: int, chosen: Filter, *, inputs_max: int | None = SCAN_MAX) -> Counted:
+        """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read (None: never)."""
+        query = _Query(pushed(chosen))
+        n = read = 0
+        begin: int | None = 0
+        while begin is not None:
+            async with self._doors.reading() as connection:
+                bounds = await _range(connection, run)
+                begin = max(begin, bounds.below)
+                window = (begin, min(begin + query.window, bounds.last))
+                if query.asks_input:
+                    found, more, looked = await query.page(connection, run, bounds, window, INPUTS_MAX)
+                    n, read = n + len(found), read + more
+                else:
+                    looked = window[1]
+                    n += await query.count(connection, run, bounds, window)
+            begin = looked if looked < bounds.last else None
+            if begin is not None and inputs_max is not None and read >= inputs_max:
+                return Counted(n=n, is_exact=False, looked_at=read)
+        return Counted(n=n, looked_at=read)
+
+    async def clusters(self, run: int, *, most: int) -> list[Cluster]:
+        """The `most` largest kinds of failures of `run`, the largest first, and those of a size by their latest."""
+        first = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run).scalar_subquery()
+        sample = (
+            select(outcomes.c.job_id)
+            .join(jobs, jobs.c.id == outcomes.c.job_id)
+            .where(
+                outcomes.c.error_key == clusters.c.error_key,
+                outcomes.c.job_id >= first,
+                without_index(jobs.c.run_id) == run,
+            )
+            .order_by(outcomes.c.job_id)
+            .limit(1)
+            .scalar_subquery()
+        )
+        largest = (
+            select(clusters.c.error_key, clusters.c.n, clusters.c.first_at, clusters.c.last_at, sample.label("job"))
+            .where(clusters.c.run_id == run, clusters.c.n > 0)
+            .order_by(clusters.c.n.desc(), clusters.c.last_at.desc(), clusters.c.error_key)
+            .limit(most)
+            .subquery()
+        )
+        query = (
+            select(largest, outcomes.c.trouble, outcomes.c.message)
+            .join(outcomes, outcomes.c.job_id == largest.c.job)
+            .order_by(largest.c.n.desc(), largest.c.last_at.desc(), largest.c.error_key)
+        )
+        return values(Cluster, await self._doors.rows(query))
+
+    async def clustered(self, run: int) -> tuple[int, int]:
+        """How many kinds of failures `run` has now, and how many failures and cancellations of them all."""
+        query = select(func.count(), func.coalesce(func.sum(clusters.c.n), 0))
+        [row] = await self._doors.rows(query.where(clusters.c.run_id == run, clusters.c.n > 0))
+        return row[0], row[1]
+
+
+async def _range(connection: AsyncConnection, run: int) -> _Range:
+    first = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run).scalar_subquery()
+    last = select(func.max(jobs.c.id)).scalar_subquery()
+    accepted = select(runs.c.intake_accepted).where(runs.c.id == run).scalar_subquery()
+    row = (await connection.execute(select(first, last, accepted))).one()
+    return _Range(below=(row[0] or 1) - 1, last=row[1] or 0, accepted=row[2] or 0)
+
+
+_GIVEN_UP: Final[ColumnElement[bool]] = literal_column(one_of("jobs.state", GIVEN_UP))
+_ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
+_COLUMNS: Final = (
+    jobs.c.id, jobs.c.custom_id, jobs.c.line, jobs.c.state, _ATTEMPTS, jobs.c.attempt, jobs.c.trouble, jobs.c.ended_at,
+)  # fmt: skip
+_SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_key, outcomes.c.execution_ms).where(
+    outcomes.c.job_id.in_(IN_BATCH)
+)
+_INPUTS: Final = select(payloads.c.job_id, payloads.c.input, payloads.c.packed).where(payloads.c.job_id.in_(IN_BATCH))
+_CARRIED: Final = (
+    select(row_metadata.c.job_id, row_metadata.c.metadata, literal_column("0"))
+    .select_from(
+        jobs.join(row_metadata, (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id))
+    )
+    .where(jobs.c.id.in_(IN_BATCH))
+)
+_ONCE: Final[dict[str, Any]] = {"compiled_cache": None}
+"""A filter is asked seldom, and each is another statement: they are not kept."""
+
+
+class _Query:
+    """What one filter asks. `chosen` has `Not` directly before terms only."""
+
+    def __init__(self, chosen: Filter) -> None:
+        self._chosen = chosen
+        needs = list(required(chosen))
+        self._cluster = next((leaf for leaf in needs if isinstance(leaf, ClusterIs)), None)
+        self._is_named = any(_names_one(leaf) for leaf in needs)
+        self._condition = _condition(chosen if self._cluster is None else _without(chosen, self._cluster))
+        self._number = jobs.c.id if self._cluster is None else outcomes.c.job_id
+        self.asks_input = asks_input(chosen) or asks_metadata(chosen)
+        if self._cluster is not None or self._is_named:
+            self.window = WINDOW_INDEXED
+        else:
+            self.window = WINDOW_MESSAGES if asks_message(chosen) else WINDOW
+
+    async def count(self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int]) -> int:
+        """How many are in `window`."""
+        query = self._narrowed(select(func.count()), run, bounds, window)
+        return int((await connection.execute(query, execution_options=_ONCE)).scalar_one())
+
+    async def page(
+        self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int], most: int
+    ) -> tuple[list[SelectedJob], int, int]:
+        """Up to `most` of those in `window`, how many inputs were read, and the number that was looked at last."""
+        if self.asks_input:
+            return await self._page_by_input(connection, run, bounds, window, most)
+        query = self._narrowed(select(*_COLUMNS), run, bounds, window).order_by(self._number).limit(most)
+        rows = (await connection.execute(query, execution_options=_ONCE)).all()
+        return await _selected(connection, rows), 0, rows[-1][0] if len(rows) == most else window[1]
+
+    async def _page_by_input(
+        self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int], most: int
+    ) -> tuple[list[SelectedJob], int, int]:
+        size = select(func.length(payloads.c.input)).where(payloads.c.job_id == jobs.c.id).scalar_subquery()
+        sizes = self._narrowed(select(*_COLUMNS, size), run, bounds, window)
+        sizes = sizes.order_by(self._number).limit(INPUTS_MAX)
+        rows = (await connection.execute(sizes, execution_options=_ONCE)).all()
+        fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]
+        ids = [row[0] for row in fits]
+        inputs = await _inputs(connection, _INPUTS, ids) if asks_input(self._chosen) else {}
+        carried = await _inputs(connection, _CARRIED, ids) if asks_metadata(self._chosen) else {}
+        found: list[SelectedJob] = []
+        for n, job in enumerate(await _selected(connection, fits), 1):
+            if matches(self._chosen, _facts(job, inputs.get(job.job), carried.get(job.job))):
+                found.append(job)
+            if len(found) == most:
+                return found, n, job.job
+        is_all = len(fits) == len(rows) < INPUTS_MAX
+        return found, len(fits), window[1] if is_all else fits[-1][0]
+
+    def _narrowed(self, query: Select[Any], run: int, bounds: _Range, window: tuple[int, int]) -> Select[Any]:
+        begin, end = window
+        of_run = jobs.c.run_id if self._is_named else without_index(jobs.c.run_id)
+        if self._cluster is not None:
+            query = query.join(outcomes, outcomes.c.job_id == jobs.c.id)
+            query = query.where(outcomes.c.error_key == self._cluster.key)
+        else:
+            query = query.select_from(jobs)
+        return query.where(
+            self._number > begin,
+            self._number <= end,
+            self._condition,
+            of_run == run,
+            jobs.c.intake_id <= bounds.accepted,
+        )
+
+
+def _names_one(leaf: Leaf) -> bool:
+    return isinstance(leaf, Text) and leaf.of == "id" and leaf.comparison is Comparison.EQUAL
+
+
+def _without(chosen: Filter, met: Leaf) -> Filter:
+    """`chosen` for jobs that are known to have `met`."""
+    match chosen:
+        case And(parts):
+            return And(tuple(_without(part, met) for part in parts))
+        case _:
+            return EVERY if chosen == met else chosen
+
+
+async def _selected(connection: AsyncConnection, rows: Sequence[Any]) -> list[SelectedJob]:
+    given_up = [row[0] for row in rows if STATE_OF[row[3]] in GIVEN_UP]
+    said = {}
+    if given_up:
+        said = {row[0]: row for row in await connection.execute(_SAID, batch_of(given_up))}
+    return [
+        SelectedJob(
+            job=row[0],
+            custom_id=row[1],
+            line=row[2],
+            state=STATE_OF[row[3]],
+            attempts=row[4],
+            paid_at_most=row[5],
+            trouble=row[6] if STATE_OF[row[3]] in GIVEN_UP else None,
+            message=said[row[0]][1] if row[0] in said else None,
+            error_key=said[row[0]][2] if row[0] in said else None,
+            ended_at=row[7],
+            execution_ms=said[row[0]][3] if row[0] in said else None,
+        )
+        for row in rows
+    ]
+
+
+async def _inputs(connection: AsyncConnection, query: Select[Any], ids: Sequence[int]) -> dict[int, object]:
+    """What `query` finds of these jobs, decoded."""
+    found: dict[int, object] = {}
+    for row in await connection.execute(query, batch_of(ids)):
+        try:
+            found[row[0]] = msgspec.json.decode(unpack(row[1], row[2]))
+        except (DamagedError, msgspec.DecodeError, RecursionError):
+            continue  # what cannot be read has no members; `verify` tells of it
+    return found
+
+
+def _facts(job: SelectedJob, given: object, carried: object) -> Facts:
+    return Facts(
+        state=job.state,
+        trouble=job.trouble,
+        error_key=job.error_key,
+        message=job.message,
+        custom_id=job.custom_id,
+        attempts=job.attempts,
+        line=job.line,
+        ended_at=job.ended_at,
+        input=given,
+        metadata=carried,
+    )
+
+
+# --- the tree as SQL
+
+
+def _condition(chosen: Filter) -> ColumnElement[bool]:
+    """What the columns tell of it. Members of the input are taken for true: what is found is looked at again."""
+    match chosen:
+        case And(parts):
+            return and_(true(), *map(_condition, parts))
+        case Or(parts):
+            return or_(false(), *map(_condition, parts))
+        case Member() | Not(Member()):
+            return true()
+        case Not(one):
+            return is_not_true(_condition(one))
+        case StateIs() | ClassIs() | ClusterIs() | Text() | Number():
+            return _meets(chosen)
+
+
+def _meets(leaf: StateIs | ClassIs | ClusterIs | Text | Number) -> ColumnElement[bool]:
+    match leaf:
+        case StateIs(state):
+            return jobs.c.state == state.value
+        case ClassIs(trouble):
+            return _GIVEN_UP & (jobs.c.trouble == trouble.value)
+        case ClusterIs(key):
+            return _of_failure(outcomes.c.error_key) == key
+        case Text(of, comparison, text):
+            return _is_text(jobs.c.custom_id if of == "id" else _of_failure(outcomes.c.message), comparison, text)
+        case Number(of, comparison, number):
+            column = {"attempts": _ATTEMPTS, "line": jobs.c.line, "ended": jobs.c.ended_at}[of]
+            return _ORDERED[comparison](column, number)
+
+
+def _of_failure(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A column of the outcome, which is read where there was a failure or a cancellation only."""
+    return case((_GIVEN_UP, select(column).where(outcomes.c.job_id == jobs.c.id).correlate(jobs).scalar_subquery()))
+
+
+def _is_text(column: ColumnElement[Any], comparison: Comparison, text: str) -> ColumnElement[bool]:
+    match comparison:
+        case Comparison.EQUAL:
+            return column == text
+        case Comparison.BEGINS:
+            return func.substr(column, 1, len(text)) == text
+        case _:
+            return contains(column, folded(text))
+
+
+_ORDERED: Final[Mapping[Comparison, Callable[[Any, int], ColumnElement[bool]]]] = {
+    Comparison.EQUAL: operator.eq,
+    Comparison.LESS: operator.lt,
+    Comparison.AT_MOST: operator.le,
+    Comparison.MORE: operator.gt,
+    Comparison.AT_LEAST: operator.ge,
+}

@@ -1,0 +1,1 @@
+"""Runs, their intake, and what people and processes ask or say of them."""

@@ -1,0 +1,209 @@
+"""What each process at work says of itself, for those who look at the ledger from outside: one row a process.
+
+Whoever works knows at every moment how results are collected, until when they are safe and how its limits stand;
+others would have to go through all outstanding jobs, or cannot know.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from sqlalchemy import select
+
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.ledger.schema.job_tables import heartbeats
+from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
+
+STALE_US: Final = 30 * SECOND_US
+"""What a process said longer ago says nothing of the present: it was stopped, or cannot write."""
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How an operation of an endpoint stands with its limit: `used` of `allowance` slots of a window of `window_s`,
+    requests and 429s so far.
+    """
+
+    endpoint_id: int
+    operation: Operation
+    used: int
+    allowance: int
+    throttled: int
+    window_s: float | None = None
+    sent: int = 0
+    queue_full: bool = False
+    """Whether the service takes nothing for now because its queue is full."""
+
+    share: float = 1.0
+    """What 429s have left of the rate."""
+
+    stray: float = 0.0
+    """The share of the requests that is answered 429 whatever the rate."""
+
+    in_flight: int = 0
+    """Requests that wait for their answers at this moment, of `concurrent` at most (None: any number)."""
+
+    concurrent: int | None = None
+
+
+class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process stands with one run."""
+
+    collecting: Collecting | None = None
+    """None where it does not serve the run's endpoint, and for `local:` ones."""
+
+    stuck: StuckSummary = StuckSummary()
+    held: str | None = None
+    """Why no job of it is sent, or single ones only, where the reason is not that people asked for that: what they ask
+    stands with the run. None where nothing is wrong, and where the process has nothing to do with the run.
+    """
+
+    stopped: str | None = None
+    """Why going on to submit is pointless until somebody mends something."""
+
+    crawl_s: float | None = None
+    """How long a job takes at the pace at which single ones find out whether all may go; 0 for the pace of late. None
+    where all may go, or none.
+    """
+
+    webhook_share: float | None = None
+    """The share of finished jobs whose webhook came, of late; None while too little is known."""
+
+    is_unserved: bool = False
+    """Whether the process was not asked to send jobs of it, or no more of them."""
+
+    is_bound: bool = False
+    """Whether as many jobs are outstanding there as can be collected in time."""
+
+    is_released: bool = False
+    """Whether somebody asked that no more of it is sent, without pausing it."""
+
+    is_uncollectable: bool = False
+    """Whether even going on to ask is."""
+
+    unwanted_until: int | None = None
+    """Until when the service wants no question about jobs, where that is for a while (microseconds UTC)."""
+
+    unreachable_since: int | None = None
+    """Since when no request has got through to its service (microseconds UTC); None while they do."""
+
+    line_bytes_per_s: float | None = None
+    """What the line to its service, or from it, brings while large bodies wait for it; None while none does."""
+
+    finding: str | None = None
+    """Why nothing of it has moved for a while, in one sentence, where something holds it up."""
+
+
+def together(one: RunSaid, other: RunSaid) -> RunSaid:
+    """How a process stands with a run at two endpoints, of which `one` is the run's own."""
+    untils = [said.safe_until for said in (one.collecting, other.collecting) if said and said.safe_until is not None]
+    return msgspec.structs.replace(
+        one,
+        collecting=one.collecting and msgspec.structs.replace(one.collecting, safe_until=min(untils, default=None)),
+        held=one.held or other.held,
+        stopped=one.stopped or other.stopped,
+        is_unserved=one.is_unserved and other.is_unserved,
+        is_bound=one.is_bound or other.is_bound,
+        is_uncollectable=one.is_uncollectable or other.is_uncollectable,
+        unwanted_until=max(one.unwanted_until or 0, other.unwanted_until or 0) or None,
+        unreachable_since=one.unreachable_since or other.unreachable_since,
+        line_bytes_per_s=one.line_bytes_per_s or other.line_bytes_per_s,
+    )
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process says of itself."""
+
+    runs: Mapping[int, RunSaid] = {}
+    meters: tuple[Reading, ...] = ()
+    janitor: JanitorSummary | None = None
+    webhook_url: str | None = None
+    """Under which URL the service reaches its listener; None without one."""
+
+    stopped: str | None = None
+    """Why it stopped, once it has; None while it works, and where it ended without a word."""
+
+    webhook_bytes: int = 0
+    """How many bytes a webhook URL adds to its requests, at most."""
+
+    def of(self, run: int) -> RunSaid:
+        """What it says of `run`."""
+        return self.runs.get(run, RunSaid())
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """The row of one process. Times are microseconds UTC."""
+
+    slot: int
+    process: str
+    began_at: int
+    beaten_at: int
+    epoch: int
+    said: Said
+
+    def is_fresh(self, now: int) -> bool:
+        """Whether it says anything of the present; clocks of two processes may differ either way."""
+        return abs(now - self.beaten_at) <= STALE_US
+
+
+_said: Final = msgspec.json.Decoder(Said)
+
+_WRITE: Final = upsert(
+    heartbeats, lambda new: {name: new[name] for name in ("process", "began_at", "beaten_at", "epoch", "said")}
+)
+
+
+class Heartbeats(Noun):
+    """The heartbeats of a ledger. This process beats in `slot`, with `epoch`."""
+
+    def __init__(self, doors: Doors) -> None:
+        super().__init__(doors)
+        self._began_at = doors.now()
+        self.slot = 0
+        """Where one process works, it is always the first one."""
+
+        self.epoch = 0
+
+    async def beat(self, said: Said) -> None:
+        """Writes down what this process says of itself now. Raises `StorageError`."""
+        row = {
+            "slot": self.slot,
+            "process": this_process(),
+            "began_at": self._began_at,
+            "beaten_at": self._doors.now(),
+            "epoch": self.epoch,
+            "said": msgspec.json.encode(said),
+        }
+        await self._doors.execute(_WRITE, row)
+
+    async def all(self) -> list[Heartbeat]:
+        """What each process said last, however long ago."""
+        rows = await self._doors.rows(select(heartbeats).order_by(heartbeats.c.slot))
+        return [
+            Heartbeat(
+                slot=row.slot,
+                process=row.process,
+                began_at=row.began_at,
+                beaten_at=row.beaten_at,
+                epoch=row.epoch,
+                said=_decoded(row.said),
+            )
+            for row in rows
+        ]
+
+
+def _decoded(said: bytes) -> Said:
+    """What another program may have said in words that this one does not know is no news."""
+    try:
+        return _said.decode(said)
+    except msgspec.ValidationError:
+        return Said()
+
+
+def this_process() -> str:
+    """What people find this process by."""
+    return f"{platform.node()} {os.getpid()}"

@@ -1,0 +1,243 @@
+"""The rows of an input, as an intake hands them to the ledger, and what they are to the run that takes them in."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from sqlalchemy import bindparam, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads
+from orchestrator.ledger.schema.row_codec import pack
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.settings import run_flags
+
+DIGEST_BYTES: Final = 16
+"""How much of an input's SHA-256 is kept, to notice that it changed."""
+
+
+class InputRow(Protocol):
+    """One checked row of an input, as `formats` reads it."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def custom_id(self) -> str: ...
+    @property
+    def derived(self) -> bool: ...
+    @property
+    def input(self) -> bytes: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def policy(self) -> bytes | None: ...
+    @property
+    def s3_config(self) -> bytes | None: ...
+    @property
+    def priority(self) -> int: ...
+    @property
+    def metadata(self) -> bytes | None: ...
+
+
+class PackedRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A row as it will be stored."""
+
+    line: int
+    custom_id: str
+    derived: bool
+    input: bytes | None
+    packed: int
+    digest: bytes
+    policy: bytes | None
+    s3_config: bytes | None
+    priority: int = 0
+    metadata: bytes | None = None
+
+    @property
+    def size(self) -> int:
+        """How many bytes of it are of any number."""
+        parts = (self.input, self.policy, self.s3_config, self.metadata)
+        return sum(len(part) for part in parts if part is not None)
+
+
+def packed_rows(rows: Iterable[InputRow]) -> list[PackedRow]:
+    """`rows` as they will be stored: work for a thread of its own, while others may write."""
+    return [_packed(row) for row in rows]
+
+
+def _packed(row: InputRow) -> PackedRow:
+    packed_input, packed = pack(row.input)
+    return PackedRow(
+        line=row.line,
+        custom_id=row.custom_id,
+        derived=row.derived,
+        input=packed_input,
+        packed=packed,
+        digest=row.digest[:DIGEST_BYTES],
+        policy=row.policy,
+        s3_config=row.s3_config,
+        priority=row.priority,
+        metadata=row.metadata,
+    )
+
+
+class Intake(msgspec.Struct, frozen=True, kw_only=True):
+    """An intake at work: which run's, and what its jobs carry."""
+
+    id: int
+    run: int
+    endpoint: int
+    first_job: int
+    """No number of its new jobs is lower: between two of its transactions another intake's highest may go."""
+
+    as_they_come: bool = False
+    """Whether its jobs count as soon as they land, rather than once all of it is accepted."""
+
+    corrects: bool = False
+    """Whether jobs that have not succeeded get the inputs that their rows have now: not where what they came to went on
+    to other runs."""
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """A row that cannot be taken: its line, and what is wrong with it."""
+
+    line: int
+    text: str
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A job that has the custom_id of a row."""
+
+    id: int
+    line: int
+    digest: bytes
+    in_this_intake: bool
+    state: State
+
+
+CORRECTED: Final = frozenset({State.QUEUED, State.FAILED, State.CANCELLED})
+"""The states in which a job can get another input: nothing of it is at the service, and it has no result."""
+
+_KNOWN = (
+    select(
+        jobs.c.custom_id,
+        jobs.c.id,
+        func.coalesce(intake_known.c.line, jobs.c.line),
+        payloads.c.digest,
+        (jobs.c.intake_id == bindparam("intake")) | intake_known.c.job_id.is_not(None),
+        jobs.c.state,
+    )
+    .select_from(
+        jobs.join(payloads, payloads.c.job_id == jobs.c.id).outerjoin(
+            intake_known, (intake_known.c.job_id == jobs.c.id) & (intake_known.c.intake_id == bindparam("intake"))
+        )
+    )
+    .where(jobs.c.run_id == bindparam("run"), jobs.c.custom_id.in_(IN_BATCH))
+)
+
+
+class Sorted(msgspec.Struct, frozen=True):
+    """What rows are to the run: jobs to be, by their custom_ids, jobs that it has, or none that it can take."""
+
+    fresh: Mapping[str, PackedRow]
+    same: Sequence[Mapping[str, Any]]
+    repeats: Mapping[str, int]
+    clashes: list[Clash]
+
+
+async def rows_sort(connection: AsyncConnection, intake: Intake, rows: Sequence[PackedRow]) -> Sorted:
+    """Sorts `rows`, numbering repeated inputs. Nobody else adds jobs to the run, so it stays true until they land."""
+    named, known, repeats = await _names_and_known(connection, intake, rows)
+    clashes: list[Clash] = []
+    fresh: dict[str, PackedRow] = {}
+    same: list[dict[str, Any]] = []
+    for row, custom_id in named:
+        job = known.get(custom_id)
+        if custom_id in fresh:
+            clashes.append(_twice(row, custom_id, fresh[custom_id].line))
+        elif job is None:
+            fresh[custom_id] = row
+        elif job.in_this_intake:
+            clashes.append(_twice(row, custom_id, job.line))
+        elif job.digest != row.digest and not (intake.corrects and job.state in CORRECTED):
+            clashes.append(_changed(row, job))
+        else:
+            known[custom_id] = msgspec.structs.replace(job, in_this_intake=True, line=row.line)
+            same.append(_known_row(intake, job, row))
+    return Sorted(fresh, same, repeats, clashes)
+
+
+async def _names_and_known(
+    connection: AsyncConnection, intake: Intake, rows: Sequence[PackedRow]
+) -> tuple[list[tuple[PackedRow, str]], dict[str, _Known], dict[str, int]]:
+    """Each row with its custom_id, repeats numbered; the jobs that have any of these ids; how often what repeats has
+    come up.
+    """
+    known = await _known(connection, intake, {row.custom_id for row in rows})
+    bases = Counter(row.custom_id for row in rows if row.derived)
+    again = [base for base, n in bases.items() if n > 1 or (base in known and known[base].in_this_intake)]
+    if not again:
+        return [(row, row.custom_id) for row in rows], known, {}
+    seen = await _repeats(connection, intake, again)
+    for base in again:
+        seen.setdefault(base, 1 if base in known and known[base].in_this_intake else 0)
+    named: list[tuple[PackedRow, str]] = []
+    for row in rows:
+        base = row.custom_id
+        if row.derived and base in seen:
+            seen[base] += 1
+            named.append((row, base if seen[base] == 1 else f"{base}-{seen[base]}"))
+        else:
+            named.append((row, base))
+    known |= await _known(connection, intake, {custom_id for row, custom_id in named if custom_id != row.custom_id})
+    return named, known, seen
+
+
+async def _known(connection: AsyncConnection, intake: Intake, custom_ids: Iterable[str]) -> dict[str, _Known]:
+    parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
+    found = await connection.execute(_KNOWN, parameters)
+    return {row[0]: _Known(row[1], row[2], row[3], bool(row[4]), State(row[5])) for row in found}
+
+
+async def _repeats(connection: AsyncConnection, intake: Intake, bases: Sequence[str]) -> dict[str, int]:
+    query = select(intake_repeats.c.base, intake_repeats.c.n).where(
+        intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)
+    )
+    found = await connection.execute(query, {"intake": intake.id, **batch_of(bases)})
+    return {row[0]: row[1] for row in found}
+
+
+def _twice(row: PackedRow, custom_id: str, line: int) -> Clash:
+    return Clash(row.line, f"custom_id {custom_id!r} stands on line {line} already; give each row its own")
+
+
+def _changed(row: PackedRow, job: _Known) -> Clash:
+    """In words that are the same for all such rows, so that they are told together."""
+    if job.state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING):
+        return Clash(
+            row.line,
+            "its custom_id is at the service with another input; give the command again once that has ended, or cancel"
+            " it first (orchestrator jobs cancel), or give the changed row a new custom_id",
+        )
+    done = "has succeeded with another input" if job.state is State.SUCCEEDED else "has another input in this run"
+    return Clash(
+        row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another {run_flags.NAME}"
+    )
+
+
+def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:
+    is_other = job.digest != row.digest
+    return {
+        "intake_id": intake.id,
+        "job_id": job.id,
+        "line": row.line,
+        "policy": row.policy,
+        "s3_config": row.s3_config,
+        "priority": row.priority,
+        "metadata": row.metadata,
+        "input": row.input if is_other else None,
+        "packed": row.packed if is_other else None,
+        "digest": row.digest if is_other else None,
+    }

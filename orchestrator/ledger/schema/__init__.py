@@ -1,0 +1,1 @@
+"""The tables, and rows to values and back."""

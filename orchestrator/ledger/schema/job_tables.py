@@ -1,0 +1,493 @@
+"""The tables of the ledger.
+
+`jobs` stays narrow, since every step writes it: payloads and outcomes have tables of their own. The CHECKs are
+generated from the lifecycle, so that the file defends the same rules as the program. All times are INTEGER
+microseconds UTC. A migrated database equals these definitions (a test compares them).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from sqlalchemy import (
+    BLOB,
+    INTEGER,
+    REAL,
+    TEXT,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+)
+
+from orchestrator.core.jobs.job import PAID_TWICE, RAN
+from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.service.responses import Trouble
+from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
+
+SCHEMA_VERSION: Final = "0028"
+"""The migration that these definitions are the result of."""
+
+metadata = MetaData()
+
+
+def one_of(column: str, values: Iterable[str]) -> str:
+    """SQL that says that `column` has one of `values`.
+
+    Written with OR and literals, not with IN: SQLite builds a list for each row it checks against IN (measured: two
+    thirds of an insert), and its planner sees neither bind values nor IN when it looks whether a partial index serves.
+    """
+    return "(" + " OR ".join(f"{column} = '{value}'" for value in sorted(values)) + ")"
+
+
+AT_SERVICE: Final = frozenset({State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING})
+"""The states in which the service may hold the job."""
+
+GIVEN_UP: Final = frozenset({State.FAILED, State.CANCELLED})
+
+FATE_UNKNOWN: Final = frozenset(
+    {
+        Trouble.UNCERTAIN.value,
+        Trouble.LOST.value,
+        Trouble.EXPIRED.value,
+        Trouble.TRANSPORT.value,
+        Trouble.THROTTLED.value,
+        Trouble.SERVER.value,
+        Event.DEFERRED.value,
+    }
+)
+"""How a submission ended of which nobody knows whether it ran: a refusal without effect, too, may have had one."""
+
+HAS_RUN: Final = frozenset(
+    {
+        State.SUCCEEDED.value,
+        Trouble.FAILED.value,
+        Trouble.TIMED_OUT.value,
+        Trouble.INVALID_OUTPUT.value,
+        PAID_TWICE,
+        RAN,
+        Event.CONTINUED.value,
+    }
+)
+"""How a submission ended that was executed."""
+
+endpoints = Table(
+    "endpoints",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("service_url", TEXT, nullable=False),
+    Column("endpoint", TEXT, nullable=False),
+    Column("learned", BLOB),  # `core.learned.Learned` as JSON
+    UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("name", TEXT, nullable=False, unique=True),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("source", TEXT, nullable=False),  # the absolute path of the input, or "-"
+    Column("settings", BLOB, nullable=False),  # RunSettings as JSON
+    Column("created_at", INTEGER, nullable=False),
+    Column("intake_accepted", INTEGER, nullable=False, server_default="0"),  # jobs of later intakes do not count yet
+    Column("rows_accepted", INTEGER, nullable=False, server_default="0"),  # rows of the latest accepted intake
+    Column("pause_requested", INTEGER, nullable=False, server_default="0"),
+    Column("cancel_requested", INTEGER, nullable=False, server_default="0"),
+    Column("pruned_before", INTEGER, nullable=False, server_default="0"),
+    **NO_NUMBER_TWICE,  # whoever heard of a run that was removed must not take another one for it
+)
+"""Of jobs that ended before `pruned_before`, all events but the last may be gone: that one says how they ended."""
+
+run_endpoints = Table(
+    "run_endpoints",
+    metadata,
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    PrimaryKeyConstraint("run_id", "endpoint_id"),
+    **KEPT_BY_KEY,
+)
+"""The endpoints besides its own to which jobs of a run were sent again."""
+
+intakes = Table(
+    "intakes",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("started_at", INTEGER, nullable=False),
+    Column("accepted_at", INTEGER),  # NULL: at work, or left by a dead process, or refused
+    Column("first_job", INTEGER, nullable=False),  # its new jobs have this number or higher ones
+    Column("new_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows that became jobs
+    Column("known_rows", INTEGER, nullable=False, server_default="0"),  # so far: rows whose job was there before
+    Column("drops", INTEGER, nullable=False, server_default="0"),  # 1: what is not in it is still to be dropped
+    **NO_NUMBER_TWICE,  # a removed intake's number must not come back: jobs carry it
+)
+
+Index("intakes_unfinished", intakes.c.run_id, intakes.c.first_job, **only_where("accepted_at IS NULL"))
+
+intake_known = Table(
+    "intake_known",
+    metadata,
+    Column("intake_id", INTEGER, nullable=False),
+    Column("job_id", INTEGER, nullable=False),
+    Column("line", INTEGER, nullable=False),
+    Column("policy", BLOB),
+    Column("s3_config", BLOB),
+    Column("priority", INTEGER, nullable=False, server_default="0"),
+    Column("metadata", BLOB),
+    Column("input", BLOB),  # NULL: it is what the job has
+    Column("packed", INTEGER),
+    Column("digest", BLOB),
+    PrimaryKeyConstraint("intake_id", "job_id"),
+    **KEPT_BY_KEY,
+)
+"""Rows of an intake whose job was known before: what becomes of it once the intake is accepted."""
+
+intake_repeats = Table(
+    "intake_repeats",
+    metadata,
+    Column("intake_id", INTEGER, nullable=False),
+    Column("base", TEXT, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("intake_id", "base"),
+    **KEPT_BY_KEY,
+)
+"""How often an input without a custom_id has come up in an intake, where that is more than once."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("custom_id", TEXT, nullable=False),
+    Column("intake_id", INTEGER, nullable=False),
+    Column("line", INTEGER, nullable=False),
+    Column("state", TEXT, nullable=False, server_default=State.QUEUED.value),
+    Column("submission_id", INTEGER),
+    Column("attempt", INTEGER, nullable=False, server_default="0"),
+    Column("failures", INTEGER, nullable=False, server_default="0"),
+    Column("lost", INTEGER, nullable=False, server_default="0"),
+    Column("uncertain", INTEGER, nullable=False, server_default="0"),
+    Column("expired", INTEGER, nullable=False, server_default="0"),
+    Column("deferrals", INTEGER, nullable=False, server_default="0"),
+    Column("due_at", INTEGER, nullable=False, server_default="0"),
+    Column("retry_until", INTEGER),
+    Column("unfinished_at", INTEGER),
+    Column("trouble", TEXT),
+    Column("ended_at", INTEGER),
+    Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
+    Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
+    Column("escalated", BLOB),  # what it was given after its troubles: `core.escalation.Escalated` as JSON
+    Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
+    Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
+    CheckConstraint(one_of("state", State), name="jobs_state_known"),
+    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
+    CheckConstraint(
+        f"submission_id IS NOT NULL OR NOT {one_of('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
+    ),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', TERMINAL)}", name="jobs_ended_iff_end"),
+    CheckConstraint(f"trouble IS NOT NULL OR NOT {one_of('state', GIVEN_UP)}", name="jobs_given_up_have_trouble"),
+    CheckConstraint(
+        f"retry_until IS NULL OR {one_of('state', {State.QUEUED, State.SUBMITTING})}",
+        name="jobs_retry_before_outstanding",
+    ),
+    CheckConstraint(
+        f"unfinished_at IS NOT NULL OR state <> '{State.OUTSTANDING}'", name="jobs_outstanding_have_deadline"
+    ),
+    CheckConstraint(
+        "attempt >= 0 AND failures >= 0 AND lost >= 0 AND uncertain >= 0 AND expired >= 0 AND deferrals >= 0",
+        name="jobs_counters_not_negative",
+    ),
+    UniqueConstraint("run_id", "custom_id", name="jobs_of_custom_id"),
+)
+
+Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
+Index(
+    "jobs_claimable",
+    *(jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, jobs.c.priority.desc()),
+    **only_where(f"state = '{State.QUEUED}'"),
+)
+Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(one_of("state", AT_SERVICE)))
+
+payloads = Table(
+    "payloads",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), primary_key=True),
+    Column("input", BLOB, nullable=False),
+    Column("packed", INTEGER, nullable=False),  # 1: zlib
+    Column("digest", BLOB, nullable=False),  # of the canonical input
+    Column("policy", BLOB),
+    Column("s3_config", BLOB),  # with env:NAME references, never their values
+)
+
+row_metadata = Table(
+    "row_metadata",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("job_id", INTEGER, nullable=False),
+    Column("metadata", BLOB, nullable=False),  # a compact JSON object
+    PrimaryKeyConstraint("run_id", "job_id"),
+    **KEPT_BY_KEY,
+)
+"""What rows carry into results and is never sent. Few runs have any, so it has a table of its own, by which it is known
+at once whether one has.
+"""
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("id", INTEGER, primary_key=True),  # the time of its claim, and a slot: never used twice
+    Column("job_id", INTEGER, nullable=False),
+    Column("attempt", INTEGER, nullable=False),  # the job's attempt that it began with
+    Column("remote_id", TEXT),
+    Column("sent_at", INTEGER, nullable=False),  # its claim time, until its answer tells better
+    Column("ttl_at", INTEGER, nullable=False),
+    Column("answered_at", INTEGER),
+    Column("ended_at", INTEGER),
+    Column("ended", TEXT),  # the event or trouble that ended it, or: PAID_TWICE, RAN
+    Column("cancel_at", INTEGER),  # a /cancel is owed from then on; NULL: none, or it was answered
+    Column("cancel_why", TEXT),  # why it is, or was, to be cancelled (CancelWhy)
+    Column("failure", BLOB),  # what the execution that a /retry follows was told to be, as JSON
+    Column("owner", INTEGER, nullable=False, server_default="0"),  # the slot of the process that claimed it
+    Column("epoch", INTEGER, nullable=False, server_default="0"),  # the epoch of that process
+    Column("execution_ms", INTEGER),  # how long a worker had it; of segments of resumable jobs only
+    Column("endpoint_id", INTEGER, nullable=False, server_default="0"),  # its job's as it was claimed
+)
+"""`owner` and `epoch` stand here and not on `jobs`: a claim inserts a submission anyway, while every step of a job
+would carry them along. Where one process works, both are 0.
+"""
+
+Index("submissions_to_cancel", submissions.c.cancel_at, **only_where("cancel_at IS NOT NULL"))
+
+progress = Table(
+    "progress",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), nullable=False),
+    Column("segment", INTEGER, nullable=False),
+    Column("submission_id", INTEGER, nullable=False),
+    Column("given_segment", INTEGER, nullable=False),  # the checkpoint that it began with; 0: none
+    Column("given_seq", INTEGER, nullable=False),
+    Column("begun_at", INTEGER),  # when a worker began with it, as far as a question has shown
+    Column("seq", INTEGER),  # of the latest report, like the following; NULL: there was none
+    Column("share", REAL),
+    Column("message", TEXT),
+    Column("reported_at", INTEGER),
+    PrimaryKeyConstraint("job_id", "segment"),
+    **KEPT_BY_KEY,
+)
+"""The segments of resumable jobs, and what was last reported of each: an ordinary run has none."""
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), nullable=False),
+    Column("segment", INTEGER, nullable=False),
+    Column("seq", INTEGER, nullable=False),  # of the first report that had it
+    Column("at", INTEGER, nullable=False),
+    Column("checkpoint", BLOB, nullable=False),
+    Column("packed", INTEGER, nullable=False),
+    PrimaryKeyConstraint("job_id", "segment", "seq"),
+    **KEPT_BY_KEY,
+)
+"""What segments of resumable jobs can go on from: the latest few of each job."""
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("job_id", INTEGER, ForeignKey("jobs.id"), primary_key=True),
+    Column("submission_id", INTEGER),
+    Column("remote_id", TEXT),
+    Column("status", TEXT),  # what the service last said
+    Column("output", BLOB),
+    Column("packed", INTEGER, nullable=False, server_default="0"),
+    Column("trouble", TEXT),
+    Column("message", TEXT),
+    Column("delay_ms", INTEGER),
+    Column("execution_ms", INTEGER),
+    Column("margin_us", INTEGER),
+    Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
+    Column("worker", TEXT),  # who executed it, where that was told
+    Column("error_key", INTEGER),  # the kind of failure (`core.error_messages`); NULL: it succeeded
+    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
+)
+
+Index("outcomes_of_cluster", outcomes.c.error_key, **only_where("error_key IS NOT NULL"))
+
+clusters = Table(
+    "clusters",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("error_key", INTEGER, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    Column("first_at", INTEGER, nullable=False),
+    Column("last_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "error_key"),
+    **KEPT_BY_KEY,
+)
+"""The failures and cancellations of each kind that a run has now, kept by the transactions that change them; since when
+there have been any, and until when, counts those too that were tried again. By state and class there is no index: to go
+through the jobs of a million takes SQLite a twentieth of a second, and an index would be paid by every step (measured).
+"""
+
+events = Table(
+    "events",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("job_id", INTEGER, nullable=False),
+    Column("at", INTEGER, nullable=False),
+    Column("event", TEXT, nullable=False),
+    Column("submission_id", INTEGER),
+    Column("attempt", INTEGER, nullable=False),
+    Column("trouble", TEXT),
+    Column("reason", TEXT, nullable=False),
+)
+
+Index("events_of_job", events.c.job_id)
+
+notices = Table(
+    "notices",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("submission_id", INTEGER, nullable=False),
+    Column("received_at", INTEGER, nullable=False),
+    Column("remote_id", TEXT),
+    Column("status", TEXT, nullable=False),  # "" for a hint
+    Column("output", BLOB),
+    Column("packed", INTEGER, nullable=False),
+    Column("error", TEXT),
+    Column("delay_ms", INTEGER),
+    Column("execution_ms", INTEGER),
+    UniqueConstraint("submission_id", "status", name="notices_once"),
+)
+
+counts = Table(
+    "counts",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("name", TEXT, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "name"),
+    **KEPT_BY_KEY,
+)
+"""Jobs of each state, and the run's cumulative counters, kept by the transactions that change them."""
+
+executions = Table(
+    "executions",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("endpoint_id", INTEGER, nullable=False),
+    Column("day", INTEGER, nullable=False),  # days since 1970, UTC
+    Column("told", INTEGER, nullable=False),  # those whose time was told
+    Column("total_ms", INTEGER, nullable=False),  # what they took
+    Column("squares", REAL, nullable=False),  # the sum of the squares, in seconds
+    Column("untold", INTEGER, nullable=False),  # the others
+    Column("failed", INTEGER, nullable=False),  # of all
+    PrimaryKeyConstraint("run_id", "endpoint_id", "day"),
+    **KEPT_BY_KEY,
+)
+"""The executions that have ended, added up by the transactions that end them."""
+
+brakes = Table(
+    "brakes",
+    metadata,
+    Column("run_id", INTEGER, primary_key=True),
+    Column("kept", BLOB),  # `brakes.Kept` as JSON
+    Column("canary", BLOB),  # the numbers of the jobs that go first, as JSON; NULL: none were chosen
+    Column("continued_at", INTEGER, nullable=False, server_default="0"),  # when people last had it go on
+    Column("held_by", BLOB),  # `core.brakes.Hold` as JSON: what stops it; NULL: nothing, as far as is known
+)
+"""How the brakes of runs stand."""
+
+margins = Table(
+    "margins",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("step", INTEGER, nullable=False),  # the margin in tenths of a second, rounded down
+    Column("n", INTEGER, nullable=False),
+    Column("least_us", INTEGER, nullable=False),
+    PrimaryKeyConstraint("run_id", "step"),
+    **KEPT_BY_KEY,
+)
+
+limits = Table(
+    "limits",
+    metadata,
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), nullable=False),
+    Column("operation", TEXT, nullable=False),
+    Column("requests", INTEGER, nullable=False),
+    Column("window_us", INTEGER, nullable=False),
+    Column("concurrent", INTEGER),  # NULL: any number
+    Column("set_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("endpoint_id", "operation"),
+    CheckConstraint("requests >= 1 AND window_us >= 1 AND concurrent >= 1", name="limits_allow_something"),
+    **KEPT_BY_KEY,
+)
+"""Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
+
+loans = Table(
+    "loans",
+    metadata,
+    Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), primary_key=True),
+    Column("rest_url", TEXT, nullable=False),
+    Column("least_before", INTEGER, nullable=False),
+    Column("most_before", INTEGER, nullable=False),
+    Column("least_raised", INTEGER, nullable=False),
+    Column("most_raised", INTEGER, nullable=False),
+    Column("lent_at", INTEGER, nullable=False),
+)
+"""How many workers endpoints may have whose bounds were raised for runs: before that, and since."""
+
+heartbeats = Table(
+    "heartbeats",
+    metadata,
+    Column("slot", INTEGER, primary_key=True),  # 0-63: what tells the submissions of this process from those of others
+    Column("process", TEXT, nullable=False),  # host and process id, for people
+    Column("began_at", INTEGER, nullable=False),
+    Column("beaten_at", INTEGER, nullable=False),
+    Column("epoch", INTEGER, nullable=False),
+    Column("said", BLOB, nullable=False),  # `heartbeats.Said` as JSON
+)
+"""What each process at work last said of itself, for those who look from outside."""
+
+exports = Table(
+    "exports",
+    metadata,
+    Column("path", TEXT, nullable=False),  # the full path of a results file
+    Column("run_id", INTEGER, nullable=False),
+    Column("told", BLOB, nullable=False),  # how it was written: JSON
+    Column("exported_at", INTEGER, nullable=False),
+    PrimaryKeyConstraint("path"),
+    **KEPT_BY_KEY,
+)
+"""The files that runs were exported to last."""
+
+commands = Table(
+    "commands",
+    metadata,
+    Column("id", INTEGER, primary_key=True),
+    Column("asked_at", INTEGER, nullable=False),
+    Column("asked_by", TEXT, nullable=False),  # user, host and process id, for people
+    Column("action", TEXT, nullable=False),
+    Column("run_id", INTEGER),
+    Column("endpoint_id", INTEGER),
+    Column("argument", BLOB, nullable=False),  # JSON; what it holds depends on the action
+    Column("taken_at", INTEGER),  # somebody has begun to carry it out
+    Column("done_at", INTEGER),
+    Column("outcome", TEXT),  # a sentence: what came of it
+    Column("is_refused", INTEGER, nullable=False, server_default="0"),
+    Column("progress", INTEGER, nullable=False, server_default="0"),  # jobs that it has changed so far
+    CheckConstraint("(done_at IS NULL) = (outcome IS NULL)", name="commands_done_have_outcome"),
+    **NO_NUMBER_TWICE,  # a number is waited for, so it must not come back
+)
+"""What people have asked of whoever serves the ledger, and what came of it."""
+
+Index("commands_pending", commands.c.id, **only_where("done_at IS NULL"))
+
+secret_names = Table(
+    "secret_names", metadata, Column("name", TEXT, nullable=False), PrimaryKeyConstraint("name"), **KEPT_BY_KEY
+)
+"""The environment variables whose values have left with a submission: never the values."""

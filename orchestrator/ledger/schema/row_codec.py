@@ -1,0 +1,174 @@
+"""Rows to values and values to rows."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, func, select
+
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.responses import Record
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.errors import DamagedError
+from orchestrator.ledger.schema.job_tables import intakes, jobs, submissions
+from orchestrator.ledger.sqlite.statements import batch_of
+
+PACK_BYTES_MIN: Final = 4096
+"""Shorter blobs are stored as they are: zlib would cost more than it saves."""
+
+PACK_LEVEL: Final = 1
+
+NUMBER_MAX: Final = 2**63 - 1
+
+STATE_OF: Final = {state.value: state for state in State}
+
+Value = TypeVar("Value", bound=msgspec.Struct)
+
+
+def values(kind: type[Value], rows: Iterable[Sequence[Any]]) -> list[Value]:
+    """Each row as a `kind`, which is `array_like` and has its fields in the order of the columns."""
+    return msgspec.convert(list(map(tuple, rows)), list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
+
+
+def pack(blob: bytes | None) -> tuple[bytes | None, int]:
+    """`blob` as it is stored, and whether it was compressed (1) or not (0)."""
+    if blob is None or len(blob) < PACK_BYTES_MIN:
+        return blob, 0
+    packed = zlib.compress(blob, PACK_LEVEL)
+    return (packed, 1) if len(packed) < len(blob) else (blob, 0)
+
+
+def unpack(blob: bytes, packed: int) -> bytes:
+    """The reverse of `pack`. Raises `DamagedError` for what is not what was packed."""
+    if not packed:
+        return blob
+    try:
+        return zlib.decompress(blob)
+    except zlib.error as error:
+        raise DamagedError from error
+
+
+def checksum(job: int, stored: bytes | None) -> int:
+    """CRC-32 of an output as it is stored, begun with the number of its job, so that it fits no other job."""
+    return zlib.crc32(stored or b"", job & 0xFFFF_FFFF)
+
+
+def is_taken_in(run: Any) -> ColumnElement[bool]:
+    """Whether a queued job of `run` counts: one of an intake that was not accepted does not, yet or ever.
+
+    It is told by its number, which every index has: while a million rows are taken in, those who look for the next job
+    of their run must not meet them one by one.
+    """
+    unfinished = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run, intakes.c.accepted_at.is_(None))
+    return jobs.c.id < func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)
+
+
+def select_jobs() -> Select[Any]:
+    """The columns of `Job`, with those that stand on its latest submission."""
+    return select(
+        jobs.c.id,
+        jobs.c.run_id,
+        jobs.c.endpoint_id,
+        jobs.c.state,
+        jobs.c.submission_id,
+        jobs.c.attempt,
+        jobs.c.failures,
+        jobs.c.lost,
+        jobs.c.uncertain,
+        jobs.c.expired,
+        jobs.c.deferrals,
+        jobs.c.due_at,
+        jobs.c.retry_until,
+        jobs.c.unfinished_at,
+        submissions.c.remote_id,
+        submissions.c.attempt.label("first_attempt"),
+        submissions.c.sent_at,
+        submissions.c.ttl_at,
+        jobs.c.attempts_max,
+        jobs.c.policy,
+        jobs.c.segment,
+        jobs.c.priority,
+        jobs.c.escalated,
+    ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
+
+
+def job_of(row: Sequence[Any]) -> Job:
+    """The job in a row of `select_jobs`."""
+    return Job(
+        id=row[0],
+        run=row[1],
+        endpoint=row[2],
+        state=STATE_OF[row[3]],
+        submission=row[4],
+        attempt=row[5],
+        failures=row[6],
+        lost=row[7],
+        uncertain=row[8],
+        expired=row[9],
+        deferrals=row[10],
+        due_at=row[11],
+        retry_until=row[12],
+        unfinished_at=row[13],
+        remote_id=row[14],
+        first_attempt=row[15] or 0,
+        sent_at=row[16],
+        ttl_at=row[17],
+        attempts_max=row[18],
+        policy=row[19],
+        segment=row[20],
+        priority=row[21],
+        escalated=row[22],
+    )
+
+
+def notice_row(notice: Notice) -> dict[str, Any]:
+    """The row of `notices` that keeps `notice`."""
+    record = notice.record
+    output, packed = pack(record.output if record else None)
+    return {
+        "submission_id": notice.submission,
+        "received_at": notice.received_at,
+        "remote_id": record.remote_id if record else None,
+        "status": record.status if record else "",
+        "output": output,
+        "packed": packed,
+        "error": record.error if record else None,
+        "delay_ms": record.delay_ms if record else None,
+        "execution_ms": record.execution_ms if record else None,
+    }
+
+
+def notice_of(row: Any) -> Notice:
+    """The notice in a row of `notices`."""
+    record = None
+    if row.status:
+        record = Record(
+            remote_id=row.remote_id,
+            status=row.status,
+            output=None if row.output is None else unpack(row.output, row.packed),
+            error=row.error,
+            delay_ms=row.delay_ms,
+            execution_ms=row.execution_ms,
+        )
+    return Notice(submission=row.submission_id, received_at=row.received_at, record=record)
+
+
+def remote_ids_of(notices: Sequence[Notice]) -> dict[str, Any]:
+    """The submissions that these notices are of and what the service calls them, as a batch."""
+    return batch_of((notice.submission, notice.record.remote_id if notice.record else None) for notice in notices)
+
+
+def fitting(sizes: Iterable[int], bytes_max: int) -> int:
+    """How many rows, of these sizes in their order, come to at most `bytes_max`; the first one always fits.
+
+    So it is known what a page holds in memory before any of it is read.
+    """
+    taken = held = 0
+    for size in sizes:
+        held += size
+        if taken and held > bytes_max:
+            break
+        taken += 1
+    return taken

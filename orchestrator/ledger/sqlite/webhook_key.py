@@ -1,0 +1,34 @@
+"""The key of the webhook tokens: beside the ledger, never in it."""
+
+import os
+import secrets
+from pathlib import Path
+
+from orchestrator.core.service.webhook_token import KEY_BYTES
+from orchestrator.errors import StorageError
+
+
+def webhook_key(ledger: Path) -> bytes:
+    """The key in `LEDGER.key`, made on first use and readable by its owner alone. Raises `StorageError`."""
+    ledger = ledger.resolve()
+    path = ledger.with_name(ledger.name + ".key")
+    try:
+        if not path.exists() or path.stat().st_size != KEY_BYTES:
+            _write(path, secrets.token_bytes(KEY_BYTES))
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"{path}: cannot keep the webhook key ({error.strerror}); check the folder") from error
+
+
+def _write(path: Path, key: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError:  # a full disk
+        beside.unlink(missing_ok=True)
+        raise

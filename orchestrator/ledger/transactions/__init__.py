@@ -1,0 +1,1 @@
+"""Group commit and everything that one transaction of steps writes."""

@@ -1,0 +1,395 @@
+"""Group commit: all writes go through one task, a batch to a transaction.
+
+Whoever hands over steps waits shielded until their transaction has ended, so that nobody is left in doubt whether a
+step was written, or posts one and is called back then. Both are bounded: a ledger in which no transaction ends for
+long counts as unusable. A batch holds at most one step for each job (in one set-based UPDATE two steps of one job
+would apply once); the next waits for the next batch. Its blocks come after all its steps. A batch that fails is
+replayed entry by entry, so that a bad one fails alone.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import anyio
+from anyio.abc import TaskStatus
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.errors import StorageError
+from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
+from orchestrator.ledger.transactions.step_writes import notices_add, notices_delete, steps_apply, unfinished_write
+from orchestrator.units import MIB
+
+log = logging.getLogger(__name__)
+
+BATCH_STEPS_MAX: Final = 2_000
+BATCH_ENTRIES_MAX: Final = 2_000
+BATCH_BRIEF_MAX: Final = 8
+"""So many brief blocks share a transaction."""
+
+BATCH_BYTES_MAX: Final = 4 * MIB
+"""Outputs in one transaction: they are packed, and held once more, until it has ended. A larger one goes alone."""
+
+SHRINK_BYTES_MIN: Final = MIB
+"""After so many bytes of outputs in one transaction its pages are let go: they would fill the whole cache."""
+
+PENDING_BYTES_MAX: Final = 4 * MIB
+"""So many bytes of outputs may wait; whoever could bring more waits for room first."""
+
+URGENT_BYTES: Final = PENDING_BYTES_MAX // 2
+"""While there are more than that at the end of a commit, nothing waits for company."""
+
+GATHER_S: Final = 0.015
+"""After a commit, the next one waits this long for company. A lone write after a pause goes at once."""
+
+UNFINISHED_S: Final = 2.0
+"""So long what nobody waits for may wait for the transaction of somebody else's: that jobs were found unfinished. A
+process that dies before knows a little less of how long their results are safe, and asks a little sooner."""
+
+ANSWER_S_MAX: Final = BUSY_TIMEOUT_MS / 1000 + 20
+"""The ledger counts as unusable once no transaction has ended for this long while somebody waits. It is looked at as
+often, so that a caller learns of it within twice this time; a timer for each caller would cost more than its wait."""
+
+Result = TypeVar("Result")
+Subscriber = Callable[[Sequence[Transition]], None]
+Then = Callable[[Exception | None], None]
+"""Called after the transaction of what was posted, with what went wrong. It must neither raise nor wait."""
+
+
+class Settled(NamedTuple):
+    """A notice that needs no more attention: at once, or only if `job`'s step in the same batch was not stale."""
+
+    notice: Notice
+    job: int | None = None
+
+
+class Transaction:
+    """What a block sees: the connection, and the way to take steps that the feed will tell of."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self.connection = connection
+        self.applied: list[Transition] = []
+
+    async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
+        """Writes the steps that are not stale, and returns those."""
+        done = await steps_apply(self.connection, steps)
+        self.applied += done
+        return done
+
+
+Block = Callable[[Transaction], Awaitable[Result]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Entry(Generic[Result]):
+    """Something handed over, and the one who waits for it, is called back, or neither."""
+
+    steps: Sequence[Transition] = ()
+    settled: Sequence[Settled] = ()
+    notes: Sequence[Notice] = ()
+    unfinished: Sequence[Job] = ()
+    block: Block[Result] | None = None
+    is_brief: bool = False
+    then: Then | None = None
+    bytes: int = field(init=False)
+    has_ended: bool = False
+    error: Exception | None = None
+    result: Result | None = None
+    _done: asyncio.Future[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.bytes = _bytes_of(self.steps, self.notes)
+
+    async def wait(self) -> None:
+        """Returns when the transaction has ended; raises what went wrong."""
+        if not self.has_ended:
+            self._done = asyncio.get_running_loop().create_future()
+            await self._done
+        if self.error is not None:
+            raise self.error
+
+    def end(self, error: Exception | None = None) -> None:
+        """The transaction has ended, or is given up. The first end counts."""
+        if self.has_ended:
+            return
+        self.has_ended, self.error = True, error
+        if self._done is not None and not self._done.done():  # who was cancelled waits no more
+            self._done.set_result(None)
+        if self.then is not None:
+            self.then(error)
+
+
+def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
+    """How much of outputs there is in these."""
+    held = 0
+    for step in steps:
+        if step.outcome is not None and step.outcome.output is not None:
+            held += len(step.outcome.output)
+    for note in notes:
+        if note.record is not None and note.record.output is not None:
+            held += len(note.record.output)
+    return held
+
+
+class Writer:
+    """The one task that writes."""
+
+    def __init__(self, database: Database, *, gather_s: float = GATHER_S) -> None:
+        self._database = database
+        self._gather_s = gather_s
+        self._pending: deque[_Entry[object]] = deque()
+        self._under_way: Sequence[_Entry[object]] = ()
+        self._unfinished: dict[int, Job] = {}
+        self._transactions = 0
+        self._bytes = 0
+        self._has_room = anyio.Event()
+        self._wakeup = anyio.Event()
+        self._subscribers: list[Subscriber] = []
+        self._failure: StorageError | None = None
+        self._has_ended = False
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the ledger could not be written the last time it was tried, or None."""
+        return self._failure
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Calls `subscriber` with the steps of each transaction, after its commit, in order. It must not raise."""
+        self._subscribers.append(subscriber)
+
+    async def apply(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
+        """Takes `steps`, at most one for each job; returns the ids of the jobs whose step was not stale.
+
+        `settled` notices are forgotten in the same transaction.
+        """
+        entry: _Entry[frozenset[int]] = _Entry(steps=steps, settled=settled)
+        return await self._hand_over(entry) or frozenset()
+
+    def post(self, step: Transition, then: Then) -> None:
+        """Takes `step`, stale or not, with the next batch, and calls `then` afterwards.
+
+        For those whose task has nothing left to do: a task that waits costs more than its step (measured).
+        """
+        self._put(_Entry(steps=(step,), then=then))
+
+    async def room(self) -> None:
+        """Returns once so few bytes of outputs wait to be written that more may come."""
+        while self._bytes > PENDING_BYTES_MAX and not self._has_ended:
+            await self._has_room.wait()
+
+    async def note(self, notice: Notice) -> None:
+        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
+        entry: _Entry[None] = _Entry(notes=(notice,))
+        self._put(entry)
+        await entry.wait()
+
+    def record_unfinished(self, job: Job) -> None:
+        """Writes `job.unfinished_at` with the next batch of others, or soon; nobody waits for it."""
+        if not self._unfinished:
+            asyncio.get_running_loop().call_later(UNFINISHED_S, self._wake)
+        self._unfinished[job.id] = job
+
+    async def run(self, block: Block[Result], then: Then | None = None) -> Result:
+        """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
+        whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
+        """
+        return await self._hand_over(_Entry(block=block, then=then))  # type: ignore[return-value]  # unless it raised
+
+    async def run_briefly(self, block: Block[Result]) -> Result:
+        """The same for a block that takes a few milliseconds at most: others like it share its transaction, and steps
+        that are handed over after it may be written before it.
+        """
+        return await self._hand_over(_Entry(block=block, is_brief=True))  # type: ignore[return-value]
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Writes batches until cancelled; what was handed over before is written all the same."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch)
+            task_status.started()
+            try:
+                while True:
+                    await self._wakeup.wait()
+                    self._wakeup = anyio.Event()
+                    if not await self._drain():
+                        await anyio.sleep(self._gather_s)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    while self._pending or self._unfinished:
+                        await self._drain()
+                self._has_ended = True
+
+    async def _watch(self) -> None:
+        """Gives up on everything when somebody waits and no transaction ends."""
+        while True:
+            longest = next(chain(self._under_way, self._pending), None)
+            if longest is None:
+                await self._wakeup.wait()
+                continue
+            before = self._transactions
+            await anyio.sleep(ANSWER_S_MAX)
+            if self._transactions == before and not longest.has_ended:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Whoever waits is told that the ledger does not answer; nothing of it is written after we said so.
+
+        Only the transaction under way may still be: then its caller was told too much, and finds its step taken.
+        """
+        waiting = [*self._under_way, *self._pending]
+        self._make_room(self._pending)
+        self._pending.clear()
+        for entry in waiting:
+            entry.end(StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
+
+    async def _hand_over(self, entry: _Entry[Result]) -> Result | None:
+        self._put(entry)
+        with anyio.CancelScope(shield=True):
+            await entry.wait()
+        return entry.result
+
+    def _put(self, entry: _Entry[Result]) -> None:
+        if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
+            raise StorageError(f"{self._database.path}: the ledger is closed")
+        self._bytes += entry.bytes
+        self._pending.append(entry)  # type: ignore[arg-type]  # each entry keeps its own result's type
+        self._wake()
+
+    def _wake(self) -> None:
+        self._wakeup.set()
+
+    async def _drain(self) -> bool:
+        """Writes all that waits; what comes meanwhile waits for company, unless it takes much memory.
+
+        Returns whether that was a block alone: whoever hands over one after the other, as at the start, has no company
+        to wait for.
+        """
+        is_alone = len(self._pending) == 1 and self._pending[0].block is not None
+        if self._unfinished:  # ahead of a block, with which a batch may end
+            self._pending.appendleft(_Entry(unfinished=tuple(self._unfinished.values())))
+            self._unfinished = {}
+        left = len(self._pending)
+        while self._pending and (left > 0 or self._bytes > URGENT_BYTES):
+            batch = self._under_way = self._take_batch()
+            left -= len(batch)
+            try:
+                applied = await self._commit(batch)
+            except Exception as error:  # noqa: BLE001  whoever waits gets it
+                await self._replay(batch, error)
+            else:
+                self._tell(batch, applied)
+            self._under_way = ()
+            if self._make_room(batch) >= SHRINK_BYTES_MIN:
+                with suppress(StorageError):  # the next transaction will tell
+                    await self._database.shrink()
+            is_alone = is_alone and not self._pending
+        return is_alone
+
+    def _make_room(self, batch: Iterable["_Entry[object]"]) -> int:
+        """These entries are dealt with; returns how many bytes of outputs that frees."""
+        held = sum(entry.bytes for entry in batch)
+        self._bytes -= held
+        self._has_room.set()
+        self._has_room = anyio.Event()
+        return held
+
+    def _take_batch(self) -> list["_Entry[object]"]:
+        """The next entries, as long as no job has a second step among them, up to a block that is not brief.
+
+        All steps are written before all blocks: one that was handed over after a brief block, too. If both are about
+        the same job, the block meets it as the step has left it.
+        """
+        batch: list[_Entry[object]] = []
+        jobs: set[int] = set()
+        held = briefs = 0
+        while self._pending and len(jobs) < BATCH_STEPS_MAX and len(batch) < BATCH_ENTRIES_MAX:
+            entry = self._pending[0]
+            ids = {step.before.id for step in entry.steps}
+            held += entry.bytes
+            if ids & jobs or (batch and held > BATCH_BYTES_MAX):
+                break
+            jobs |= ids
+            batch.append(self._pending.popleft())
+            briefs += entry.is_brief
+            if briefs == BATCH_BRIEF_MAX or (entry.block is not None and not entry.is_brief):
+                break  # a block sees the steps before it, and its own steps must not meet later ones of this batch
+        return batch
+
+    async def _replay(self, batch: Sequence["_Entry[object]"], error: Exception) -> None:
+        """Each entry of a failed batch in a transaction of its own."""
+        if len(batch) == 1:
+            self._fail(batch[0], error)
+            return
+        if isinstance(error, StorageError):
+            for entry in batch:  # the file is to blame, not one of them; each alone would only wait as long again
+                self._fail(entry, error)
+            return
+        log.debug("a batch of %d failed (%s): replaying it one by one", len(batch), error)
+        for entry in batch:
+            try:
+                applied = await self._commit([entry])
+            except Exception as own_error:  # noqa: BLE001
+                self._fail(entry, own_error)
+            else:
+                self._tell([entry], applied)
+
+    def _fail(self, entry: "_Entry[object]", error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._failure = error
+        entry.end(error)
+
+    async def _commit(self, batch: Sequence["_Entry[object]"]) -> list[Transition]:
+        """One transaction, which sets the results. Returns every step that was written."""
+        results: list[object] = [None] * len(batch)
+        try:
+            async with self._database.writing() as connection:
+                transaction = Transaction(connection)
+                applied = await transaction.apply([step for entry in batch for step in entry.steps])
+                await _write_rest(connection, batch, frozenset(step.before.id for step in applied))
+                for position, entry in enumerate(batch):
+                    if entry.block is not None:
+                        results[position] = await entry.block(transaction)
+        finally:
+            self._transactions += 1
+        self._failure = None
+        ids = frozenset(step.before.id for step in applied)
+        for entry, result in zip(batch, results, strict=True):
+            if entry.block is not None:
+                entry.result = result
+            elif entry.steps and entry.then is None:
+                entry.result = ids & {step.before.id for step in entry.steps}
+        return transaction.applied
+
+    def _tell(self, batch: Sequence["_Entry[object]"], applied: Sequence[Transition]) -> None:
+        """Tells the feed, then whoever handed something over.
+
+        Outside of every `try` that replays: what is committed must not be replayed for a subscriber's sake.
+        """
+        try:
+            if applied:
+                for subscriber in self._subscribers:
+                    subscriber(applied)
+        finally:
+            for entry in batch:
+                entry.end()
+
+
+async def _write_rest(connection: AsyncConnection, batch: Sequence["_Entry[object]"], applied: frozenset[int]) -> None:
+    """Notices and news of a batch in which the steps of the jobs `applied` were not stale."""
+    notes = [notice for entry in batch for notice in entry.notes]
+    settled = [
+        settled.notice for entry in batch for settled in entry.settled if settled.job is None or settled.job in applied
+    ]
+    unfinished = {job.id: job for entry in batch for job in entry.unfinished}
+    if notes:
+        await notices_add(connection, notes)
+    if settled:
+        await notices_delete(connection, settled)
+    if unfinished:
+        await unfinished_write(connection, list(unfinished.values()))

@@ -1,0 +1,272 @@
+"""The keys of a pipeline's file, each declared once: how its values are written, what it means, what holds without it.
+
+A stage takes the settings of its run besides, as `declared` has them, but for those of a whole process.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from zoneinfo import available_timezones
+
+from orchestrator.core.pipelines.pipeline import ALL, INPUT, News, Notify, Overlap, Pipeline, Schedule, Stage
+from orchestrator.core.pipelines.placeholders import placeholders
+from orchestrator.core.pipelines.schedule_calendar import check_cron
+from orchestrator.core.service.s3_config import REFERENCE
+from orchestrator.core.text.durations import Policy
+from orchestrator.core.text.name_match import nearest
+from orchestrator.settings import brake_flags, input_flags, parsers, run_flags
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.setting import Form, Group, Kind, Setting, duration, one_of, parsed, texts, whole
+from orchestrator.settings.structs import STANDARD_INPUT, InputSettings, OutputSettings, RunSettings
+from orchestrator.units import SECOND_US
+
+PARALLEL_MAX: Final = 1_000
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_STEP: Final = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
+
+_pipeline: Final = Group(Pipeline)
+_schedule: Final = Group(Schedule)
+_stage: Final = Group(Stage)
+_notify: Final = Group(Notify)
+
+
+# --- how values are written
+
+
+def parse_name(text: str) -> str:
+    """The name of a pipeline or of a stage, of which those of flows and runs are made. Raises `ValueError`."""
+    if not _NAME.fullmatch(text):
+        raise ValueError(f'"{text:.80}" is no name; 1 to 64 letters, digits, dots, dashes and underscores are')
+    return text
+
+
+def _crons(given: Sequence[str]) -> tuple[str, ...]:
+    for each in given:
+        check_cron(each)
+    return tuple(given)
+
+
+def _every(every_us: int) -> int:
+    if every_us < SECOND_US or every_us % SECOND_US:
+        raise ValueError("it fires at whole seconds: write 1s or longer, without parts of a second")
+    return every_us
+
+
+def _offset(offset_us: int) -> int:
+    return _every(offset_us) if offset_us else 0
+
+
+def _zone(text: str) -> str:
+    zones = available_timezones()
+    if text not in zones:
+        near = nearest(text, sorted(zones))
+        advice = f"did you mean {near}?" if near else "write it as Europe/Berlin"
+        raise ValueError(f'there is no time zone "{text:.40}"; {advice}')
+    return text
+
+
+def _template(text: str) -> str:
+    """A path with placeholders."""
+    parsers.file_path(text)
+    placeholders(text)
+    return text
+
+
+def output_template(text: str) -> str:
+    """A path with placeholders that is written to. Raises `ValueError`."""
+    if text == STANDARD_INPUT:
+        raise ValueError("a flow has no standard output; write the name of a file")
+    return _template(text)
+
+
+def _command(given: Sequence[str]) -> tuple[str, ...]:
+    for each in given:
+        placeholders(each)
+    if not given or not given[0]:
+        raise ValueError("this is no command; write the program and each of its arguments as a text of its own")
+    return tuple(given)
+
+
+def _step(text: str) -> str:
+    if not _STEP.fullmatch(text):
+        raise ValueError(f'"{text:.80}" names no function; write FILE.py:FUNCTION')
+    return text
+
+
+def _variable(text: str) -> str:
+    if not REFERENCE.fullmatch(text):
+        raise ValueError("write env:NAME, where NAME is the variable that holds the secret")
+    return text
+
+
+def _news(given: Sequence[str]) -> tuple[News, ...]:
+    for each in given:
+        if each not in tuple(News):
+            raise ValueError(f'"{each:.40}" is none of {", ".join(News)}')
+    return tuple(each for each in News if each in given)
+
+
+_part: Final = parsed("PERCENT", parsers.share, parsers.percentage)
+_arguments: Final = Form(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tuple)
+
+# --- the pipeline
+
+NAME: Final = _pipeline("name", parsed("NAME", parse_name), "What it is called.", default="required")
+INPUT_FILE: Final = _pipeline(
+    "input",
+    parsed("FILE", _template),
+    "The rows of a flow: JSON lines, as `orchestrator run` reads them. Rename the file into place.",
+    default="required, or `input-command`",
+)
+INPUT_COMMAND: Final = _pipeline("input-command", _arguments, "A command that prints the rows instead.", default="none")
+WAIT_FOR_INPUT: Final = _pipeline(
+    "wait-for-input", duration(), "How long a flow waits for its file; then it fails.", field="wait_for_input_us"
+)
+KEEP: Final = _pipeline(
+    "keep",
+    duration(),
+    "How long the rows of a flow are kept once it has ended.",
+    field="keep_us",
+    default="for ever",
+)
+
+# --- when it fires
+
+CRON: Final = _schedule(
+    "cron",
+    Form(Kind.LIST, "CRON", _crons, tuple),
+    "Five fields: minute, hour, day of month, month, day of week. A list of several is one schedule.",
+    default="none",
+)
+EVERY: Final = _schedule(
+    "every",
+    duration(_every),
+    "Fires every so often instead, counted from 1970, whatever clocks are turned.",
+    field="every_us",
+    default="none",
+)
+OFFSET: Final = _schedule("offset", duration(_offset), "So much later than `every` says.", field="offset_us")
+ZONE: Final = _schedule("zone", parsed("ZONE", _zone), "The time zone of `cron` and of the placeholders.")
+JITTER: Final = _schedule(
+    "jitter",
+    duration(),
+    "Each flow is begun up to so much later: always the same for that fire of that pipeline.",
+    field="jitter_us",
+)
+OVERLAP: Final = _schedule(
+    "overlap", one_of(Overlap), "What becomes of a fire while flows of earlier ones are not over."
+)
+PARALLEL: Final = _schedule("parallel", whole(1, PARALLEL_MAX), "So many flows of the pipeline work at once.")
+CATCH_UP: Final = _schedule(
+    "catch-up", duration(), "What is noticed later than so is missed, and not made up for.", field="catch_up_us"
+)
+LATE_AFTER: Final = _schedule(
+    "late-after",
+    duration(),
+    "A flow that has not ended so long after its fire is late.",
+    field="late_after_us",
+    default="never",
+)
+PAUSE_AFTER_FAILURES: Final = _schedule(
+    "pause-after-failures",
+    whole(1),
+    "So many failed flows in a row pause the schedule.",
+    default="however many",
+)
+
+# --- a stage
+
+FROM: Final = _stage(
+    "from",
+    texts("STAGE"),
+    "The stage whose rows it is handed; several for `gather` and `command`.",
+    field="from_",
+    default="the stage before",
+)
+STEP: Final = _stage(
+    "step",
+    parsed("FILE.py:FUNCTION", _step),
+    "The function that makes rows of what is handed over.",
+    default="none: an output is the next input",
+)
+GATHER: Final = _stage(
+    "gather",
+    parsed("STAGE", str),
+    f"One call of the function with all rows that came of one row of that stage, or of the `{INPUT}`, or with `{ALL}`.",
+    default="row by row",
+)
+COMMAND: Final = _stage(
+    "command", _arguments, "A command instead of an endpoint, once the stages before are over.", default="none"
+)
+NEEDS: Final = _stage("needs", _part, "The share of rows that has to succeed before a command or a group.")
+MAX_FAILED: Final = _stage(
+    "max-failed",
+    _part,
+    "The share of failed rows beyond which the flow is held.",
+    default="any number may fail",
+)
+REUSE: Final = _stage(
+    "reuse", duration(), "For so long an output is taken again for the same input.", field="reuse_us", default="never"
+)
+REUSE_VERSION: Final = _stage(
+    "reuse-version", parsed("TEXT", str), "Outputs of another version are not taken again.", default="none"
+)
+
+# --- who is told
+
+ON: Final = _notify("on", Form(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
+URL: Final = _notify("url", parsed("URL", parsers.hook_url), "Where it is posted to.", default="none")
+TOLD: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
+SECRET: Final = _notify(
+    "secret", parsed("env:NAME", _variable), "The variable that holds what messages are signed with.", default="none"
+)
+
+# --- which table takes which
+
+Settings = tuple[Setting[Any], ...]
+
+PIPELINE: Final[Settings] = (NAME, INPUT_FILE, INPUT_COMMAND, WAIT_FOR_INPUT, KEEP)
+SCHEDULE: Final[Settings] = (
+    *(CRON, EVERY, OFFSET, ZONE, JITTER),
+    *(OVERLAP, PARALLEL, CATCH_UP, LATE_AFTER, PAUSE_AFTER_FAILURES),
+)
+NOTIFY: Final[Settings] = (ON, URL, TOLD, SECRET)
+STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE, REUSE_VERSION)
+
+STAGE_FILES: Final[Settings] = (run_flags.OUTPUT, run_flags.ERRORS)
+"""What of the settings of a stage's run are paths with placeholders."""
+
+STAGE_CHECKED: Final[Settings] = (run_flags.SCHEMA, run_flags.CHECK, run_flags.ESCALATE)
+"""What of them has to be usable besides: it names files, or holds templates."""
+
+STAGE_RUN: Final[Settings] = (
+    *(run_flags.ENDPOINT, PROFILE, run_flags.SERVERLESS_URL, *STAGE_FILES, run_flags.INCLUDE, run_flags.BODY_BYTES_MAX),
+    *(
+        setting
+        for setting in (*run_flags.RUN, *run_flags.FILE_ONLY)
+        if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
+        # One is a command's, which waits; of the others a flow has its own: who is told, what holds it, and what is
+        # taken again.
+        and setting not in (input_flags.REUSE, run_flags.GIVE_UP_AFTER, brake_flags.NOTIFY, brake_flags.MAX_FAILURES)
+    ),
+)
+"""What a stage can say of its run; all others are those of the process that serves."""
+
+STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, run_flags.INCLUDE, run_flags.MAX_ATTEMPTS)
+"""What of these means something for a stage whose rows a command prints."""
+
+
+def run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
+    """The settings of a stage's run, from their texts by key."""
+
+    def fields(of: type[Any]) -> dict[str, Any]:
+        return {
+            each.name: each.form.read(of_stage[each.key])
+            for each in STAGE_RUN
+            if each.of is of and each.key in of_stage
+        }
+
+    settings = RunSettings(policy=Policy(**fields(Policy)), **fields(RunSettings))
+    brake_flags.check_brakes(settings, lambda setting: setting.key)
+    return settings

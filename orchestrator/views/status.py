@@ -1,0 +1,452 @@
+"""What people and programs get to see: how a run stands, what it came to, and how its limits stand."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from orchestrator.core.diagnosis.failed_executions import FailedExecutionView, FailureKind, RetriedKind
+from orchestrator.core.gates.scaling_override import RaisedWorkers
+from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
+
+
+class UncertainSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Submissions whose answer never came, and what became of them."""
+
+    seen: int
+    adopted: int
+    resubmitted: int
+
+
+class MarginSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that were left to the results when they were collected: the least, and the first percentile."""
+
+    min: float | None
+    p1: float | None
+
+
+class RunControl(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of a run."""
+
+    run: str
+    paused: bool
+    cancelled: bool
+    held_by: str | None
+    """Who works on the ledger, if anybody does."""
+
+    outcome: str | None = None
+    """What came of it; None while nobody has acknowledged it."""
+
+    so_far: int | None = None
+    """How many jobs it has changed, where it was begun and is not done."""
+
+    has_ended: bool = False
+    """Whether all of its jobs had their outcomes already, so that nothing came of it."""
+
+    flow: str | None = None
+    """The flow of which it carries out a stage."""
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking for something."""
+
+    by: str | None
+    """Who works on the ledger, if anybody does."""
+
+    outcome: str | None
+    """None while nobody has acknowledged it."""
+
+    so_far: int | None = None
+    """How many jobs it has changed, where it was begun and is not done."""
+
+
+class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Outstanding jobs that do not come to an end."""
+
+    in_progress: int = 0
+    """In progress far longer than nearly all others were."""
+
+    in_queue: int = 0
+    """In the queue for so long, while workers are idle."""
+
+    examples: tuple[str, ...] = ()
+    """The `custom_id`s of the oldest."""
+
+
+class JanitorSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """When the part that puts things in order last went through them, and what it could not do."""
+
+    at: int
+    """Microseconds since the epoch, UTC."""
+
+    failing: tuple[str, ...] = ()
+
+
+class CollectedBy(StrEnum):
+    """How a run learns that its jobs have finished."""
+
+    WEBHOOKS = "webhooks"
+    """The service tells; only late ones are asked for."""
+
+    POLLING = "polling"
+    """They are asked for."""
+
+    POLLING_INSTEAD = "polling-instead"
+    """They are asked for because most of the webhooks do not arrive."""
+
+
+class Collecting(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process at work collects the results of a run."""
+
+    by: CollectedBy
+    safe_until: int | None
+    """Until when no result at the run's endpoint can expire (microseconds UTC); None where none can."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to: the object that `--json` prints, in this order."""
+
+    run: str
+    jobs: Mapping[str, int]
+    """`total`, then one number for each state."""
+
+    requests: Mapping[str, int]
+    """Requests by operation, of the process that served the run, since it began or this one follows it."""
+
+    throttled: int
+    uncertain: UncertainSummary
+    lost: int
+    expired: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    retried_executions: int = 0
+    """How many of these were followed by another one."""
+
+    no_news: int = 0
+    """Answers and webhooks that said nothing of the job that they should have been about."""
+
+    stuck: StuckSummary = StuckSummary()
+    margin_s: MarginSummary
+    safe_offline_s: float | None = None
+    """For how long no result of the run can expire if nobody collects; None where none can."""
+
+    failure_kinds: int = 0
+    largest_failures: tuple[FailureKind, ...] = ()
+    """The largest of these kinds."""
+
+    largest_retried: tuple[RetriedKind, ...] = ()
+    """The largest kinds of executions that failed and were tried again."""
+    all_empty: bool = False
+    empty_columns: tuple[str, ...] = ()
+    output: str | None = None
+    """Where the results were written; None: nowhere."""
+
+    errors: str | None = None
+    wall_s: float
+    interrupted: bool
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run stands at one moment, for the progress display."""
+
+    run: str
+    reading: bool
+    """True while the input is read and checked."""
+
+    rows_read: int
+    counts: Mapping[str, int]
+    """Jobs in each state."""
+
+    jobs_per_s: float | None
+    """Finished jobs a second of late; None before there is anything to say."""
+
+    eta_s: float | None
+    sent: int
+    """`/run` requests sent by this process."""
+
+    window_used: int
+    """`/run` requests that count in the service's present window, as far as we know."""
+
+    window_allowed: int
+    window_s: float | None = None
+    """How long that window is."""
+
+    throttled: int
+    queue_full: bool = False
+    """Whether the service takes no more submissions for now, because its queue is full."""
+
+    held_up: str | None = None
+    """Why no job is sent, or single ones only, in one sentence (`core.gates`); None where nothing is wrong."""
+
+    finding: str | None = None
+    """What `doctor` would say first of it where nothing has moved for 20 seconds; None where nothing holds it up."""
+
+    unreachable_s: float | None = None
+    """For how long no request has got through to the service; None while they do."""
+
+    line_bytes_per_s: float | None = None
+    """What the line to the service, or from it, brings while large bodies wait for it; None while none does."""
+
+    uncertain_seen: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    retried_executions: int = 0
+    stuck: StuckSummary = StuckSummary()
+    janitor: JanitorSummary | None = None
+    margin_min_s: float | None
+    safe_offline_s: float | None = None
+    """For how long no result can expire if nobody collects; None where none can."""
+
+    webhooks_fail: bool = False
+    """Whether results are asked for because most of the webhooks do not arrive."""
+
+    wall_s: float
+
+
+class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a ledger, as `orchestrator status` shows it."""
+
+    run: str
+    endpoint: str
+    service_url: str
+    source: str
+    jobs: Mapping[str, int]
+    """`total`, then one number for each state."""
+
+    uncertain: UncertainSummary
+    lost: int
+    expired: int
+    paid_twice: int = 0
+    failed_executions: int = 0
+    retried_executions: int = 0
+    """How many of these were followed by another one."""
+
+    largest_retried: tuple[RetriedKind, ...] = ()
+    """The largest kinds of these, of a run that is not finished."""
+
+    no_news: int = 0
+    """Answers and webhooks that said nothing of the job that they should have been about."""
+
+    stuck: StuckSummary = StuckSummary()
+    margin_s: MarginSummary
+    created_at: int
+    """Microseconds since the epoch, UTC."""
+
+    safe_offline_s: float | None = None
+    """For how long no result of the run can expire if nobody collects; None where none can."""
+
+    collected_by: CollectedBy | None = None
+    """None where nobody works on the run, and for `local:` endpoints."""
+
+    janitor: JanitorSummary | None = None
+
+    paused: bool = False
+    cancelled: bool = False
+    """What people have asked of the run."""
+
+    held_up: str | None = None
+    """Why no job is sent, or single ones only, in one sentence (`core.gates`): what was asked, else what the process at
+    work said of late. None where nothing is wrong, or nobody says."""
+
+    finding: str | None = None
+    """What `doctor` would say first of it by the ledger alone, or what the process at work has found out where nothing
+    has moved for 20 seconds; None where nothing holds it up."""
+
+    jobs_per_s: float | None = None
+    """Finished jobs a second of late; None where nobody works on the run."""
+
+    held_by: str | None = None
+    """Who works on the ledger: process id and time, as text."""
+
+    window_used: int | None = None
+    """`/run` requests to the run's endpoint that count in the present window; None where nobody works on it."""
+
+    window_allowed: int | None = None
+    window_s: float | None = None
+    throttled: int | None = None
+    """Requests to the run's endpoint that were answered 429, since the process at work began."""
+
+
+class LastProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that worked on a ledger last. Times are microseconds since the epoch, UTC."""
+
+    process: str
+    """Host and process id."""
+
+    since: int
+    until: int
+    """When it said anything last."""
+
+    why: str | None
+    """Why it stopped, as it said; None where it ended without a word: it was killed, or the machine went down."""
+
+
+class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of a ledger that people look for, and what there is besides."""
+
+    runs: Sequence[RunStatus]
+    """Oldest first."""
+
+    more: int
+    """How many further runs there are."""
+
+    more_jobs: Mapping[str, int]
+    """How many jobs these have in each state."""
+
+    last_process: LastProcess | None
+    """None where one works on the ledger, or none ever has."""
+
+    untold: int = 0
+    """How many notifications of pipelines could not be sent, or were given up of late."""
+
+    owed: int = 0
+    """How many notifications, of pipelines and of single runs, are still to be sent."""
+
+    owed_problem: str = ""
+    """Why the latest of these of a run could not be sent so far."""
+    raised_workers: Sequence[RaisedWorkers] = ()  # that nobody has put back yet
+
+
+class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limit of one operation of one endpoint, as `orchestrator limits` shows it."""
+
+    operation: str
+    limit: str
+    """As `--limit` takes it: what was set by a command, else the contract's."""
+
+    set_at: int | None
+    """When it was set by a command (microseconds UTC); None: it was not, and a run's own `--limit` counts."""
+
+    used: int | None
+    """How many requests count in the present window; None where nobody has sent any."""
+
+    allowed: int | None
+    window_s: float | None = None
+    """How long that window is."""
+
+    throttled: int | None
+
+
+class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one endpoint."""
+
+    endpoint: str
+    service_url: str
+    runs: tuple[str, ...]
+    held_by: str | None
+    """Who works on the ledger: process id and time, as text."""
+
+    operations: tuple[OperationLimits, ...]
+    outcome: str | None = None
+    """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """A job in a list. Times are microseconds UTC."""
+
+    custom_id: str
+    line: int
+    state: str
+    attempts: int
+    """Executions that came to an end, since the job was last opened."""
+
+    class_: str | None
+    """Why it failed or was cancelled."""
+
+    error: str | None
+    """What it failed with, by type and message."""
+
+    cluster: str | None
+    ended_at: int | None
+
+
+class FoundJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the jobs of a run."""
+
+    run: str
+    jobs: list[JobRow]
+    count: int
+    """How many there are."""
+
+    is_exact: bool
+    """Else there are at least so many: the search ended after many inputs."""
+
+    inputs_read: int
+    """How many inputs were read for that."""
+
+
+class ClusterRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+    """The failures of one kind. Times are microseconds UTC."""
+
+    number: int
+    """Its place in the list, the largest kind first."""
+
+    cluster: str
+    """Its name, for filters: it stays the same."""
+
+    count: int
+    share: float
+    """Of all failures and cancellations of the run."""
+
+    class_: str | None
+    sample: str
+    """What one of them says, by type and message."""
+
+    first_at: int
+    last_at: int
+    try_ids: tuple[str, ...]
+    """The `custom_id`s of the first ones."""
+
+    retried: RetriedKind | None = None
+    """Executions of that kind that failed besides, and were tried again, or will be."""
+
+
+class Failures(msgspec.Struct, frozen=True, kw_only=True):
+    """The failures and cancellations of a run by their kinds."""
+
+    run: str
+    jobs: int
+    kinds: int
+    clusters: list[ClusterRow]
+    """The largest ones first; there may be more."""
+
+    retried_executions: int = 0
+    """How many executions failed besides, and were tried again."""
+
+
+class WholeJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with all that happened to it."""
+
+    run: str
+    job: JobRow
+    paid_at_most: int
+    """Executions that may have been paid, all in all."""
+
+    max_attempts: int | None
+    """Of its own, since it was tried again with that."""
+
+    priority: int
+    """Within its run: of jobs that were never sent those with a higher one go first."""
+
+    endpoint: str
+    """Where it was sent last, or is to be sent: another than the run's where it was tried again so."""
+
+    policy: msgspec.Raw | None
+    remote_id: str | None
+    status: str | None
+    delay_ms: int | None
+    execution_ms: int | None
+    error: str | None
+    """What it failed with, as it was told."""
+
+    timeline: list[TimelineStep]
+    failed_executions: list[FailedExecutionView]
+    submissions: list[SubmissionView]
+    segments: list[SegmentView]
+    checkpoints: list[CheckpointView]
+    """Those that are kept, oldest first."""
+
+    input: msgspec.Raw | None
+    output: msgspec.Raw | str | None
+    """What it gave; as text where that is no JSON."""
+    metadata: msgspec.Raw | None = None  # what its row carries unsent

@@ -1,0 +1,174 @@
+"""Following a run that another process serves: what is told, and whom is asked."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import msgspec
+import pytest
+
+from orchestrator.api.foreground.follower import Followed
+from orchestrator.api.foreground.session import run
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import StorageError
+from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
+from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Reply
+from orchestrator.ledger.runs.heartbeats import STALE_US, Reading, RunSaid, Said
+from orchestrator.settings.structs import ConnectionSettings, RunRequest
+from orchestrator.units import SECOND_US
+from orchestrator.views.status import CollectedBy, Collecting, Snapshot
+from tests.engine.process import SAY_EVERY_S, Heard, process
+from tests.engine.scripted import Scripted
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@asynccontextmanager
+async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
+    """Follows a run of three queued jobs; the test is the process that has the lock, and says what it likes."""
+    clock, heard = VirtualClock(), Heard()
+    path = folder / "l.db"
+    async with process(path, Scripted(), clock=clock, jobs=3):
+        pass
+    with ExitStack() as lock:
+        lock.enter_context(dispatcher_lock(path, now=clock.now()))
+        async with command_ledger(path, clock=clock, connect=async_creator(path)) as ledger:
+            run = await ledger.runs.named("run")
+            assert run is not None
+            each = Followed(ledger, run, clock, heard)
+            async with anyio.create_task_group() as group:
+                group.start_soon(each.serve)
+                yield SimpleNamespace(it=each, ledger=ledger, run=run, clock=clock, heard=heard, lock=lock, path=path)
+                group.cancel_scope.cancel()
+
+
+async def says(ledger: Ledger, said: Said, began_at: int) -> None:
+    """Another process, which began then, says it."""
+    ledger.heartbeats._began_at = began_at
+    await ledger.heartbeats.beat(said)
+
+
+async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once_and_not_displaced(
+    tmp_path: Path,
+) -> None:
+    async with followed(tmp_path) as f:
+        await anyio.sleep(STALE_US / SECOND_US - 1)
+        assert not f.heard.warnings
+        await anyio.sleep(60)
+        [warning] = f.heard.warnings
+        assert "has said nothing for 30 s" in warning
+        assert f.it.held_by is not None
+        await f.ledger.heartbeats.beat(Said())
+        await anyio.sleep(1)
+        await f.it.look()
+        await anyio.sleep(60)
+        assert len(f.heard.warnings) == 2, "again, as it had gone on meanwhile"
+        f.lock.close()
+        await anyio.sleep(1)
+        assert f.it.held_by is None
+
+
+async def test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too(tmp_path: Path) -> None:
+    async def asked() -> int:
+        pending = await f.ledger.commands.pending()
+        return sum((command.action, command.run) == (Action.SERVE, f.run.id) for command in pending)
+
+    async with followed(tmp_path) as f:
+        await f.ledger.heartbeats.beat(Said())
+        async with anyio.create_task_group() as group:
+            group.start_soon(f.it.ask)
+            await anyio.sleep(10)
+        assert await asked() == 1
+        await f.ledger.heartbeats.beat(Said(webhook_bytes=7))
+        await f.it.look()
+        assert await asked() == 1, "it only says something else"
+        await says(f.ledger, Said(), f.clock.now() + 1)
+        await f.it.look()
+        assert await asked() == 2
+
+
+async def test_a_successor_that_finds_what_was_asked_of_another_is_asked_itself(tmp_path: Path) -> None:
+    answers: list[str | None] = []
+
+    async def ask() -> None:
+        answers.append((await f.it.ask()).outcome)
+
+    async with followed(tmp_path) as f:
+        await f.ledger.heartbeats.beat(Said())
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            for outcome in (OF_ANOTHER, "it is served"):
+                await anyio.sleep(1)
+                [command] = await f.ledger.commands.pending()
+                await f.ledger.commands.finish(command.id, Reply(outcome))
+    assert answers == ["it is served"]
+
+
+async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has_sent_since_then(
+    tmp_path: Path,
+) -> None:
+    def said(sent: int, **of_run: object) -> Said:
+        meter = Reading(
+            endpoint_id=f.run.endpoint_id, operation=Operation.RUN, used=1, allowance=9, throttled=sent // 10, sent=sent
+        )
+        return Said(meters=(meter,), runs={f.run.id: msgspec.structs.replace(RunSaid(), **of_run)})
+
+    async with followed(tmp_path) as f:
+        await f.ledger.heartbeats.beat(said(50))
+        await f.it.look()
+        assert (f.it.sent, f.it.is_over, f.it.held_up) == ({}, False, None)
+        assert f.it.progress.unfinished == 3
+        collecting = Collecting(by=CollectedBy.WEBHOOKS, safe_until=None)
+        await f.ledger.heartbeats.beat(said(80, held="no key", collecting=collecting))
+        await f.it.look()
+        assert f.it.sent == {"run": 30, "throttled": 3}
+        assert (f.it.held_up, f.it.is_adoptable, f.it.is_over) == ("no key", True, False)
+        await f.ledger.heartbeats.beat(said(80, stopped="the key is refused"))
+        await f.it.look()
+        assert f.it.is_over, "nothing more is sent, and nothing is at the service"
+        await says(f.ledger, said(5, is_released=True), f.clock.now() + 1)
+        await f.it.look()
+        assert f.it.sent["run"] == 5, "another process has begun at nothing"
+        assert f.it.is_over, "somebody wants no more of it sent"
+
+
+class First(Heard):
+    """Notes how things stand when following begins, and has enough then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: Snapshot | None = None
+        self.stop = anyio.Event()
+
+    async def follow(self, look: Callable[[], Snapshot]) -> None:
+        self.first = look()
+        self.stop.set()
+
+
+async def test_what_was_there_before_is_known_when_following_begins(tmp_path: Path) -> None:
+    """Else the whole run is divided by the seconds for which a process followed it."""
+    view = First()
+    async with followed(tmp_path) as f:
+        await f.ledger.heartbeats.beat(Said())
+        connection = ConnectionSettings(api_key="key", serverless_url=f.run.service_url)
+        around = Dependencies(clock=f.clock, environ={}, connect=async_creator)
+        request = RunRequest(ledger=f.path, name="run", source=None, endpoint=None, connection=connection)
+        await run(request, view, around, view.stop)
+
+    assert view.first is not None
+    assert view.first.counts["queued"] == 3
+
+
+async def test_a_ledger_that_is_gone_ends_the_following(tmp_path: Path) -> None:
+    async def moved() -> None:
+        async with followed(tmp_path) as f:
+            f.path.rename(tmp_path / "elsewhere.db")
+            await anyio.sleep(SAY_EVERY_S)
+
+    with pytest.raises(StorageError, match="is not in its place any more"):
+        await moved()

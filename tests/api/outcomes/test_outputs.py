@@ -1,0 +1,98 @@
+"""Where results may not be written, and what the user hears when nothing gets through."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from orchestrator.api.outcomes.result_files import LEDGER_COMPANIONS, check_outputs
+from orchestrator.api.runs.run_identity import check_reach
+from orchestrator.core.gates import gates
+from orchestrator.core.gates.circuit_breaker import MANY
+from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
+from orchestrator.engine.endpoint.endpoint import SUSPECT_US, TOLD_AGAIN_US, Endpoint
+from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.errors import UsageError
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from tests.simulation.clock import VirtualClock
+
+
+@pytest.mark.parametrize("suffix", [*LEDGER_COMPANIONS, ".intake-0123456789abcdef"])
+def test_an_output_must_not_be_one_of_the_files_of_the_ledger(tmp_path: Path, suffix: str) -> None:
+    ledger = tmp_path / "ledger.db"
+    with pytest.raises(UsageError, match="belongs to the ledger"):
+        check_outputs(ledger, [tmp_path / "results.jsonl", tmp_path / "x" / ".." / f"ledger.db{suffix}"])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["", *LEDGER_COMPANIONS])
+def test_links_to_the_ledger_and_to_its_files_do_not_hide_them(tmp_path: Path, suffix: str) -> None:
+    real, link, twin = tmp_path / "there" / "real.db", tmp_path / "link.db", tmp_path / "twin"
+    real.parent.mkdir()
+    link.symlink_to(real)
+    part = real.with_name(f"real.db{suffix}")
+    for output in (part, tmp_path / "there" / ".." / "there" / part.name):
+        with pytest.raises(UsageError, match="belongs to the ledger"):
+            check_outputs(link, [output])
+    part.touch()
+    twin.hardlink_to(part)
+    with pytest.raises(UsageError, match="belongs to the ledger"):
+        check_outputs(link, [tmp_path / "results.jsonl", twin])
+    check_outputs(link, [tmp_path / f"link.db.results{suffix}"])
+
+
+def test_any_other_output_is_tried(tmp_path: Path) -> None:
+    check_outputs(tmp_path / "ledger.db", [tmp_path / "results.jsonl", tmp_path / "errors.jsonl"])
+    with pytest.raises(UsageError, match="does not exist"):
+        check_outputs(tmp_path / "ledger.db", [tmp_path / "nowhere" / "results.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"), [("emu.localhost", True), ("127.0.0.2", True), ("127.evil.example", False)]
+)
+def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone(host: str, is_here: bool) -> None:
+    run = Run(
+        id=1, name="run", endpoint_id=1, service_url=f"http://{host}:8900", endpoint="ep", source="-",
+        settings=RunSettings(), created_at=0, accepted=True, rows=1,
+    )  # fmt: skip
+    connection = ConnectionSettings(api_key="key", listen="127.0.0.1:0")
+    request = RunRequest(name="run", source=None, endpoint=None, ledger=Path("l.db"), connection=connection)
+    with nullcontext() if is_here else pytest.raises(UsageError, match="--listen needs --webhook-url"):
+        check_reach(run, request)
+
+
+def endpoint_that_says(say: Callable[[str], None]) -> Endpoint:
+    return Endpoint(
+        id=1, api=None, clock=VirtualClock(), settings_of={}, retries=Retries({}), webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
+        warn=say,
+    )  # fmt: skip
+
+
+def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
+    said: list[str] = []
+    endpoint = endpoint_that_says(said.append)
+    for now in (0, 1, TOLD_AGAIN_US - 1, TOLD_AGAIN_US):
+        endpoint.unreachable(f"no connection at {now}", now, now)
+    assert said == ["no connection at 0; trying again", f"no connection at {TOLD_AGAIN_US}; trying again"]
+
+
+def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
+    endpoint = endpoint_that_says(lambda _: None)
+    now = endpoint.clock.now()
+    assert gates.held_up(endpoint.passages(1, Wishes())) is None
+    for _ in range(MANY):
+        endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
+    assert gates.held_up(endpoint.passages(1, Wishes())) == UNANSWERED
+    endpoint.suspect(now)
+    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
+    endpoint.lack(2, "a variable is missing", ["SECRET"])
+    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(endpoint.passages(2, Wishes())) == f"{STOPPED}: a variable is missing"
+    endpoint.stop_submitting("no such endpoint")
+    assert gates.held_up(endpoint.passages(1, Wishes())) == f"{STOPPED}: no such endpoint"
+    assert gates.held_up(endpoint.passages(1, Wishes(pause=True))) == PAUSED
+    assert gates.held_up(endpoint.passages(1, Wishes(pause=True, cancel=True))) == CANCELLED

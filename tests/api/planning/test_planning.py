@@ -1,0 +1,237 @@
+"""A plan as users get it: of an input, of what the ledger knows, of a probe, and of how the endpoint is."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.api.planning.plan import plan
+from orchestrator.api.planning.probe import spread
+from orchestrator.client import Service
+from orchestrator.core.gates.brakes import Canary
+from orchestrator.core.gates.costs import Price
+from orchestrator.core.planning.forecast import Source
+from orchestrator.core.planning.plan import Plan
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.heartbeat import BEAT_S
+from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
+from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.settings.structs import RunSettings
+from orchestrator.units import SECOND_US
+from tests.api.desk import desk, numbers
+from tests.api.runs.test_program import Silence, carried_out, request_in
+from tests.simulation.clock import VirtualClock
+from tests.simulation.database import async_creator
+from tests.simulation.world import ENDPOINT, URL, SimulatedService
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+async def planned(
+    request: PlanRequest,
+    service: SimulatedService,
+    clock: VirtualClock,
+    view: Silence | None = None,
+    stop: anyio.Event | None = None,
+    **others: Any,
+) -> Plan:
+    around = Dependencies(
+        clock=clock,
+        environ={},
+        service=lambda connection, clock: Service(
+            connection.serverless_url, "key", clock, transport=service.transport()
+        ),
+        connect=async_creator,
+        say_every_s=BEAT_S,
+        watch_every_s=BEAT_S,
+        **others,
+    )
+    return await plan(request, view, around, stop)
+
+
+async def test_of_a_new_endpoint_a_plan_knows_what_was_given_and_sends_nothing(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    asked = request_in(tmp_path, jobs=100)
+    async with service.serving():
+        found = await planned(PlanRequest(run=asked), service, clock)
+        assert (found.rows, found.finish_s, found.known_from) == (100, None, None)
+        figures = PlanFigures(execution_us=10 * SECOND_US, workers=5, start_us=60 * SECOND_US)
+        found = await planned(PlanRequest(run=asked, figures=figures), service, clock)
+    assert found.finish_s == pytest.approx(202, rel=0.05), "eight workers are up already"
+    assert (found.workers, found.workers_from, found.known_from) == (5, "as given", Source.GIVEN)
+    assert service.paid == 0
+    assert not (tmp_path / "ledger.db").exists(), "who only asks leaves nothing"
+
+
+async def test_the_account_says_how_many_workers_there_may_be_and_what_they_cost(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    asked = PlanRequest(
+        run=request_in(tmp_path, jobs=100),
+        figures=PlanFigures(execution_us=10 * SECOND_US),
+        workers_there=4,
+        price_there=Price(0.5),
+    )
+    async with service.serving():
+        found = await planned(asked, service, clock)
+    assert (found.workers, found.workers_from) == (4, "as the account says")
+    assert found.cost is not None
+    assert found.cost.likely == pytest.approx(500)
+
+
+async def test_where_the_rows_go_that_were_sent_first_the_rest_is_planned_by_what_they_took(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)
+    asked = request_in(tmp_path, jobs=60)
+    settings = RunSettings(canary=Canary(5), price_per_second=0.5)
+    async with service.serving():
+        begun_at = clock.now()
+        await carried_out(replace(asked, settings=settings), service, clock, view)
+    took_s = (clock.now() - begun_at) / SECOND_US
+    assert [line for line in view.lines if line.startswith("in: the canary is back: 5 of 5 succeeded. They took 20 s")]
+    [told] = [line for line in view.lines if line.startswith("in: the rest: 55 jobs in about ")]
+    assert "for about 550.00" in told
+    assert 270 < took_s < 400
+
+
+class Catalog:
+    """What workers cost there; None: one may not look."""
+
+    def __init__(self, price: Price | None) -> None:
+        self._price = price
+
+    async def per_second(self, _endpoint: str) -> Price | None:
+        if self._price is None:
+            raise NotSent("403")
+        return self._price
+
+
+@pytest.mark.parametrize(
+    ("there", "given", "told"),
+    [
+        (Price(0.5, "as the catalog says of an A40"), None, (0.5, "as the catalog says of an A40")),
+        (Price(0.5, "as the catalog says of an A40"), 0.25, (0.25, "as given")),
+        (None, None, None),
+    ],
+)
+async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
+    tmp_path: Path, there: Price | None, given: float | None, told: tuple[float, str] | None
+) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    run = request_in(tmp_path, jobs=10)
+    run = replace(run, connection=replace(run.connection, rest_url=URL), settings=RunSettings(price_per_second=given))
+    asked = PlanRequest(run=run, figures=PlanFigures(execution_us=10 * SECOND_US, workers=5))
+    async with service.serving():
+        cost = (await planned(asked, service, clock, prices=lambda *_: Catalog(there))).cost
+    assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
+
+
+async def test_a_run_tells_how_it_will_go_once_the_endpoint_is_known(tmp_path: Path) -> None:
+    clock, first, second = VirtualClock(), Silence(), Silence()
+    service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)
+    asked = request_in(tmp_path, jobs=40)
+    async with service.serving():
+        await carried_out(asked, service, clock, first)
+        again = await planned(PlanRequest(run=asked), service, clock)
+        other = replace(asked, name="other", output=None, errors=None)
+        told = await planned(PlanRequest(run=other), service, clock)
+        begun_at = clock.now()
+        await carried_out(other, service, clock, second)
+    assert not any("jobs in about" in line for line in first.lines)
+    assert (again.verdict, again.done) == ("nothing is left to do", 40)
+    assert (told.known_from, told.workers, told.executions_known) == (Source.HISTORY, 4, 40)
+    assert told.finish_s == pytest.approx((clock.now() - begun_at) / SECOND_US, rel=0.1)
+    assert [line for line in second.lines if line.startswith("other: 40 jobs in about 3 min")]
+
+
+async def test_a_probe_executes_a_few_jobs_once_and_tells_of_the_others(tmp_path: Path) -> None:
+    clock, view = VirtualClock(), Silence()
+    service = SimulatedService(clock, workers=10, seconds=lambda _: 30.0)
+    asked = PlanRequest(run=request_in(tmp_path, jobs=200), probe=5)
+    async with service.serving():
+        found = await planned(asked, service, clock, view)
+        assert (service.paid, found.known_from, found.executions_known) == (5, Source.PROBE, 5)
+        assert found.execution_s == pytest.approx(30)
+        assert found.rows - found.done == 200
+        again = await planned(asked, service, clock, view)
+    assert service.paid == 5
+    assert again.execution_s == found.execution_s
+    assert "in-probe: 5 jobs of 200 are executed to learn of their times" in view.lines
+
+
+async def test_a_probe_that_is_interrupted_goes_on_the_next_time(tmp_path: Path) -> None:
+    clock, stop = VirtualClock(), anyio.Event()
+    service = SimulatedService(clock, seconds=lambda _: 30.0)
+    asked = PlanRequest(run=request_in(tmp_path, jobs=10), probe=3)
+    async with service.serving(), anyio.create_task_group() as group:
+
+        async def interrupt() -> None:
+            await anyio.sleep(10)
+            stop.set()
+
+        group.start_soon(interrupt)
+        with pytest.raises(StoppedError, match="the same command goes on"):
+            await planned(asked, service, clock, stop=stop)
+        await planned(asked, service, clock)
+    assert service.paid == 3
+
+
+async def test_what_run_would_refuse_a_plan_refuses_or_tells(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    asked = request_in(tmp_path, jobs=3)
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"n":1}\n{"n":1}\n{"n":2}\n{"text":"' + "x" * 500 + '"}\n')
+    found = await planned(PlanRequest(run=replace(asked, body_bytes_max=400)), service, clock)
+    assert (found.rows, found.repeats, found.oversize, found.is_feasible) == (4, 1, 1, False)
+    source.write_text('{"n":1}\nno JSON\n')
+    with pytest.raises(InputError, match="line 2"):
+        await planned(PlanRequest(run=asked), service, clock)
+    source.write_text("")
+    with pytest.raises(InputError, match="empty"):
+        await planned(PlanRequest(run=asked), service, clock)
+    with pytest.raises(UsageError, match="standard input can be read once"):
+        await planned(PlanRequest(run=replace(asked, source="-"), probe=3), service, clock)
+    with pytest.raises(UsageError, match="an input and an endpoint"):
+        await planned(PlanRequest(run=replace(asked, endpoint=None)), service, clock)
+
+
+async def test_a_ttl_that_no_execution_keeps_is_refused_with_the_numbers(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    service = SimulatedService(clock)
+    asked = request_in(tmp_path, jobs=3)
+    assert asked.settings is not None
+    policy = replace(asked.settings.policy, ttl_ms=20_000)
+    run = replace(asked, settings=RunSettings(policy=policy))
+    figures = PlanFigures(execution_us=60 * SECOND_US, workers=1)
+    found = await planned(PlanRequest(run=run, figures=figures), service, clock)
+    assert not found.is_feasible
+    assert found.refused == (
+        "the TTL (20 s) deletes nearly every job before its end: even the fastest executions take 48 s",
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "rows", "places"), [(2, 10, [3, 8]), (3, 3, [1, 2, 3]), (5, 2, [1, 2]), (1, 9, [5])]
+)
+def test_a_probe_is_spread_over_the_input(number: int, rows: int, places: list[int]) -> None:
+    assert list(spread(number, rows)) == places
+
+
+async def test_a_program_plans_what_it_has_as_values_or_in_a_file(tmp_path: Path) -> None:
+    async with desk(tmp_path, workers=5) as d, d.orchestrator() as orc:
+        found = await orc.plan(numbers(100), endpoint=ENDPOINT, execution_time="10s", workers=5, ttl="2h")
+        assert (found.rows, found.workers, found.is_feasible) == (100, 5, True)
+        assert found.finish_s == pytest.approx(202, rel=0.05)
+        (tmp_path / "in.jsonl").write_text('{"n":1}\n')
+        assert (await orc.plan(tmp_path / "in.jsonl", endpoint=ENDPOINT, execution_time=60, ttl="30s")).refused
+        probed = await orc.plan(numbers(50), endpoint=ENDPOINT, name="some", probe=4)
+        assert (probed.known_from, d.service.paid) == (Source.PROBE, 4)
+        with pytest.raises(UsageError, match="endpoint= is missing"):
+            await orc.plan(numbers(1))
+        with pytest.raises(UsageError, match="cannot be written as JSON"):
+            await orc.plan([{"n": object()}], endpoint=ENDPOINT)

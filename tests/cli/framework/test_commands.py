@@ -1,0 +1,431 @@
+"""`status`, `results`, `emulate`, help and version; and the real program in a process of its own."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from orchestrator import __version__
+from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.cli.framework.runner import App, load_api
+from orchestrator.cli.runs.status import status_text
+from orchestrator.core.diagnosis.failed_executions import RetriedKind
+from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
+from orchestrator.settings.structs import Include, ResultOrder, ResultsRequest
+from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
+from tests.cli.command_line import call
+from tests.cli.fake_api import FakeApp, invoke, run_status
+
+HELP_S_MAX = 5.0
+"""Generous, for busy machines; a fifth of a second is usual. What matters is what is imported."""
+
+
+def shown(*runs: RunStatus) -> RunsShown:
+    return RunsShown(runs=runs, more=0, more_jobs={}, last_process=None)
+
+
+def test_status_shows_each_run() -> None:
+    busy = msgspec.structs.replace(
+        run_status(queued=3581, outstanding=280, succeeded=6101, failed=38, cancelled=1),
+        uncertain=UncertainSummary(seen=3, adopted=2, resubmitted=1),
+        lost=1,
+        expired=2,
+        margin_s=MarginSummary(min=250.5, p1=1600.0),
+        jobs_per_s=98.72,
+        held_by="process 4711 since 2026-01-01 00:00:00 UTC",
+        window_used=994,
+        window_allowed=1000,
+        window_s=10.0,
+        throttled=0,
+    )
+    result = invoke(FakeApp(runs=[busy, run_status("a-name-longer-than-any-other-name", succeeded=400)]), "status")
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines == [
+        "run                                  jobs   done  succeeded  failed",
+        "─" * 67,
+        "captions                           10,001   61 %      6,101      38",
+        "a-name-longer-than-any-other-name     400  100 %        400       0",
+        "",
+        "captions at abc123: 3,581 queued; 280 outstanding; 1 cancelled; 98.7 jobs/s; 994",
+        "of 1,000 requests in 10 s, none throttled; 3 were uncertain (2 adopted, 1",
+        "resubmitted); 1 lost; 2 expired; closest call: collected 4 min before expiry",
+        "a-name-longer-than-any-other-name at abc123: nothing left to do",
+        "process 4711 since 2026-01-01 00:00:00 UTC is working on this ledger",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        (CollectedBy.WEBHOOKS, "collected by webhooks; may be offline for 29 min"),
+        (CollectedBy.POLLING, "collected by polling; may be offline for 29 min"),
+        (
+            CollectedBy.POLLING_INSTEAD,
+            "collected by polling, since webhooks do not arrive; may be offline for 29 min",
+        ),
+    ],
+)
+def test_status_says_how_results_are_collected_as_long_as_some_are_missing(by: CollectedBy, told: str) -> None:
+    at_work = msgspec.structs.replace(run_status(outstanding=2), collected_by=by, safe_offline_s=1_750.0)
+    ended = msgspec.structs.replace(run_status(succeeded=2), collected_by=by)
+    assert f"2 outstanding; {told}\n" in status_text(shown(at_work), width=200, colours=False)
+    assert "collected" not in status_text(shown(ended), width=200, colours=False)
+
+
+@pytest.mark.parametrize("why", [PAUSED, CANCELLED, SUSPECT, f"{STOPPED}: the service refused the API key [b](401)"])
+def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) -> None:
+    held = msgspec.structs.replace(run_status(queued=3), held_up=why)
+    ended = msgspec.structs.replace(run_status(succeeded=3), held_up=why)
+    assert f"at abc123: {why}; 3 queued" in status_text(shown(held), width=200, colours=False)
+    assert json.loads(invoke(FakeApp(runs=[held]), "status", "--json").stdout)[0]["held_up"] == why
+    assert "nothing left to do" in status_text(shown(ended), width=80, colours=False)
+
+
+def test_status_says_what_executions_failed_of_that_are_tried_again() -> None:
+    kinds = tuple(
+        RetriedKind(count=n, class_="failed", sample=sample, execution_s=1.0)
+        for n, sample in ((1_200, "CUDA out of memory"), (3, ""))
+    )
+    run = msgspec.structs.replace(run_status(queued=3), retried_executions=1_203, largest_retried=kinds)
+    assert "tried again after: CUDA out of memory (1,200), failed (3)" in status_text(
+        shown(run), width=200, colours=False
+    )
+
+
+def test_status_shows_names_as_they_are_and_obeys_none() -> None:
+    run = msgspec.structs.replace(
+        run_status(queued=3), run="[red]x[/red] a/b", endpoint="local:/tmp/\x1b[2J/h.py:[b]f", held_up="\x07no"
+    )
+    text = status_text(shown(run), width=200, colours=False)
+    assert "\n[red]x[/red] a/b     3" in text
+    assert "\n[red]x[/red] a/b at local:/tmp/\\x1b[2J/h.py:[b]f: \\x07no; 3 queued\n" in text
+    long = status_text(shown(msgspec.structs.replace(run, run="n" * 200)), width=80, colours=False)
+    assert max(len(line) for line in long.splitlines()) <= 80
+    assert long.count("n") >= 400, "all of it, in the table and below"
+
+
+def test_status_has_colours_on_a_terminal_only() -> None:
+    runs = [run_status(succeeded=1, failed=1)]
+    assert "\x1b[" in status_text(shown(*runs), width=80, colours=True)
+    assert "\x1b[" not in status_text(shown(*runs), width=80, colours=False)
+
+
+def test_a_run_of_no_jobs_is_no_accident() -> None:
+    assert "0 %" in status_text(shown(run_status()), width=80, colours=False)
+
+
+def test_of_many_runs_status_shows_some_and_folds_the_others_into_one_line() -> None:
+    app = FakeApp(runs=[run_status(f"run-{n}", succeeded=2, failed=1) for n in range(10_000)])
+    told = invoke(app, "status").stdout
+    names = [line.split()[0] for line in told.splitlines() if line.startswith("run-") and " at " not in line]
+    assert names == [f"run-{n}" for n in range(9_980, 10_000)]
+    folded = "9,980 of 10,000 runs are not shown (29,940 jobs, 100 % done, 9,980 failed); all of them: orchestrator"
+    assert folded in told.replace("\n", " ")
+    assert len(msgspec.json.decode(invoke(app, "status", "--json").stdout)) == 10_000
+    app.runs = app.runs[:30]
+    everything = invoke(app, "status", "--all").stdout
+    assert "not shown" not in everything
+    assert all(f"run-{n} at abc123: " in everything for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("it was asked to stop", "stopped at 2026-01-01 00:01:00 UTC: it was asked to stop"),
+        (None, "ended without a word after 2026-01-01 00:01:00 UTC; it was killed, or crashed"),
+    ],
+)
+def test_status_says_why_nobody_works_on_what_is_left(why: str | None, told: str) -> None:
+    since = 1_767_225_600_000_000
+    last = LastProcess(process="host 7", since=since, until=since + 60_000_000, why=why)
+    left = msgspec.structs.replace(shown(run_status(queued=1)), last_process=last)
+    assert f"the last process, host 7, {told}\n" in status_text(left, width=200, colours=False)
+    done = msgspec.structs.replace(shown(run_status(succeeded=1)), last_process=last)
+    assert "nobody works" not in status_text(done, width=200, colours=False)
+
+
+def test_status_says_what_nobody_could_be_told() -> None:
+    some = msgspec.structs.replace(shown(run_status(succeeded=1)), untold=2, owed=3, owed_problem="x answered 500")
+    told = (
+        "\n2 notifications could not be sent; why: orchestrator schedules check"
+        "\n3 notifications still to be sent (x answered 500), by who works on this ledger\n"
+    )
+    assert status_text(some, width=200, colours=False).endswith(told)
+
+
+def test_status_as_json_is_one_array() -> None:
+    runs = [run_status(succeeded=2), run_status("other", queued=1)]
+    result = invoke(FakeApp(runs=runs), "status", "--json")
+    assert msgspec.json.decode(result.stdout.encode(), type=list[RunStatus]) == runs
+    assert invoke(FakeApp(), "status", "--json").stdout == "[]\n"
+
+
+def test_an_empty_ledger_is_said_to_be_empty() -> None:
+    result = invoke(FakeApp(), "status", "--ledger", "l.db")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "l.db has no runs yet\n")
+
+
+def test_results_carry_what_is_asked_for() -> None:
+    app = FakeApp(lines=[b"{}\n"])
+    assert invoke(app, "results", "captions", "--include", "times,line").exit_code == 0
+    [[request]] = app.asked
+    assert isinstance(request, ResultsRequest)
+    assert request.include == (Include.LINE, Include.TIMES)
+    refused = invoke(app, "results", "captions", "--include", "lines")
+    assert refused.exit_code == 2
+    assert '--include: "lines" is none of input, line, worker, times, text' in refused.stderr
+    assert invoke(app, "runs", "export", "captions", "--include", "input").exit_code == 0
+    assert app.asked[-1][-1] is Include.INPUT
+
+
+def test_results_are_bytes_on_standard_output() -> None:
+    app = FakeApp(lines=[b'{"a":1}\n', b'{"a":"\xc3\xa9"}\n'])
+    result = invoke(app, "results", "captions")
+    assert (result.exit_code, result.stdout_bytes, result.stderr) == (0, b'{"a":1}\n{"a":"\xc3\xa9"}\n', "")
+    assert app.asked == [(ResultsRequest(name="captions"),)]
+
+
+def test_no_results_are_said_to_be_none() -> None:
+    assert invoke(FakeApp(), "results", "captions").stderr == "captions has no results yet\n"
+    assert (
+        invoke(FakeApp(), "results", "captions", "--errors").stderr == "captions has no failed or cancelled jobs yet\n"
+    )
+
+
+def test_the_emulator_says_where_it_is() -> None:
+    app = FakeApp()
+    result = invoke(app, "emulate", "--handler", "h.py:f", "--workers", "8")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "serving h.py:f at http://127.0.0.1:8900; stop with Ctrl-C\n"
+        "  serverless_url  http://127.0.0.1:8900\n"
+        "for this program and the official tools:\n"
+        "  export NAME=value\n"
+    )
+    assert app.asked == [(EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8),)]
+
+
+def test_the_emulator_says_where_it_is_as_json() -> None:
+    result = invoke(FakeApp(), "emulate", "--json")
+    assert json.loads(result.stdout) == {
+        "urls": {"serverless_url": "http://127.0.0.1:8900"},
+        "environment": {"NAME": "value"},
+    }
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_the_commands(arguments: list[str]) -> None:
+    result = invoke(FakeApp(), *arguments)
+    assert result.exit_code == (0 if arguments else 2)
+    assert all(command in result.output for command in ("run", "resume", "status", "results", "emulate"))
+    assert "error:" not in result.output
+
+
+def test_help_is_grouped() -> None:
+    output = invoke(FakeApp(), "run", "--help").output
+    assert all(panel in output for panel in ("Service", "Files", "Jobs", "When things go wrong", "What is shown"))
+
+
+def test_the_version_is_one_line() -> None:
+    result = invoke(FakeApp(), "--version")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"orchestrator {__version__}\n", "")
+
+
+def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path) -> None:
+    def load() -> App:
+        raise ImportError("no such library")
+
+    result = call(load, ["status"], environment={})
+    assert result.exit_code == 70
+    assert result.stderr.startswith("error: ImportError: this is a defect of orchestrator")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_real_program_is_what_the_command_line_expects() -> None:
+    app = load_api()
+    assert all(callable(function) for function in (app.run, app.status, app.results, app.emulate))
+
+
+def orchestrator(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", "from orchestrator.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_version_is_printed() -> None:
+    result = orchestrator("--version")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("orchestrator ")
+
+
+def test_help_comes_at_once() -> None:
+    begun = time.perf_counter()
+    assert orchestrator("--help").returncode == 0
+    assert timedelta(seconds=time.perf_counter() - begun) < timedelta(seconds=HELP_S_MAX)
+
+
+STUBBORN = """
+import threading, time
+from orchestrator.cli.output import streams
+threading.Thread(target=time.sleep, args=(50,)).start()
+print("data")
+streams.leave(3)
+"""
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_program() -> None:
+    result = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, check=False, timeout=40)
+    assert (result.returncode, result.stdout) == (3, b"data\n")
+
+
+NOT_LOADED = {
+    "orchestrator.cli": (
+        "orchestrator.engine",
+        "orchestrator.ledger",
+        "orchestrator.client",
+        "orchestrator.emulator.jobs.world",
+        "sqlalchemy",
+        "httpx",
+        "aiohttp",
+        "anyio",
+        "asyncio",
+        "starlette",
+        "uvicorn",
+        "rich",
+    ),
+    "orchestrator.api.inspect.status": (
+        "orchestrator.client",
+        "httpx",
+        "aiohttp",
+        "starlette",
+        "uvicorn",
+        "graphql",
+        "alembic",
+        "jinja2",
+    ),
+    "orchestrator.api.foreground.session": ("orchestrator.emulator", "uvicorn", "graphql", "alembic", "jinja2"),
+}
+"""What `--help`, `status` and a run over the network do without."""
+
+
+LOADING = f"""
+import importlib, sys
+for module in sys.argv[1:]:
+    importlib.import_module(module)
+    print(module, [name for name in {NOT_LOADED}[module] if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [("orchestrator.cli", "orchestrator.api.inspect.status"), ("orchestrator.api.foreground.session",)],
+    ids=["looking", "run"],
+)
+def test_a_command_does_not_import_what_only_others_need(modules: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-c", LOADING, *modules], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{module} []" for module in modules]
+
+
+def ended(process: "subprocess.Popen[bytes]") -> bytes:
+    """What the process said on standard error until its end; it is killed when that does not come."""
+    watchdog = threading.Timer(40, process.kill)
+    watchdog.start()
+    try:
+        assert process.stderr is not None
+        return process.stderr.read()
+    finally:
+        watchdog.cancel()
+
+
+FLOOD = """
+from orchestrator.cli import build
+class App:
+    async def results(self, request, write):
+        for _ in range(100_000):
+            write(b'{"custom_id": "x"}\\n')
+        return 100_000
+build(App)(["results", "captions"])
+"""
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    with subprocess.Popen([sys.executable, "-c", FLOOD], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b'{"custom_id": "x"}\n'
+        process.stdout.close()
+        assert ended(process) == b""
+    assert process.returncode == 0
+
+
+LITTLE = """
+from orchestrator.cli import build
+class App:
+    async def results(self, request, write):
+        write(b"x\\n")
+        input()
+        return 1
+build(App)(["results", "captions"])
+"""
+
+
+def test_a_reader_that_left_before_the_first_line_is_no_error_either() -> None:
+    command = [sys.executable, "-c", LITTLE]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        assert ended(process) == b""
+    assert process.returncode == 0
+
+
+IDLE = """
+import anyio
+from orchestrator.cli import build
+class App:
+    async def results(self, request, write):
+        write(b"x\\n")
+        await anyio.sleep_forever()
+build(App)(["results", "captions", "--follow"])
+"""
+
+
+def test_who_follows_ends_when_its_reader_has_enough_even_if_nothing_comes_any_more() -> None:
+    with subprocess.Popen([sys.executable, "-c", IDLE], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"x\n", "at once, and not when a buffer is full"
+        process.stdout.close()
+        assert ended(process) == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "request_"),
+    [
+        (("--errors",), ResultsRequest(errors=True)),
+        (("--failed", "--order", "completion"), ResultsRequest(failed=True, order=ResultOrder.COMPLETION)),
+        (("--where", "line>2"), ResultsRequest(where="line>2")),
+        (("-f", "--where", "line>2"), ResultsRequest(follow=True, where="line>2")),
+    ],
+)
+def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], request_: ResultsRequest) -> None:
+    app = FakeApp(lines=[b"x\n"])
+    assert invoke(app, "results", *words).stdout == "x\n"
+    assert app.asked == [(request_,)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random")],
+)
+def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
+    assert invoke(FakeApp(), "results", *words).exit_code == 2

@@ -1,0 +1,42 @@
+"""Commands that are named on the screen find the ledger that they are about."""
+
+from collections.abc import Iterator
+
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from orchestrator.cli import build
+from orchestrator.cli.framework.runner import load_api
+from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
+from orchestrator.core.text.named_commands import COMMANDS
+from orchestrator.errors import UsageError
+from tests.cli.fake_api import LOCAL, FakeApp, invoke
+
+
+def at_ledgers(command: object, path: str = "") -> Iterator[str]:
+    """The commands that take a ledger."""
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            yield from at_ledgers(each, f"{path}{name} ")
+    elif any("--ledger" in parameter.opts for parameter in getattr(command, "params", ())):
+        yield path.strip()
+
+
+def test_each_command_that_takes_a_ledger_is_known_but_those_that_take_an_input() -> None:
+    assert set(at_ledgers(get_command(build(load_api)))) - {"run", "plan", "api purge"} == set(COMMANDS)
+
+
+def test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one() -> None:
+    app = FakeApp()
+    said = "over budget: orchestrator continue night goes on all the same"
+    held = Finding(cause=Cause.RUN_HELD, about="night", sentence=said, advice="x", needs_person=True)
+    app.diagnosis = Diagnosis(findings=(held,), runs=1)
+    told = "over budget: orchestrator continue --ledger b.db night goes on all the same"
+    assert told in invoke(app, "doctor", "--ledger", "b.db").stdout
+    assert said in invoke(app, "doctor").stdout
+
+
+def test_an_error_names_the_ledger_too() -> None:
+    app = FakeApp(UsageError("night is held; go on with: orchestrator continue night"))
+    told = invoke(app, "run", "i.jsonl", "--endpoint", LOCAL, "--ledger", "my b.db").stderr
+    assert "orchestrator continue --ledger 'my b.db' night" in told

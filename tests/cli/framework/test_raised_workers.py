@@ -1,0 +1,68 @@
+"""Workers that a killed run has left raised: the next command of any kind says so, in a terminal."""
+
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+
+import anyio
+import pytest
+import typer
+
+from orchestrator.cli.framework.runner import carry_out_at_ledger, load_api
+from orchestrator.clock import SystemClock
+from orchestrator.core.gates.scaling_override import Bounds, Loan
+from orchestrator.ledger import dispatcher_lock, open_ledger
+from tests.cli.command_line import call
+from tests.ledger.ledgers import a_run
+
+LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+
+
+class Screen(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(name="ledger")
+def _ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "l.db"
+
+    async def made() -> None:
+        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            run = await a_run(ledger)
+            await ledger.loans.write(run.endpoint_id, "http://rest", LOAN)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    return path
+
+
+def told(ledger: Path, **flags: object) -> str:
+    """What a command that does nothing says on a terminal."""
+
+    async def nothing(_ledger: Path, _as_json: bool) -> int:
+        return 0
+
+    with redirect_stderr(Screen()) as screen, pytest.raises(typer.Exit) as ended:
+        carry_out_at_ledger({"ledger": str(ledger), **flags}, lambda _: nothing)
+    assert ended.value.exit_code == 0
+    return " ".join(screen.getvalue().split())
+
+
+def test_any_command_in_a_terminal_says_which_workers_are_still_paid(ledger: Path) -> None:
+    said = told(ledger)
+    assert "warning:" in said
+    assert " ep still has 2 to 10 workers instead of 0 to 3 workers, since 20" in said
+    assert said.endswith(f"to do that at once: orchestrator runs tidy --ledger {ledger}")
+
+
+def test_it_is_no_news_for_programs_nor_while_somebody_is_at_work(ledger: Path, tmp_path: Path) -> None:
+    assert told(ledger, json=True) == ""
+    assert told(tmp_path / "none.db") == ""
+    assert (
+        call(load_api, ["limits", "run", "--ledger", str(ledger)], environment={}).stderr
+        == "ep at https://api.example, used by run\n"
+    )
+    with dispatcher_lock(ledger, now=SystemClock().now()):
+        assert told(ledger) == ""

@@ -1,0 +1,119 @@
+"""`orchestrator brakes`: what it asks the program for, what it shows, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from orchestrator import api
+from orchestrator.api.admin.brakes import CostView, RunBrakes
+from tests.cli.command_line import call
+from tests.cli.fake_api import FakeApp, invoke
+
+BRAKES = RunBrakes(
+    run="captions",
+    held_by="process 7 since noon",
+    outcome="they are in force",
+    settings={"breaker": "20:50%/100", "canary": "10", "max-failures": "off", "budget": "25"},
+    held_up="nothing more is sent: the canary failed",
+    breaker="closed",
+    breaker_why=None,
+    canary="8 of 10 succeeded",
+    failed=2,
+    executions=14,
+    failed_executions=6,
+    execution_s=31.25,
+    outstanding=3,
+    spent=CostView(amount=3.5, error=0.0),
+    expected=CostView(amount=0.75, error=0.25),
+)
+
+
+def test_show_is_a_table_with_what_holds_the_run_up() -> None:
+    program = FakeApp(braked=BRAKES)
+    named = invoke(program, "brakes", "captions", "--ledger", "l.db", COLUMNS="120")
+    assert program.asked == [(Path("l.db"), "captions")], "a noun with a name shows it"
+    result = invoke(program, "brakes", "show", "captions", "--ledger", "l.db", COLUMNS="120")
+    assert (named.exit_code, named.stdout) == (0, result.stdout)
+    mistyped = invoke(program, "brakes", "shw", "captions")
+    assert (mistyped.exit_code, "No such command 'shw'" in mistyped.stderr) == (2, True)
+    assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
+        "breaker       20:50%/100  closed",
+        "canary        10          8 of 10 succeeded",
+        "max-failures  off         2 failed",
+        "budget        25          3.50 spent, 0.75 ± 0.25 expected of 3 outstanding",
+    ]
+    assert "the canary failed" in result.stderr
+
+
+def test_without_a_price_the_time_is_shown() -> None:
+    program = FakeApp(braked=msgspec.structs.replace(BRAKES, spent=None, expected=None))
+    assert "31.2 s in 14 executions" in invoke(program, "brakes", COLUMNS="120").stdout
+
+
+def test_set_asks_for_what_was_given_and_nothing_else() -> None:
+    program = FakeApp(braked=BRAKES)
+    flags = ("--budget", "50", "--max-failures", "5%", "--canary", "off", "--breaker", "5:30%/50", "--stop-late")
+    result = invoke(program, "brakes", "set", "captions", *flags, ORCHESTRATOR_PRICE_PER_SECOND="3")
+    assert result.exit_code == 0
+    [(_, name, told)] = program.asked
+    assert name == "captions"
+    assert told == {
+        "budget": "50",
+        "max-failures": "5%",
+        "canary": "off",
+        "breaker": "5:30%/50",
+        "stop-late": "True",
+    }
+    assert "brakes set; process 7 since noon follows: they are in force" in result.stderr
+    idle = FakeApp(braked=msgspec.structs.replace(BRAKES, held_by=None))
+    assert "brakes set; they hold from the next start\n" in invoke(idle, "brakes", "set", "captions", *flags).stderr
+
+
+def test_json_is_all_of_it() -> None:
+    shown = json.loads(invoke(FakeApp(braked=BRAKES), "brakes", "show", "--json").stdout)
+    assert shown["expected"] == {"amount": 0.75, "error": 0.25}
+    assert shown["settings"]["canary"] == "10"
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ((), "nothing is to be changed"),
+        (("--budget", "much"), '--budget: "much" is no amount'),
+        (("--budget", "-3"), "is no amount"),
+        (("--breaker", "0:50%/100"), "is no rule for the breaker"),
+        (("--breaker", "20:500%/100"), "is no share"),
+        (("--canary", "0"), "is no canary"),
+        (("--canary", "5:"), "is no canary"),
+        (("--canary", "5:0%"), "none of its rows"),
+        (("--max-failures", "few"), "neither a number of rows nor a share"),
+        (("--max-failures", "101%"), "is no share"),
+        (("--finish-by", "2026-01-01T06:00"), "names no zone"),
+        (("--price-per-second", "0"), "is no amount"),
+    ],
+)
+def test_what_is_no_brake_is_refused(flags: tuple[str, ...], error: str) -> None:
+    program = FakeApp(braked=BRAKES)
+    result = invoke(program, "brakes", "set", "captions", *flags)
+    assert (result.exit_code, program.asked) == (2, [])
+    assert error in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--budget", "25"), "--budget needs to know what a second costs; give --price-per-second too"),
+        (("--budget-per-day", "25"), "--budget-per-day needs to know what a second costs"),
+        (("--stop-late",), "--stop-late needs to know when the run is to be finished; give --finish-by too"),
+    ],
+)
+def test_a_run_with_brakes_that_lack_something_is_refused(tmp_path: Path, flags: tuple[str, ...], error: str) -> None:
+    (tmp_path / "i.jsonl").write_text("{}\n")
+    (tmp_path / "h.py").write_text("def f(job):\n    return 1\n")
+    given = ("--endpoint", f"local:{tmp_path}/h.py:f", "--ledger", str(tmp_path / "l.db"))
+    result = call(lambda: api, ("run", str(tmp_path / "i.jsonl"), *given, *flags), environment={})
+    assert result.exit_code == 2
+    assert error in result.stderr
+    assert not (tmp_path / "l.db").exists()

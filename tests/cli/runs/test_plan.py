@@ -1,0 +1,107 @@
+"""`orchestrator plan` and `run --dry-run`: what a person sees, and the exit code."""
+
+import json
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from orchestrator.core.gates.costs import Price
+from orchestrator.core.planning.bottlenecks import Line
+from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.plan import Batch, Known, Terms, plan
+from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.units import SECOND_US
+from tests.cli.fake_api import LOCAL, FakeApp, invoke
+
+TIMES = Times(executions_us=(10 * SECOND_US,) * 20, per_job=1.25, source=Source.HISTORY)
+TERMS = Terms(ttl_us=86_400 * SECOND_US, execution_timeout_us=600 * SECOND_US, price=Price(0.01))
+BATCH = Batch(rows=800, done=100, repeats=7, input_bytes=3_000_000)
+
+
+def planned(terms: Terms = TERMS, batch: Batch = BATCH) -> FakeApp:
+    app = FakeApp()
+    workers = Workers(most=8, start_us=60 * SECOND_US)
+    app.planned = plan(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
+    return app
+
+
+def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
+    result = invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "700 jobs in about 19 min (19 min to 20 min) for about 92.30 (89.67 to 94.92); the workers bind",
+        "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others",
+        "  an execution: about 10 s, 1.25 for each job, by 20 executions (history)",
+        "  workers: 8, as given",
+        "  speed: the workers bind, at 0.64 jobs/s",
+        "  sent: within 9 s",
+        "  done: in 19 min (19 min to 20 min)",
+        "  workers at work: 2.4 h in all",
+        "  cost: 92.30 (89.67 to 94.92), of it 4.80 for workers that start",
+        "  price: 0.010 for a second of a worker, as given",
+        "  not in it: the idle time of workers after their last job; storage, and what others charge",
+        "  would help: 16 workers instead of 8: done 9 min sooner",
+        "  would help: workers that are warm already: done 64 s sooner",
+    ]
+
+
+def test_where_nothing_is_known_it_says_how_to_find_out() -> None:
+    app = FakeApp()
+    app.planned = plan(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known())
+    result = invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL)
+    assert "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others, 2 too large\n" in result.stdout
+    assert "  an execution: nothing is known of how long it takes here\n" in result.stdout
+    assert "  to find out: --probe 20; or give --execution-time and --workers\n" in result.stdout
+    app.planned = plan(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
+    assert "  input: 1 row, 9 bytes\n" in invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL).stdout
+
+
+def test_without_a_price_it_says_how_to_give_one() -> None:
+    result = invoke(planned(replace(TERMS, price=None)), "plan", "in.jsonl", "--endpoint", LOCAL)
+    assert "  cost: not known; --price-per-second says what a second costs\n" in result.stdout
+
+
+def test_what_cannot_be_kept_is_exit_code_1() -> None:
+    late = planned(replace(TERMS, finish_within_us=60 * SECOND_US, budget=92))
+    result = invoke(late, "plan", "in.jsonl", "--endpoint", LOCAL)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("not like this: it ends 18 min too late")
+    assert "  cannot be kept: it costs 92.30, and the budget is 92.00" in result.stdout
+    doubtful = planned(replace(TERMS, budget=93))
+    result = invoke(doubtful, "plan", "in.jsonl", "--endpoint", LOCAL)
+    assert result.exit_code == 0
+    assert "  doubtful: it may cost 94.92, and the budget is 93.00\n" in result.stdout
+
+
+def test_the_figures_that_are_given_reach_the_plan() -> None:
+    app = planned()
+    words = ("--execution-time", "45s", "--workers", "7", "--cold-start", "2m", "--probe", "3", "--ttl", "2h")
+    assert invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL, *words).exit_code == 0
+    [(request,)] = app.asked
+    assert isinstance(request, PlanRequest)
+    assert request.figures == PlanFigures(execution_us=45 * SECOND_US, workers=7, start_us=120 * SECOND_US)
+    assert (request.probe, request.run.name) == (3, "in")
+    assert request.run.settings is not None
+    assert request.run.settings.ttl_us == 7_200 * SECOND_US
+
+
+def test_bad_figures_are_refused() -> None:
+    for flag, bad in (("--execution-time", "0s"), ("--workers", "0"), ("--probe", "-1"), ("--cold-start", "x")):
+        result = invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL, f"{flag}={bad}")
+        assert result.exit_code == 2
+        assert flag in result.stderr
+
+
+def test_a_dry_run_shows_the_same_and_runs_nothing() -> None:
+    app = planned()
+    result = invoke(app, "run", "in.jsonl", "--endpoint", LOCAL, "--dry-run", "--output", "o.jsonl")
+    assert result.stdout.startswith("700 jobs in about 19 min")
+    [(request,)] = app.asked
+    assert isinstance(request, PlanRequest)
+    assert request.run.output == Path("o.jsonl")
+
+
+def test_as_json_it_is_one_object() -> None:
+    found = json.loads(invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL, "--json").stdout)
+    assert (found["rows"], found["binds"], found["is_feasible"]) == (800, "workers", True)
+    assert found["cost"]["likely"] > 80

@@ -1,0 +1,81 @@
+"""`orchestrator progress`: how far resumable jobs are, for people and as JSON."""
+
+import json
+from pathlib import Path
+
+from orchestrator.api.runs.job_progress import JobProgress, RunProgress
+from tests.cli.fake_api import FakeApp, invoke
+
+NOW = 1_767_225_600_000_000
+MINUTE = 60_000_000
+BASE = JobProgress(
+    custom_id="base",
+    state="outstanding",
+    segment=3,
+    share=0.614,
+    message="epoch 61",
+    reported_at=NOW - MINUTE // 2,
+    checkpoint_at=NOW - 12 * MINUTE,
+    executed_s=187_200.0,
+)
+FRESH = JobProgress(
+    custom_id="fresh", state="queued", segment=0, share=None, message=None, reported_at=None, checkpoint_at=None,
+    executed_s=0.0,
+)  # fmt: skip
+
+
+def app(*jobs: JobProgress, is_whole: bool = True) -> FakeApp:
+    found = FakeApp()
+    found.progresses = [RunProgress(run="trainings", at=NOW, jobs=list(jobs), is_whole=is_whole)]
+    return found
+
+
+def test_each_job_is_a_line() -> None:
+    asked = app(BASE, FRESH)
+    shown = invoke(asked, "progress", "trainings", COLUMNS="120").stdout
+    [heading, _, base, fresh] = [line.split() for line in shown.splitlines() if line.strip()]
+    assert heading == ["job", "state", "segment", "done", "message", "reported", "checkpoint", "executed"]
+    assert base == [
+        "base",
+        "outstanding",
+        "3",
+        "61",
+        "%",
+        "epoch",
+        "61",
+        "30",
+        "s",
+        "ago",
+        "12",
+        "min",
+        "00",
+        "s",
+        "ago",
+        "2",
+        "d",
+        "04",
+        "h",
+    ]
+    assert fresh == ["fresh", "queued"]
+    assert asked.asked == [(Path("orchestrator.db"), "trainings", 100)]
+
+
+def test_as_json_it_is_an_array_and_followed_a_line_for_each_job_that_has_changed() -> None:
+    [first, second] = json.loads(invoke(app(BASE, FRESH), "progress", "--json").stdout)
+    assert (first["custom_id"], first["segment"], first["share"], first["executed_s"]) == ("base", 3, 0.614, 187_200)
+    assert second["share"] is None
+    lines = invoke(app(BASE, FRESH), "progress", "--follow", "--json").stdout.splitlines()
+    assert [json.loads(line)["custom_id"] for line in lines] == ["base", "fresh"]
+
+
+def test_followed_by_people_it_is_a_table_whenever_something_has_changed() -> None:
+    asked = app(BASE)
+    asked.progresses = [*asked.progresses, *asked.progresses]
+    assert invoke(asked, "progress", "--follow", "-n", "5", COLUMNS="120").stdout.count("epoch 61") == 2
+    assert asked.asked == [(Path("orchestrator.db"), None, 5)]
+
+
+def test_where_there_is_nothing_or_more_to_show_that_is_said() -> None:
+    assert invoke(app(), "progress").stderr == "each job of trainings has its outcome\n"
+    told = invoke(app(BASE, is_whole=False), "progress").stderr
+    assert told == "there are more jobs without an outcome; --limit N shows more\n"

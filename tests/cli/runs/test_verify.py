@@ -1,0 +1,140 @@
+"""`orchestrator verify`: what it prints and how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, Finding, Kind
+from orchestrator.api.outcomes.compare import Files
+from orchestrator.api.outcomes.verify import Verification
+from orchestrator.settings.structs import VerifyRequest
+from tests.cli.fake_api import FakeApp, invoke
+
+ROOT = Path(__file__).parents[3]
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+ENDED_S_MAX = 30.0
+FIGURES = AuditCounts(
+    runs=1, jobs=2_000, events=6_000, submissions=2_001, outcomes=2_000, checksums=1_999, file_bytes=10**6
+)
+
+
+def verification(*findings: Finding, files: Files | None = None) -> Verification:
+    return Verification(
+        ledger="orchestrator.db", ok=not findings, findings=findings, figures=FIGURES, files=files, wall_s=1.25
+    )
+
+
+def test_a_good_ledger_is_one_line_with_figures() -> None:
+    app = FakeApp(verification=verification(files=Files(results=1_990, errors=10, newer=3, lacks=("r lacks 3",))))
+
+    result = invoke(app, "verify", "--output", "results.jsonl")
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "r lacks 3\nok: orchestrator.db: 1 run, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
+        " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors; 1.2 s\n"
+    )
+    assert result.stderr == "looking at jobs: 1,000 of 2,000\n"
+    (request,) = app.asked[0]
+    assert request == VerifyRequest(
+        ledger=Path("orchestrator.db"), output=Path("results.jsonl"), errors=Path("results.jsonl.errors.jsonl")
+    )
+
+
+def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
+    finding = Finding(kind=Kind.CHECKSUM, count=12, examples=("the first", "the second"), advice="restore a copy")
+
+    result = invoke(FakeApp(verification=verification(finding)), "verify")
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[:5] == [
+        "checksum: 12 problems",
+        "  the first",
+        "  the second",
+        "  ... and 10 more",
+        "  what to do: restore a copy",
+    ]
+    assert result.stdout.splitlines()[5].startswith("12 problems: orchestrator.db: ")
+
+
+def test_what_has_to_be_complete_and_is_not_is_told_once() -> None:
+    finding = Finding(kind=Kind.INCOMPLETE, count=1, examples=("r lacks 3",), advice="go on")
+    files = Files(results=7, errors=0, newer=3, lacks=("r lacks 3",))
+
+    app = FakeApp(verification=verification(finding, files=files))
+    result = invoke(app, "verify", "--output", "r", "--complete")
+
+    assert (result.exit_code, result.stdout.count("r lacks 3")) == (1, 1)
+    (request,) = app.asked[0]
+    assert isinstance(request, VerifyRequest)
+    assert request.complete
+    assert "--complete needs --output" in invoke(app, "verify", "--complete").stderr
+
+
+def test_json_holds_all_of_it() -> None:
+    finding = Finding(kind=Kind.HISTORY, count=1, examples=("a job",), advice="report it")
+
+    result = invoke(FakeApp(verification=verification(finding)), "verify", "--json")
+
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    assert told["ok"] is False
+    assert told["findings"] == [{"kind": "history", "count": 1, "examples": ["a job"], "advice": "report it"}]
+    assert told["figures"]["jobs"] == 2_000
+
+
+STUBBORN = """
+import anyio
+from orchestrator.cli import build
+from tests.cli.fake_api import FakeApp
+
+class Stubborn(FakeApp):
+    async def verify(self, request, progress):
+        with anyio.CancelScope(shield=True):  # as while the database checks its file
+            progress("the file", 0, 0)
+            await anyio.sleep(600)
+
+build(Stubborn)(["verify"])
+"""
+
+
+def test_an_audit_ends_at_once_when_it_is_interrupted() -> None:
+    with subprocess.Popen([sys.executable, "-c", STUBBORN], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "looking at the file\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(ENDED_S_MAX) == 130
+        finally:
+            process.kill()
+
+
+def test_errors_without_output_is_refused() -> None:
+    result = invoke(FakeApp(), "verify", "--errors", "e.jsonl")
+
+    assert result.exit_code == 2
+    assert "--errors needs --output" in result.stderr
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_each_kind_of_finding_is_documented_and_has_advice(kind: Kind) -> None:
+    assert f"| `{kind}` |" in REFERENCE
+    assert ADVICE[kind]
+
+
+def test_the_run_is_named_by_its_name_alone_or_by_the_flag() -> None:
+    app = FakeApp(verification=verification())
+    invoke(app, "verify", "night", "--output", "r.jsonl")
+    invoke(app, "verify", "--name", "night", "--output", "r.jsonl")
+    asked = VerifyRequest(
+        ledger=Path("orchestrator.db"),
+        name="night",
+        output=Path("r.jsonl"),
+        errors=Path("r.jsonl.errors.jsonl"),
+    )
+    assert app.asked == [(asked,), (asked,)]
+    assert "day and --name night are two runs; name one" in invoke(app, "verify", "day", "--name", "night").stderr

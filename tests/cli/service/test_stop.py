@@ -1,0 +1,33 @@
+"""`orchestrator stop` on the command line."""
+
+import json
+from pathlib import Path
+
+from orchestrator.api.admin.process_stop import Stopped
+from tests.cli.fake_api import FakeApp, invoke
+
+
+def said(stopped: Stopped) -> tuple[int, str]:
+    app = FakeApp()
+    app.stopped = stopped
+    ended = invoke(app, "stop", "--ledger", "l.db")
+    assert app.asked == [(Path("l.db"),)]
+    assert ended.stdout == ""
+    return ended.exit_code, ended.stderr
+
+
+def test_what_came_of_it_is_said() -> None:
+    was = "process 7 (run one)"
+    assert said(Stopped(ledger="l.db", was=None, ended=True)) == (0, "nobody works on l.db\n")
+    assert said(Stopped(ledger="l.db", was=was, ended=True, outcome="it stops")) == (0, f"{was} has ended\n")
+    went_on = Stopped(ledger="l.db", was=was, ended=True, held_by="process 8")
+    assert said(went_on) == (0, f"{was} has ended; by now it is process 8 that works on l.db\n")
+    asked = "it was asked to end, and will once it can. To end it at once, kill that process\n"
+    assert said(Stopped(ledger="l.db", was=was, ended=False)) == (4, f"{was} has not answered; {asked}")
+    slow = Stopped(ledger="l.db", was=was, ended=False, outcome="it stops")
+    assert said(slow) == (4, f"{was} has not ended yet; {asked}")
+
+
+def test_programs_are_told_in_json() -> None:
+    told = json.loads(invoke(FakeApp(), "stop", "--json").stdout)
+    assert (told["was"], told["ended"], told["outcome"], told["held_by"]) == ("process 7", True, "it stops", None)

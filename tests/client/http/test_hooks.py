@@ -1,0 +1,53 @@
+"""A message to a URL of the user's, over real sockets."""
+
+import pytest
+from anyio.abc import SocketStream
+
+from orchestrator.client.http.notification_post import post_hook
+from orchestrator.clock import SystemClock
+from orchestrator.errors import NotSent
+from tests.client.raw_server import answering, closed_port, read_request, response, serving
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_it_arrives_with_its_headers_and_without_any_key() -> None:
+    seen: list[bytes] = []
+
+    async def handler(stream: SocketStream) -> None:
+        seen.append(await read_request(stream))
+        await stream.send(response(b"<html>thanks</html>", status="202 Accepted"))
+
+    async with serving(handler) as address:
+        status = await post_hook(f"http://{address}/T0/x", {"webhook-id": "msg_1"}, b'{"a":1}', SystemClock())
+    assert status == 202
+    head, _, body = seen[0].partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert lines[0] == "post /t0/x http/1.1"
+    assert {"webhook-id: msg_1", "content-type: application/json"} <= set(lines)
+    assert not any(line.startswith(("authorization", "cookie")) for line in lines)
+    assert body == b'{"a":1}'
+
+
+async def test_a_redirect_is_an_answer() -> None:
+    seen: list[bytes] = []
+
+    async def handler(stream: SocketStream) -> None:
+        seen.append(await read_request(stream))
+        await stream.send(response(b"", status="302 Found", headers="Location: /elsewhere\r\n"))
+
+    async with serving(handler) as address:
+        assert await post_hook(f"http://{address}/", {}, b"{}", SystemClock()) == 302
+    assert len(seen) == 1
+
+
+async def test_an_error_names_the_host_and_not_the_path() -> None:
+    with pytest.raises(NotSent) as refused:
+        await post_hook(f"http://{closed_port()}/very-secret", {}, b"{}", SystemClock())
+    assert "127.0.0.1" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+async def test_an_answer_is_taken_whatever_it_says() -> None:
+    async with serving(answering(response(b"not even JSON \xff"))) as address:
+        assert await post_hook(f"http://{address}/", {}, b"{}", SystemClock()) == 200

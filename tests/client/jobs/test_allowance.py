@@ -1,0 +1,36 @@
+"""What of the limits is a batch's, and what is for people beside it."""
+
+import pytest
+
+from orchestrator.client import for_a_batch, for_people
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+
+SHARED = sorted(set(Operation) - {Operation.RUN, Operation.HEALTH})
+
+
+@pytest.mark.parametrize("operation", SHARED)
+def test_a_batch_and_people_together_stay_within_the_limit(operation: Operation) -> None:
+    limit = CONTRACT_LIMITS[operation]
+    batch, people = for_a_batch(CONTRACT_LIMITS)[operation], for_people(CONTRACT_LIMITS)[operation]
+    assert batch.requests + people.requests <= limit.requests
+    if limit.concurrent is not None:
+        assert batch.concurrent is not None
+        assert people.concurrent is not None
+        assert batch.concurrent + people.concurrent <= limit.concurrent
+    assert batch.window_s == people.window_s == limit.window_s
+
+
+def test_people_have_a_twentieth_and_a_batch_the_rest() -> None:
+    limits = {Operation.STATUS: Limit(2000, 10, 400)}
+    assert for_people(limits) == {Operation.STATUS: Limit(100, 10, 20)}
+    assert for_a_batch(limits) == {Operation.STATUS: Limit(1900, 10, 380)}
+
+
+def test_a_batch_has_all_of_run() -> None:
+    assert for_a_batch(CONTRACT_LIMITS)[Operation.RUN] == CONTRACT_LIMITS[Operation.RUN]
+
+
+def test_what_cannot_be_divided_is_for_both() -> None:
+    limits = {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(5, 1)}
+    assert for_people(limits) == {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(1, 1)}
+    assert for_a_batch(limits) == {Operation.CANCEL: Limit(1, 10, 1), Operation.STATUS: Limit(4, 1)}

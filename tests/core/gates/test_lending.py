@@ -1,0 +1,54 @@
+"""The bounds of an endpoint's workers: raised for runs, and put back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.core.gates.scaling_override import Bounds, Loan, Wish, is_changed, put_back, raised
+
+LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+
+
+def test_the_largest_wish_wins_and_nothing_is_lowered() -> None:
+    before = Bounds(1, 3)
+    assert raised(before, []) == before
+    assert raised(before, [Wish(most=2, least=0)]) == before
+    assert raised(before, [Wish(most=10), Wish(most=7, least=2)]) == Bounds(2, 10)
+    assert raised(before, [Wish(least=5)]) == Bounds(5, 5), "no endpoint has more at least than at most"
+
+
+def test_what_wants_nothing() -> None:
+    assert not Wish().is_any
+    assert Wish(least=1).is_any
+    assert Wish(most=1).is_any
+    assert str(Bounds(0, 1_000)) == "0 to 1,000 workers"
+
+
+@pytest.mark.parametrize(
+    ("now", "changed", "then"),
+    [
+        (Bounds(2, 10), False, Bounds(0, 3)),
+        (Bounds(0, 3), False, Bounds(0, 3)),
+        (Bounds(2, 6), True, Bounds(0, 6)),
+        (Bounds(1, 10), True, Bounds(1, 3)),
+        (Bounds(5, 10), True, Bounds(5, 10)),
+        (Bounds(5, 20), True, Bounds(5, 20)),
+    ],
+)
+def test_what_a_person_has_changed_meanwhile_is_left_alone(now: Bounds, changed: bool, then: Bounds) -> None:
+    assert is_changed(LOAN, now) is changed
+    assert put_back(LOAN, now) == then
+
+
+bounds = st.builds(lambda least, more: Bounds(least, least + more), st.integers(0, 9), st.integers(0, 9))
+wishes = st.lists(st.builds(Wish, least=st.none() | st.integers(0, 20), most=st.none() | st.integers(1, 20)))
+
+
+@given(before=bounds, wanted=wishes, now=bounds)
+def test_bounds_are_bounds_whatever_happens(before: Bounds, wanted: list[Wish], now: Bounds) -> None:
+    up = raised(before, wanted)
+    loan = Loan(before=before, raised=up)
+    then = put_back(loan, now)
+    assert up.least <= up.most
+    assert then.least <= then.most
+    assert put_back(loan, up) == put_back(loan, before) == before

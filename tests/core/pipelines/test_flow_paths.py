@@ -1,0 +1,109 @@
+"""The files of flows: what they are called, and which cannot be told apart."""
+
+import pytest
+from msgspec.structs import replace
+
+from orchestrator.core.pipelines.flow_paths import fire_problems, moment, path, template_problems
+from orchestrator.core.pipelines.pipeline import INPUT, Notify, Pipeline, Schedule, Stage
+from orchestrator.units import HOUR_US, MINUTE_US
+
+NOW = 1_806_000_000_000_000
+DAILY = Schedule(cron=("30 2 * * *",), zone="Europe/Berlin")
+TURNED = Schedule(cron=("0 * * 10 *",), zone="Europe/Berlin")
+HOURLY = Schedule(cron=("0 * * * *",), zone="Europe/Berlin")
+
+
+def pipeline(
+    input: str | None = "in/{fire:%Y-%m-%d}.jsonl",  # noqa: A002  as the file calls it
+    *,
+    output: str = "out/{flow}.jsonl",
+    schedule: Schedule | None = DAILY,
+    command: tuple[str, ...] = (),
+) -> Pipeline:
+    return Pipeline(
+        name="captions",
+        folder="/data",
+        input=input,
+        input_command=() if input else ("rows", "{fire:%Y}"),
+        schedule=schedule,
+        stages=(
+            Stage(name="caption", from_=(INPUT,), settings={"endpoint": ("abc",), "output": (output,)}),
+            Stage(name="report", from_=("caption",), command=command),
+        ),
+    )
+
+
+def test_paths_count_from_the_folder_of_the_pipeline() -> None:
+    given = pipeline()
+    at = moment(given, 1_806_195_600_000_000)
+    assert path(given, "in/{previous:%m-%d}.jsonl", at) == "/data/in/03-27.jsonl"
+    assert path(given, "/srv/{fire:%m-%d}.jsonl", at) == "/srv/03-28.jsonl"
+
+
+def test_without_a_schedule_times_are_utc_and_there_is_no_fire_before() -> None:
+    assert moment(pipeline(schedule=None), NOW) == ("captions", NOW, None, "UTC", 1)
+    assert list(fire_problems(pipeline(schedule=None), NOW)) == []
+
+
+def test_paths_that_differ_have_no_problems() -> None:
+    for given in (pipeline(), pipeline("rows.jsonl"), pipeline(None)):
+        assert list(template_problems(given)) == list(fire_problems(given, NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "why"),
+    [
+        (pipeline(schedule=HOURLY), ("", "input"), "in/2027-03-25.jsonl would be that of captions@20270325T"),
+        (pipeline("in/{fire:%m-%dT%H}", schedule=TURNED), ("", "input"), "and %z where the clock is turned back"),
+        (pipeline(output="out.jsonl"), ("stage.caption", "output"), "/data/out.jsonl would be that of"),
+        (pipeline(output="in/{fire:%Y-%m-%d}.jsonl"), ("stage.caption", "output"), "is input, too"),
+        (
+            pipeline(schedule=replace(DAILY, jitter_us=12 * HOUR_US)),
+            ("schedule", "jitter"),
+            "at most 705 min is",
+        ),
+    ],
+    ids=["same input", "same hour twice", "same output", "input written", "jitter"],
+)
+def test_fires_that_share_what_they_must_not_are_refused(given: Pipeline, where: tuple[str, str], why: str) -> None:
+    [(table, key, said)] = fire_problems(given, NOW)
+    assert (table, key) == where
+    assert why in said
+
+
+def test_jitter_up_to_half_of_the_time_between_is_fine() -> None:
+    every = Schedule(every_us=HOUR_US, jitter_us=30 * MINUTE_US)
+    assert list(fire_problems(pipeline("in/{fire:%Y-%m-%dT%H}", schedule=every), NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "where", "why"),
+    [
+        (pipeline("{previous:%Y}", schedule=None), ("", "input"), "without a schedule"),
+        (
+            pipeline(output="{file:caption}"),
+            ("stage.caption", "output"),
+            "is for a command that has caption in its from",
+        ),
+        (pipeline(command=("cat", "{file:embed}")), ("stage.report", "command"), "has embed in its from"),
+    ],
+    ids=["previous", "file", "file of another"],
+)
+def test_placeholders_that_mean_nothing_there_are_refused(given: Pipeline, where: tuple[str, str], why: str) -> None:
+    [(table, key, said)] = template_problems(given)
+    assert (table, key) == where
+    assert why in said
+
+
+def test_a_command_may_name_the_results_of_what_hands_over_to_it() -> None:
+    assert list(template_problems(pipeline(command=("cat", "{file:caption}")))) == []
+
+
+def test_a_command_that_is_told_has_braces_and_no_placeholders() -> None:
+    def telling(*command: str) -> Pipeline:
+        return replace(pipeline(), notify=Notify(command=command))
+
+    assert list(template_problems(telling("mail", "{{all}}"))) == []
+    [(table, key, why)] = template_problems(telling("mail", "{flow}"))
+    assert (table, key) == ("notify", "command")
+    assert "standard input" in why

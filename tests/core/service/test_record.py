@@ -1,0 +1,341 @@
+"""Job records in every form in which they come, and how a finished one ended."""
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from orchestrator.core.service.responses import (
+    MESSAGE_CHARS_MAX,
+    MILLISECONDS_MAX,
+    Record,
+    Trouble,
+    Verdict,
+    is_remote_id,
+    plausible,
+    read_record,
+    verdict_of,
+)
+from tests.texts import CHARACTERS, texts
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def read(body: bytes) -> Record:
+    record = read_record(body)
+    assert record is not None
+    return record
+
+
+def record(status: str, *, output: bytes | None = None, error: str | None = None) -> Record:
+    return Record(remote_id="a-u1", status=status, output=output, error=error)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_a_webhook_as_the_service_sends_it_is_read_whole() -> None:
+    body = (
+        b'{"delayTime":512,"executionTime":40,"id":"ab12-u1","input":{"n": 1},'
+        b'"output":{"n": 2},"status":"COMPLETED","webhook":"https://example.com/hooks/1.mac","workerId":"w7"}'
+    )
+
+    assert read_record(body) == Record(
+        remote_id="ab12-u1",
+        status="COMPLETED",
+        output=b'{"n":2}',
+        delay_ms=512,
+        execution_ms=40,
+        worker_id="w7",
+    )
+
+
+def test_an_empty_object_is_a_record_that_says_nothing() -> None:
+    assert read_record(b" {} ") == Record(remote_id=None, status="")
+
+
+def test_a_bare_error_object_is_a_record_without_a_status() -> None:
+    assert read_record(b'{"error":"job has expired"}') == Record(remote_id=None, status="", error="job has expired")
+
+
+def test_unknown_fields_are_passed_over_whatever_they_hold() -> None:
+    body = b'{"status":"FAILED","retries":1,"stream":[{"output":"x"}],"status2":null,"huge":' + b"9" * 5_000 + b"}"
+
+    assert read_record(body) == Record(remote_id=None, status="FAILED")
+
+
+def test_of_a_field_that_comes_twice_the_last_counts() -> None:
+    assert read(b'{"status":"IN_PROGRESS","status":"COMPLETED"}').status == "COMPLETED"
+
+
+@pytest.mark.parametrize("value", [b"null", b"1", b"1.5", b"true", b"[]", b"{}"])
+@pytest.mark.parametrize("field", ["status", "workerId"])
+def test_a_text_field_of_another_type_is_taken_as_absent(field: str, value: bytes) -> None:
+    body = b'{"%s":%s,"output":{"kept":1}}' % (field.encode(), value)
+
+    assert read_record(body) == Record(remote_id=None, status="", output=b'{"kept":1}')
+
+
+def test_one_field_of_the_wrong_type_takes_no_other_with_it() -> None:
+    body = b'{"id":"a-u1","status":"COMPLETED","output":[1],"delayTime":"soon","executionTime":7,"workerId":3}'
+
+    assert read_record(body) == Record(remote_id="a-u1", status="COMPLETED", output=b"[1]", execution_ms=7)
+
+
+@pytest.mark.parametrize("remote_id", ["", "../x", "a/b", "a\n", "a" * 129, 1, 1.5, True, [], {}])
+def test_an_id_that_must_not_enter_a_path_is_that_of_no_job_of_ours(remote_id: object) -> None:
+    read_back = read(msgspec.json.encode({"id": remote_id, "status": "COMPLETED", "output": 1}))
+
+    assert read_back == Record(remote_id=None, status="COMPLETED", output=b"1", is_misnamed=True)
+    assert not read_back.may_be_of("a-u1")
+
+
+def test_a_record_is_of_the_job_that_it_names_or_of_any_if_it_names_none() -> None:
+    assert read(b'{"id":"a-u1"}').may_be_of("a-u1")
+    assert not read(b'{"id":"a-u1"}').may_be_of("a-u2")
+    assert read(b'{"id":null}').may_be_of("a-u1")
+    assert read(b"{}").may_be_of("a-u1")
+
+
+@given(st.from_regex(r"\A[A-Za-z0-9_-]{1,128}\Z", alphabet=CHARACTERS))
+def test_every_id_of_the_right_form_is_usable(text: str) -> None:
+    assert is_remote_id(text)
+
+
+@pytest.mark.parametrize("value", [None, 5, b"ab", ["ab"], ""])
+def test_what_is_no_text_is_no_id(value: object) -> None:
+    assert not is_remote_id(value)
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_output_of_null_is_not_an_absent_one() -> None:
+    assert read(b'{"status":"COMPLETED","output":null}').output == b"null"
+    assert read(b'{"status":"COMPLETED"}').output is None
+
+
+def test_an_output_keeps_its_tokens_as_they_came() -> None:
+    output = (
+        b'{ "b" : 123456789012345678901234567890 ,\n "a" : [ 1.50 , 2e+3 , -0.0 , 1e999 , "\\u00e9 \\/" ] , "b" : 1 }'
+    )
+
+    assert read(b'{"output":' + output + b"}").output == (
+        b'{"b":123456789012345678901234567890,"a":[1.50,2e+3,-0.0,1e999,"\\u00e9 \\/"],"b":1}'
+    )
+
+
+def test_a_number_longer_than_python_reads_is_kept() -> None:
+    digits = b"9" * 5_000
+
+    assert read(b'{"output":' + digits + b"}").output == digits
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_any_output_comes_back_as_one_line_of_the_same_value(value: object) -> None:
+    raw = msgspec.json.format(msgspec.json.encode(value), indent=3)
+    output = read(b'{"status":"COMPLETED","output":' + raw + b"}").output
+
+    assert output is not None
+    assert b"\n" not in output
+    assert output == msgspec.json.encode(value)
+
+
+# --- error -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (b'"out of memory"', "out of memory"),
+        (b'""', ""),
+        (b'"caf\\u00e9"', "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
+        (b"null", None),
+        (b'{ "code" : 5, "why": "x" }', '{"code":5,"why":"x"}'),
+        (b"[ 1 ]", "[1]"),
+        (b"5", "5"),
+        (b"false", "false"),
+        (b"[1e999]", "[1e999]"),
+    ],
+)
+def test_an_error_is_text_whatever_its_type(error: bytes, text: str | None) -> None:
+    assert read(b'{"status":"FAILED" , "error" : ' + error + b" }").error == text
+
+
+def test_a_number_in_an_error_that_python_cannot_read_does_not_cost_the_record() -> None:
+    assert read(b'{"status":"FAILED","error":[' + b"9" * 5_000 + b"]}").status == "FAILED"
+
+
+@pytest.mark.parametrize("error", [b'"' + b"x" * 100_000 + b'"', b'["' + b"x" * 100_000 + b'"]'])
+def test_of_a_long_error_the_beginning_is_kept(error: bytes) -> None:
+    assert len(read(b'{"error":' + error + b"}").error or "") == MESSAGE_CHARS_MAX
+
+
+# --- durations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        (b"0", 0),
+        (b"512", 512),
+        (b"512.9", 512),
+        (b"1e3", 1_000),
+        (b"-1", None),
+        (b"-0.5", None),
+        (b"null", None),
+        (b'"512"', None),
+        (b"true", None),
+        (b"[512]", None),
+        (str(MILLISECONDS_MAX).encode(), MILLISECONDS_MAX),
+        (str(MILLISECONDS_MAX + 1).encode(), None),
+        (b"9007199254740991", None),
+        (b"1e400", None),
+        (b"-1e400", None),
+        (b"12345678901234567890123", None),
+        (b"1e300", None),
+    ],
+)
+def test_a_duration_is_a_sane_number_or_absent(value: bytes, milliseconds: int | None) -> None:
+    read_back = read(b'{"status":"COMPLETED","delayTime":%s,"executionTime":%s}' % (value, value))
+
+    assert (read_back.delay_ms, read_back.execution_ms) == (milliseconds, milliseconds)
+
+
+@pytest.mark.parametrize("field", ["id", "status", "workerId", "delayTime", "executionTime"])
+def test_a_number_that_nobody_can_read_costs_nothing_but_itself(field: str) -> None:
+    body = b'{"%s":1e400,"output":{"kept":1},"error":"kept"}' % field.encode()
+
+    assert read(body) == Record(
+        remote_id=None, status="", output=b'{"kept":1}', error="kept", is_misnamed=field == "id"
+    )
+
+
+def test_a_time_is_not_longer_than_that_since_the_submission() -> None:
+    minute = 60_000_000
+    seconds = Record(remote_id="r-1", status="COMPLETED", delay_ms=5_000, execution_ms=20_000)
+    days = Record(remote_id="r-1", status="COMPLETED", delay_ms=86_400_000, execution_ms=20_000)
+
+    assert plausible(seconds, within_us=minute) is seconds
+    assert plausible(seconds, within_us=-minute) is seconds, "clocks differ"
+    assert plausible(days, within_us=minute) == msgspec.structs.replace(days, delay_ms=None)
+    assert plausible(days, within_us=2 * 86_400_000_000) is days
+
+
+# --- what cannot be decoded ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b'"COMPLETED"', id="a string"),
+        pytest.param(b"<html></html>", id="HTML"),
+        pytest.param(b'{"status":"COMPLETED","output":{"a":1', id="cut"),
+        pytest.param(b'{"status":"COMPLETED"} {}', id="two documents"),
+        pytest.param(b'{"status":"COMPLETED","output":NaN}', id="NaN"),
+        pytest.param(b'{"status":"COMPLETED","output":[Infinity]}', id="Infinity"),
+        pytest.param(b'{"status":"COMPLETED","input":NaN}', id="NaN in the echoed input"),
+        pytest.param(b'{"status":"COMPLETED","output":"\\ud800"}', id="a lone surrogate in the output"),
+        pytest.param(b'{"status":"FAILED","error":"\\udfff"}', id="a lone surrogate in the error"),
+        pytest.param(b'{"status":"\\ud800"}', id="a lone surrogate in the status"),
+        pytest.param(b'{"status":"COMPLETED","output":"\xff"}', id="an output that is not UTF-8"),
+        pytest.param(b'{"status":"FAILED","error":{"a":"\xff"}}', id="an error that is not UTF-8"),
+        pytest.param(b'{"status":"\xff"}', id="a status that is not UTF-8"),
+        pytest.param(b'{"status":"COMPLETED","output":' + DEEP + b"}", id="an absurdly nested output"),
+        pytest.param(b'{"status":"FAILED","error":' + DEEP + b"}", id="an absurdly nested error"),
+        pytest.param(b'{"status":"COMPLETED","input":' + DEEP + b"}", id="an absurdly nested input"),
+        pytest.param(b'{"status":5,"input":' + DEEP + b"}", id="absurdly nested after a wrong type"),
+        pytest.param(b'{"status":5,"output":NaN}', id="NaN after a wrong type"),
+        pytest.param(b'{"status":"COMPLETED","output":"a\nb"}', id="a bare line break in a string"),
+        pytest.param('{"status":"COMPLETED"}'.encode("utf-16"), id="UTF-16"),
+    ],
+)
+def test_what_is_no_json_record_is_none(body: bytes) -> None:
+    assert read_record(body) is None
+
+
+KEYS = ["id", "status", "output", "error", "delayTime", "executionTime", "workerId", "other"]
+
+
+@given(st.binary())
+@example(b'{"output":' + DEEP)
+@example(b'{"delayTime":1e999}')
+def test_no_bytes_make_reading_raise(body: bytes) -> None:
+    assert read_record(body) is None or isinstance(read_record(body), Record)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8), st.data())
+def test_no_record_however_typed_or_cut_makes_reading_raise(fields: dict[str, object], data: st.DataObject) -> None:
+    whole = msgspec.json.encode(fields)
+    cut = data.draw(st.integers(0, len(whole)))
+
+    assert read_record(whole) is not None
+    assert read_record(whole[:cut]) is None or cut == len(whole)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8), st.data())
+def test_no_damaged_byte_makes_reading_raise(fields: dict[str, object], data: st.DataObject) -> None:
+    body = bytearray(msgspec.json.encode(fields))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    record = read_record(bytes(body))
+
+    assert record is None or record.remote_id is None or is_remote_id(record.remote_id)
+
+
+# --- how a finished one ended ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("output", "output_required"),
+    [(b"{}", True), (b'{"n":1}', True), (b"null", False), (b"{}", False), (b'{"n":1}', False)],
+)
+def test_completed_with_an_output_is_a_result(output: bytes, output_required: bool) -> None:
+    assert verdict_of(record("COMPLETED", output=output), output_required=output_required) == Verdict(None)
+
+
+def test_completed_without_an_output_is_a_result_where_none_is_required() -> None:
+    assert verdict_of(record("COMPLETED"), output_required=False) == Verdict(None)
+
+
+def test_completed_without_a_required_output_is_invalid() -> None:
+    assert verdict_of(record("COMPLETED"), output_required=True) == Verdict(
+        Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output"
+    )
+    assert verdict_of(record("COMPLETED", output=b"null"), output_required=True).message == "the output is null"
+
+
+def test_what_the_validator_rejects_is_invalid_for_its_reason() -> None:
+    found = verdict_of(record("COMPLETED", output=b"7"), output_required=True, rejected="too small")
+    assert found == Verdict(Trouble.INVALID_OUTPUT, "too small")
+    assert verdict_of(record("FAILED", error="because"), output_required=False, rejected="x").message == "because"
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [("FAILED", Trouble.FAILED), ("TIMED_OUT", Trouble.TIMED_OUT), ("CANCELLED", Trouble.CANCELLED)],
+)
+def test_every_other_end_is_a_trouble_of_its_own_with_the_reason_of_the_service(status: str, trouble: Trouble) -> None:
+    assert verdict_of(record(status, error="because"), output_required=False) == Verdict(trouble, "because")
+
+
+@pytest.mark.parametrize("error", [None, ""])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ("FAILED", "the service said FAILED and gave no reason"),
+        ("TIMED_OUT", "the service said TIMED_OUT and gave no reason"),
+        ("CANCELLED", "cancelled at the service"),
+    ],
+)
+def test_an_end_without_a_reason_is_given_one(status: str, message: str, error: str | None) -> None:
+    assert verdict_of(record(status, error=error), output_required=True).message == message
