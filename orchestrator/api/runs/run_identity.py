@@ -150,7 +150,7 @@ def _other_name_advice(request: RunRequest) -> str:
 
 def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
     """The settings from now on, with the files that `request` names; if none, or streams, those of before stay. So does
-    what no command can say: what a stage of a flow takes over from the time before.
+    what no command can say: what a stage of a flow takes over from the time before, and which results it reuses.
     """
     before = run.settings
     if more := [each for each in request.allow_env if each not in before.allow_env]:

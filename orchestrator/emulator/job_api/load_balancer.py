@@ -8,6 +8,7 @@ question whether a worker is well: it answers 204 while workers start, unless th
 Nobody tries a request again, and one whose sender hangs up is not heard of any more.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -25,11 +26,11 @@ from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusa
 from orchestrator.emulator.contract.limits import Meter, Operation
 from orchestrator.emulator.http.delivery import Departures
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
-from orchestrator.emulator.http.request_body import read_body
+from orchestrator.emulator.http.request_body import hold, read_body
 from orchestrator.emulator.http.wire import Cut, Sending
 from orchestrator.emulator.job_api.lifespan import Lifespan
 from orchestrator.emulator.jobs.fleet import Fleet
-from orchestrator.units import MIB
+from orchestrator.units import MIB, SECOND_US
 
 PREFIX: Final = "/lb"
 """What the paths of load balancing endpoints begin with."""
@@ -180,7 +181,7 @@ class LoadBalancer:
         assert application is not None, "a worker runs something"
         sending = self._gate.sending(Operation.HTTP, BEGINNING)
         if sending.delay_us:
-            await anyio.sleep(sending.delay_us / 1_000_000 / self._scale)
+            await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
         answer = _Reply(sending, send)
         with anyio.move_on_after(PROCESSING_S / self._scale) as in_time:
             try:
@@ -219,20 +220,16 @@ class _Forwarded(Response):
         self._request_body = body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with anyio.create_task_group() as tasks:
+        cut: ConnectionCut | None = None
 
-            async def hear_hangup() -> None:
-                while (await receive())["type"] != "http.disconnect":
-                    pass
-                tasks.cancel_scope.cancel()
-
-            tasks.start_soon(hear_hangup)
-            cut: ConnectionCut | None = None
+        async def forward() -> None:
+            nonlocal cut
             try:
                 await self._balancer.forward(self._endpoint, self._meter, self._request_body, scope, send)
             except ConnectionCut as error:
                 cut = error
-            tasks.cancel_scope.cancel()
+
+        await hold(Request(scope, receive), math.inf, forward)
         if cut is not None:
             raise cut
 
