@@ -1,6 +1,5 @@
 """What the documentation says is what the program does."""
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.service.responses import POINTLESS, Trouble
+from tests.walks import PAGE, WALKS, definition, page
 
 ROOT = Path(__file__).parent.parent
 HOW = (ROOT / "docs" / "how-it-works.md").read_text()
@@ -78,22 +78,6 @@ def section(title: str) -> str:
     return CONTRIBUTING.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def body_of(path: str, name: str) -> str:
-    """The source of `Class`, `Class.method` or `function`. Raises `LookupError` where there is none."""
-    source = (ROOT / "orchestrator" / path).read_text()
-    node: ast.AST = ast.parse(source)
-    for part in name.split("."):
-        found = [
-            each
-            for each in ast.iter_child_nodes(node)
-            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and each.name == part
-        ]
-        if not found:
-            raise LookupError(f"{path}::{name}")
-        node = found[-1]
-    return ast.get_source_segment(source, node) or ""
-
-
 def test_every_room_stands_in_the_layout() -> None:
     shown = section("Where things are").split("```")[1]
     rooms = {path.parent.relative_to(ROOT / "orchestrator") for path in (ROOT / "orchestrator").rglob("__init__.py")}
@@ -120,15 +104,19 @@ def test_every_place_where_something_is_decided_exists_and_is_the_only_one() -> 
         if named is None:
             assert (ROOT / "orchestrator" / place.strip("`")).is_file(), question
         else:
-            assert body_of(*named.groups()), question
+            assert definition(place.strip("`"))[0], question
     assert len({place for _, place in rows}) == len({question for question, _ in rows}) == len(rows)
 
 
-def test_every_hop_of_the_walks_is_named_by_one_before_it() -> None:
-    hops = HOP.findall(section("Three walks"))
-    assert len(hops) > 100
-    passed = body_of(*hops[0])
-    for path, name in hops[1:]:
+def test_every_step_of_the_walks_is_named_by_one_before_it() -> None:
+    steps = [step for walk in WALKS for step in walk.steps]
+    passed = definition(steps[0])[0]
+    for step in steps[1:]:
+        place, _, name = step.partition("::")
         word = name.removesuffix(".__init__").rpartition(".")[2]  # whoever makes an object names its class
-        assert re.search(rf"\b{word}\b", passed), f"nobody leads to {path}::{name}"
-        passed += body_of(path, name)
+        assert re.search(rf"\b{word}\b", passed), f"nobody leads to {place}::{name}"
+        passed += definition(step)[0]
+
+
+def test_the_page_of_the_walks_is_the_one_that_is_written() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page()

@@ -1,0 +1,416 @@
+"""The paths that a row, a failure and a fire take through the program, call by call, and the page that shows them.
+
+python -m tests.walks          writes docs/generated/walks.md
+
+Each step is named in the body of one before it, so that "go to definition" leads from one to the next (from a protocol
+to what implements it). What a step does is the first sentence of its docstring.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "generated" / "walks.md"
+
+
+class Part(NamedTuple):
+    """One leg of a walk: what happens in it, and its steps as `path::name`, paths below `orchestrator/`."""
+
+    title: str
+    steps: tuple[str, ...]
+
+
+class Walk(NamedTuple):
+    """One path through the program."""
+
+    title: str
+    about: str
+    parts: tuple[Part, ...]
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        return tuple(step for part in self.parts for step in part.steps)
+
+    @property
+    def files(self) -> frozenset[str]:
+        return frozenset(step.partition("::")[0] for step in self.steps)
+
+
+ONE_ROW: Final = Walk(
+    "One row",
+    "From its line in the input to its line in the results file.",
+    (
+        Part(
+            "It is read",
+            (
+                "cli/runs/run.py::add_run",
+                "cli/runs/run.py::_carry_out",
+                "cli/runs/run.py::_run",
+                "api/foreground/session.py::run",
+                "api/foreground/session.py::Foreground.run",
+                "api/foreground/session.py::Foreground._served",
+                "api/foreground/session.py::Foreground._serve",
+                "engine/engine.py::open_engine",
+                "api/foreground/session.py::Foreground._with_engine",
+                "api/foreground/session.py::Foreground._found",
+                "engine/intake/intake.py::turn_to_take_in",
+                "api/foreground/session.py::Foreground._take_in",
+                "api/outcomes/result_files.py::row_batches",
+                "formats/input/readers.py::read_inputs",
+                "formats/input/readers.py::_read",
+                "formats/input/readers.py::until_unreadable",
+                "formats/input/readers.py::_rows",
+                "formats/input/lines.py::read_lines",
+                "formats/input/readers.py::_reader_of_texts",
+                "formats/input/readers.py::Reading.rows",
+                "formats/input/jsonl.py::RowReader.read",
+                "engine/intake/intake.py::Intake.take",
+                "ledger/runs/intakes.py::Intakes.add",
+                "ledger/runs/intakes.py::Intakes._add",
+                "ledger/runs/input_rows.py::rows_sort",
+                "ledger/runs/intakes.py::Intakes._paced",
+                "ledger/runs/intakes.py::Intakes.accept",
+            ),
+        ),
+        Part(
+            "It is claimed",
+            (
+                "engine/hosting/run_session.py::RunSession.send",
+                "engine/hosting/run_session.py::RunSession.go_on",
+                "engine/sending/dispatcher.py::Dispatcher.begin",
+                "engine/sending/dispatcher.py::Dispatcher.serve",
+                "engine/sending/dispatcher.py::_Lane.serve",
+                "engine/sending/dispatcher.py::_Lane._claim",
+                "engine/sending/dispatcher.py::Dispatcher.ready",
+                "engine/sending/dispatcher.py::Dispatcher._passage",
+                "engine/sending/run_sender.py::RunSending.passages",
+                "engine/endpoint/endpoint.py::Endpoint.passages",
+                "core/gates/gates.py::of_run",
+                "engine/sending/dispatcher.py::Dispatcher.chosen",
+                "core/limits/fair_share.py::FairShare.next",
+                "engine/sending/dispatcher.py::Dispatcher.claim",
+                "engine/sending/run_sender.py::RunSending.claim",
+                "ledger/jobs/claims.py::Claims.take",
+                "ledger/jobs/claims.py::Claims._claimed_for_run",
+                "core/jobs/job.py::claimed",
+                "ledger/transactions/group_commit.py::Transaction.apply",
+                "ledger/transactions/step_writes.py::steps_apply",
+            ),
+        ),
+        Part(
+            "It is sent",
+            (
+                "engine/sending/dispatcher.py::_Lane._send",
+                "engine/sending/dispatcher.py::Dispatcher.permit",
+                "engine/sending/dispatcher.py::Dispatcher.launch",
+                "engine/sending/dispatcher.py::Dispatcher._send",
+                "engine/sending/dispatcher.py::Dispatcher._sent",
+                "engine/sending/dispatcher.py::Dispatcher._request",
+                "engine/sending/request_builder.py::RequestBuilder.body",
+                "ledger/ledger.py::Ledger.mark",
+                "client/jobs/serverless.py::ServerlessEndpoint.run",
+                "client/jobs/serverless.py::ServerlessEndpoint._send",
+                "client/http/transport.py::Transport.send",
+                "engine/sending/dispatcher.py::Dispatcher._outcome",
+                "engine/sending/dispatcher.py::Dispatcher._of_run",
+                "core/service/responses.py::of_run",
+                "engine/sending/response_steps.py::answered",
+                "engine/sending/response_steps.py::_accepted",
+                "core/jobs/job.py::accepted",
+                "ledger/ledger.py::Ledger.post",
+                "ledger/transactions/group_commit.py::Writer.post",
+                "ledger/ledger.py::Ledger.serve",
+                "ledger/transactions/group_commit.py::Writer.serve",
+                "ledger/transactions/group_commit.py::Writer._drain",
+                "ledger/transactions/group_commit.py::Writer._commit",
+                "ledger/transactions/group_commit.py::Writer._tell",
+            ),
+        ),
+        Part(
+            "Its result is collected, by asking",
+            (
+                "engine/engine.py::Engine.take_on",
+                "engine/engine.py::Engine.reach",
+                "engine/hosting/run_registry.py::KnownRuns.add_endpoint",
+                "engine/hosting/endpoint_registry.py::Endpoints.add",
+                "engine/collecting/collector.py::Collector.__init__",
+                "engine/collecting/collector.py::Collector._on_steps",
+                "core/polling/poll_plan.py::Plan.add",
+                "engine/collecting/collector.py::Collector.serve",
+                "engine/collecting/collector.py::Collector._poll",
+                "engine/collecting/collector.py::Collector._next",
+                "core/polling/poll_plan.py::Plan.next",
+                "engine/collecting/collector.py::Collector._ask",
+                "client/jobs/serverless.py::ServerlessEndpoint.status",
+                "core/service/responses.py::of_status",
+                "engine/collecting/collector.py::Collector._act",
+                "engine/collecting/collector.py::Collector._finish",
+                "engine/collecting/validation_pool.py::Validators.judged",
+                "engine/collecting/result_steps.py::finished",
+                "core/service/responses.py::verdict_of",
+                "engine/collecting/result_steps.py::completed",
+                "core/jobs/job.py::completed",
+                "engine/collecting/collector.py::Collector._post",
+                "ledger/transactions/step_writes.py::_outcomes_write",
+            ),
+        ),
+        Part(
+            "Or by a webhook",
+            (
+                "engine/engine.py::Engine.__init__",
+                "engine/engine.py::Engine._made_inbox",
+                "engine/hosting/webhook_listener.py::WebhookListener.__init__",
+                "engine/hosting/webhook_listener.py::WebhookListener._bind",
+                "web/webhook_routes.py::Webhooks",
+                "web/webhook_routes.py::Webhooks.handle",
+                "core/service/webhook_token.py::submission_of",
+                "engine/collecting/webhook_inbox.py::WebhookInbox.note",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._wait",
+                "engine/collecting/webhook_inbox.py::WebhookInbox.serve",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._poll",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._go_through",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._sort_out",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._step",
+                "engine/collecting/webhook_inbox.py::WebhookInbox._of_latest",
+            ),
+        ),
+        Part(
+            "It is written",
+            (
+                "engine/hosting/run_registry.py::KnownRuns.open_session",
+                "engine/runtime/progress.py::Progress.on_steps",
+                "engine/hosting/run_state.py::Standing.until_over",
+                "api/foreground/session.py::Foreground._end",
+                "api/foreground/session.py::Foreground._write_files",
+                "api/outcomes/result_files.py::write_files",
+                "api/outcomes/result_files.py::_write_files",
+                "api/outcomes/outcome_pages.py::jobs_of",
+                "api/outcomes/outcome_pages.py::finished_jobs",
+                "ledger/jobs/results.py::Results.page",
+                "api/outcomes/result_files.py::outcome_of",
+                "formats/output/writers.py::OutcomeFile",
+                "formats/output/writers.py::checked_rows",
+                "formats/output/writers.py::rows_of",
+                "formats/output/text.py::json_line",
+                "formats/output/lines.py::encoded",
+                "formats/output/writers.py::commit_files",
+                "formats/output/atomic_file.py::commit_together",
+            ),
+        ),
+    ),
+)
+
+ONE_FAILURE: Final = Walk(
+    "One failure",
+    "From the record FAILED to the next execution, and at last to the errors file. It begins in `Collector._ask`, as above.",
+    (
+        Part(
+            "It is found out",
+            (
+                "core/service/responses.py::of_status",
+                "engine/collecting/collector.py::Collector._act",
+                "engine/collecting/collector.py::Collector._finish",
+                "engine/collecting/result_steps.py::finished",
+                "core/service/responses.py::verdict_of",
+                "engine/endpoint/endpoint.py::Endpoint.failed",
+                "engine/collecting/result_steps.py::in_trouble",
+                "core/jobs/retry.py::decide",
+                "core/jobs/retry.py::backoff_us",
+                "core/jobs/job.py::retried",
+                "engine/collecting/collector.py::Collector._post",
+                "ledger/ledger.py::Ledger.post",
+                "ledger/transactions/step_writes.py::steps_apply",
+                "ledger/transactions/step_writes.py::_events_write",
+                "ledger/transactions/group_commit.py::Writer._tell",
+            ),
+        ),
+        Part(
+            "It is tried again",
+            (
+                "engine/sending/dispatcher.py::Dispatcher.__init__",
+                "engine/sending/dispatcher.py::Dispatcher._on_steps",
+                "engine/sending/run_sender.py::RunSending.on_queued",
+                "engine/sending/dispatcher.py::_Lane.wake",
+                "engine/sending/dispatcher.py::_Lane._claim",
+                "engine/sending/dispatcher.py::Dispatcher.claim",
+                "engine/sending/run_sender.py::RunSending.look_ahead",
+                "engine/sending/run_sender.py::RunSending.claim",
+                "ledger/jobs/claims.py::Claims.take",
+                "core/jobs/job.py::claimed_for_retry",
+                "engine/sending/dispatcher.py::Dispatcher._request",
+                "client/jobs/serverless.py::ServerlessEndpoint.retry",
+                "core/service/responses.py::of_retry",
+                "engine/sending/response_steps.py::answered",
+                "engine/sending/response_steps.py::_accepted",
+                "core/jobs/job.py::accepted_for_retry",
+                "engine/collecting/collector.py::Collector._on_steps",
+            ),
+        ),
+        Part(
+            "It fails for the last time",
+            (
+                "core/jobs/retry.py::decide",
+                "core/jobs/retry.py::_exhausted",
+                "core/jobs/job.py::abandoned",
+                "ledger/transactions/step_writes.py::_outcomes_write",
+                "api/outcomes/result_files.py::_write_files",
+                "api/outcomes/result_files.py::outcome_of",
+                "formats/output/writers.py::OutcomeFile",
+                "formats/output/lines.py::encoded",
+            ),
+        ),
+    ),
+)
+
+ONE_FIRE: Final = Walk(
+    "One fire",
+    "From a time of a schedule to the results of its flow. It begins with `Engine.carry_out_flows`, of a process that serves.",
+    (
+        Part(
+            "It is recorded",
+            (
+                "engine/engine.py::Engine.carry_out_flows",
+                "engine/flows/scheduler.py::Scheduler.serve",
+                "engine/flows/scheduler.py::Scheduler._poll",
+                "engine/flows/scheduler.py::Scheduler.run_once",
+                "engine/flows/schedule_evaluator.py::Looker.look",
+                "engine/flows/schedule_evaluator.py::Looker._found",
+                "core/pipelines/due_fires.py::look",
+                "core/pipelines/schedule_calendar.py::fires_between",
+                "core/pipelines/overlap_policy.py::rule",
+                "ledger/flows/fires.py::Fires.record",
+                "ledger/flows/fires.py::_record",
+                "ledger/flows/fires.py::_rows_of",
+            ),
+        ),
+        Part(
+            "Its flow begins",
+            (
+                "engine/flows/scheduler.py::Scheduler._go_on",
+                "engine/flows/scheduler.py::Scheduler._begin",
+                "core/pipelines/overlap_policy.py::startable",
+                "ledger/flows/flows.py::Flows.start",
+                "engine/flows/scheduler.py::Scheduler._follow",
+                "engine/flows/scheduler.py::Scheduler._carry_out",
+                "engine/flows/flow_executor.py::FlowWork.carry_out",
+                "engine/flows/flow_executor.py::FlowWork._carried_out",
+                "engine/flows/flow_executor.py::FlowWork._begun",
+                "api/flows/flow_files.py::LocalFiles.begin",
+                "api/flows/flow_files.py::LocalFiles._source",
+                "api/flows/flow_files.py::LocalFiles._take_in",
+                "api/flows/flow_files.py::LocalFiles.follow",
+                "engine/flows/stage_executor.py::StageWork.until_over",
+            ),
+        ),
+        Part(
+            "Its rows go from stage to stage",
+            (
+                "ledger/transactions/step_writes.py::steps_apply",
+                "ledger/transactions/handover_debts.py::owed_write",
+                "engine/flows/row_handover.py::StageRelay.serve",
+                "engine/flows/row_handover.py::StageRelay.run_once",
+                "ledger/flows/handovers.py::Handovers.relays_owed",
+                "engine/flows/row_handover.py::StageRelay._serve_lane",
+                "engine/flows/row_handover.py::StageRelay._hand_over",
+                "ledger/flows/handovers.py::Handovers.owed",
+                "engine/flows/row_handover.py::StageRelay._maker",
+                "api/flows/flow_files.py::LocalFiles.row_maker",
+                "engine/flows/row_mapper.py::RowMaker.made",
+                "engine/flows/row_mapper.py::RowMaker._made",
+                "engine/flows/row_mapper.py::RowMaker._tried",
+                "engine/flows/row_mapper.py::RowMaker._texts",
+                "engine/flows/row_mapper.py::RowMaker._called",
+                "engine/flows/row_mapper.py::RowMaker._rows",
+                "ledger/runs/input_rows.py::packed_rows",
+                "ledger/flows/handovers.py::Handovers.hand_over",
+                "ledger/runs/runs.py::write_counted",
+                "ledger/flows/handovers.py::_hand_over",
+                "ledger/flows/handovers.py::rows_put",
+                "ledger/runs/job_rows.py::rows_insert",
+            ),
+        ),
+        Part(
+            "Those that come together are handed over together, once none of them is open",
+            (
+                "ledger/transactions/handover_debts.py::_ended",
+                "ledger/transactions/group_counts.py::open_add",
+                "engine/flows/row_handover.py::StageRelay._hand_over_groups",
+                "ledger/flows/groups.py::Groups.ready",
+                "engine/flows/row_handover.py::StageRelay._hand_over_group",
+                "ledger/flows/groups.py::Groups.members",
+                "engine/flows/row_handover.py::StageRelay._gathered",
+                "engine/flows/row_mapper.py::RowMaker.gathered",
+                "ledger/flows/groups.py::Groups.hand_over",
+            ),
+        ),
+        Part(
+            "It ends, once nothing of any stage is left, owed or on its way",
+            (
+                "api/flows/flow_files.py::LocalFiles.finish",
+                "engine/flows/flow_executor.py::FlowWork._ended",
+                "core/pipelines/flow_lifecycle.py::end_of",
+                "engine/flows/flow_executor.py::FlowWork.end",
+                "ledger/flows/flows.py::Flows.end",
+            ),
+        ),
+    ),
+)
+
+WALKS: Final = (ONE_ROW, ONE_FAILURE, ONE_FIRE)
+
+
+@cache
+def _parsed(path: str) -> tuple[str, ast.Module]:
+    source = (ROOT / "orchestrator" / path).read_text(encoding="utf-8")
+    return source, ast.parse(source)
+
+
+def definition(step: str) -> tuple[str, str]:
+    """The source and the docstring of a step, which is a class, a method or a function. Raises `LookupError` where there is none."""
+    path, _, name = step.partition("::")
+    source, node = _parsed(path)
+    found: ast.AST = node
+    for part in name.split("."):
+        inner = [
+            each
+            for each in ast.iter_child_nodes(found)
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and each.name == part
+        ]
+        if not inner:
+            raise LookupError(step)
+        found = inner[-1]
+    assert isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    return ast.get_source_segment(source, found) or "", ast.get_docstring(found) or ""
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    lines = [
+        "# Walks",
+        "",
+        "<!-- written by `python -m tests.walks`; the suite compares -->",
+        "",
+        "For those who change the code and want to follow one thing through it, call by call. Each step is named in the body",
+        'of one before it, so that "go to definition" leads from one to the next. Paths are below `orchestrator/`.',
+        "[Architecture](../architecture.md) has the same in a dozen lines.",
+    ]
+    for walk in WALKS:
+        lines += ["", f"## {walk.title}", "", walk.about, "", f"{len(walk.steps)} steps in {len(walk.files)} files."]
+        for part in walk.parts:
+            lines += ["", f"{part.title}:", "", *(f"1. `{step}`{_remark(step)}" for step in part.steps)]
+    return "\n".join(lines) + "\n"
+
+
+def _remark(step: str) -> str:
+    docstring = " ".join(definition(step)[1].split("\n\n")[0].split())
+    first = re.match(r".*?[.](?= |$)", docstring)
+    text = (first[0] if first else docstring).rstrip(".")
+    return f": {text[0].lower() + text[1:] if text[1:2].islower() else text}" if text else ""
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
