@@ -19,6 +19,7 @@ from typing import Final
 
 from tests.guarantees import record
 from tests.planted.faults import FAULTS, Fault
+from tests.planted.places import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("orchestrator", "migrations", "tests", "examples", "docs", "pyproject.toml", "README.md")
@@ -41,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     started_s = time.perf_counter()
     faults = [fault for fault in FAULTS if given.only in fault.name]
+    if not faults:
+        parser.error(f"no fault has {given.only!r} in its name")
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
         copy = Path(folder) / "project"
         copy_project(copy)
@@ -66,17 +69,10 @@ def copy_project(to: Path) -> None:
             shutil.copy2(source, to / name)
 
 
-def planted(fault: Fault, text: str) -> str:
-    """`text` with the fault. Raises ValueError where its old text does not occur exactly once."""
-    if text.count(fault.old) != 1:
-        raise ValueError(f"{fault.path}: the text of {fault.name!r} occurs {text.count(fault.old)} times, not once")
-    return text.replace(fault.old, fault.new)
-
-
 def _is_caught(copy: Path, fault: Fault, *, worlds: bool) -> bool:
-    path = copy / fault.path
+    path = copy / fault.file
     text = path.read_text()
-    path.write_text(planted(fault, text))
+    path.write_text(planted(fault.path, fault.old, fault.new, text))
     try:
         missed = [test for test in fault.tests if _tests(copy, [test]) != FAILED]
         if worlds and fault.worlds is not None and _worlds(copy, *fault.worlds) != FAILED:

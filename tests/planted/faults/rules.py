@@ -5,14 +5,14 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of the pacer is dropped",
-        path="orchestrator/core/limits/rate_pacer.py",
+        path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
         old="taken = self._in_flight + len(self._answered) - self._limit.requests",
         new="taken = -1",
         tests=("tests/core/limits/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
     ),
     Fault(
         name="a request is given no place in the concurrency",
-        path="orchestrator/core/limits/rate_pacer.py",
+        path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
         old="excess = self._in_flight + len(self._given_up) - self._limit.concurrent",
         new="excess = -1",
         tests=("tests/core/limits/test_pacing.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
@@ -20,12 +20,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="requests leave before the intent is durable",
-        path="orchestrator/ledger/transactions/group_commit.py",
-        old="                    results[position] = await entry.block(transaction)\n",
-        new=(
-            "                    entry.result = results[position] = await entry.block(transaction)\n"
-            "                    entry.end()\n"
-        ),
+        path="orchestrator/ledger/transactions/group_commit.py::Writer._commit",
+        old="results[position] = await entry.block(transaction)",
+        new="entry.result = results[position] = await entry.block(transaction)\nentry.end()",
         tests=(
             "tests/engine/sending/test_dispatcher.py::test_the_intent_to_send_is_durable_before_the_request_leaves",
         ),
@@ -33,21 +30,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the group commit answers before its commit",
-        path="orchestrator/ledger/transactions/group_commit.py",
-        old="            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\n",
-        new=(
-            "            await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\n"
-            "            for entry in batch:\n"
-            "                entry.end()\n"
-        ),
+        path="orchestrator/ledger/transactions/group_commit.py::Writer._commit",
+        old="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))",
+        new="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\nfor entry in batch:\n    entry.end()",
         tests=(
             "tests/ledger/transactions/test_writer.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",
         ),
     ),
     Fault(
         name="the guard of a step forgets the attempt",
-        path="orchestrator/ledger/transactions/step_writes.py",
-        old="        jobs.c.attempt == place(3),\n",
+        path="orchestrator/ledger/transactions/step_writes.py::_APPLY",
+        old="jobs.c.attempt == place(3),",
         new="",
         tests=(
             "tests/conformance/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",
@@ -55,29 +48,29 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stale step among many is taken",
-        path="orchestrator/ledger/sqlite/statements.py",
+        path="orchestrator/ledger/sqlite/statements.py::Guarded._execute",
         old="is_all = self._together(rows, cursor) == len(rows)",
         new="is_all = self._together(rows, cursor) > 0",
         tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),
     ),
     Fault(
         name="what was done of many steps is done again for those that are not stale",
-        path="orchestrator/ledger/sqlite/statements.py",
-        old='                cursor.execute("ROLLBACK TO together")\n',
-        new="                pass\n",
+        path="orchestrator/ledger/sqlite/statements.py::Guarded._execute",
+        old='cursor.execute("ROLLBACK TO together")',
+        new="pass",
         tests=("tests/conformance/test_steps.py::test_a_step_that_is_stale_leaves_those_beside_it_alone",),
     ),
     Fault(
         name="the first result does not win",
-        path="orchestrator/ledger/transactions/step_writes.py",
-        old="        jobs.c.state == place(1),\n",
+        path="orchestrator/ledger/transactions/step_writes.py::_APPLY",
+        old="jobs.c.state == place(1),",
         new="",
         tests=("tests/ledger/transactions/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/transactions/step_writes.py",
-        old="        await _events_write(connection, done)\n",
+        path="orchestrator/ledger/transactions/step_writes.py::steps_apply",
+        old="await _events_write(connection, done)",
         new="",
         tests=(
             "tests/ledger/transactions/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
@@ -86,24 +79,24 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the margin is dropped from the deadline",
-        path="orchestrator/core/jobs/deadlines.py",
-        old="    deadline = unfinished_at + retention_us - margin_us(retention_us)\n",
-        new="    deadline = unfinished_at + retention_us\n",
+        path="orchestrator/core/jobs/deadlines.py::hard_deadline",
+        old="deadline = unfinished_at + retention_us - margin_us(retention_us)",
+        new="deadline = unfinished_at + retention_us",
         tests=(
             "tests/core/jobs/test_deadlines.py::test_a_result_is_asked_for_a_sixth_of_the_retention_before_it_can_expire",
         ),
     ),
     Fault(
         name="the retention is ignored",
-        path="orchestrator/core/jobs/deadlines.py",
-        old="    return min(deadline, ttl_at - min(margin_us(retention_us), max(lifetime_us // 10, WAKING_US)))\n",
-        new="    return ttl_at - min(margin_us(retention_us), lifetime_us // 10)\n",
+        path="orchestrator/core/jobs/deadlines.py::hard_deadline",
+        old="return min(deadline, ttl_at - min(margin_us(retention_us), max(lifetime_us // 10, WAKING_US)))",
+        new="return ttl_at - min(margin_us(retention_us), lifetime_us // 10)",
         tests=("tests/core/jobs/test_deadlines.py::test_the_hard_deadline_lies_before_retention_and_ttl_have_run_out",),
     ),
     Fault(
         name="a 404 always means lost",
-        path="orchestrator/core/jobs/deadlines.py",
-        old="    if now >= (job.unfinished_at or 0) + retention_us:\n        return Absence.EXPIRED\n",
+        path="orchestrator/core/jobs/deadlines.py::absence",
+        old="if now >= (job.unfinished_at or 0) + retention_us:\n    return Absence.EXPIRED",
         new="",
         tests=(
             "tests/engine/collecting/test_collector.py::test_a_404_after_the_retention_is_expired_and_paid_again_once",
@@ -112,18 +105,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an uncertain submission is made anew at once",
-        path="orchestrator/core/jobs/deadlines.py",
-        old="    grace = max(120 * SECOND_US, 2 * (p95_us or 0))\n",
-        new="    grace = 0\n",
+        path="orchestrator/core/jobs/deadlines.py::uncertain_grace_us",
+        old="grace = max(120 * SECOND_US, 2 * (p95_us or 0))",
+        new="grace = 0",
         tests=(
             "tests/core/jobs/test_deadlines.py::test_with_webhooks_the_grace_is_twice_the_learned_p95_between_two_minutes_and_the_ttl",
         ),
     ),
     Fault(
         name="a submission without an answer is taken for one that had no effect",
-        path="orchestrator/core/service/responses.py",
-        old="        return Uncertain(str(result))\n    if 200 <= result.status",
-        new="        return Deferred(Trouble.TRANSPORT, str(result))\n    if 200 <= result.status",
+        path="orchestrator/core/service/responses.py::of_run",
+        old="return Uncertain(str(result))",
+        new="return Deferred(Trouble.TRANSPORT, str(result))",
         tests=(
             "tests/engine/sending/test_dispatcher.py::test_a_request_that_may_have_had_an_effect_makes_the_job_uncertain",
         ),
@@ -131,19 +124,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a crash left in submitting is sent again without a word",
-        path="orchestrator/engine/maintenance/janitor.py",
-        old="    if job.by_retry:\n        return transitions.accepted_for_retry(",
+        path="orchestrator/engine/maintenance/janitor.py::left_submitting",
+        old="if job.by_retry:\n    return transitions.accepted_for_retry(",
         new=(
-            "    if not job.by_retry:\n        return queued_again(job, now)\n"
-            "    if job.by_retry:\n        return transitions.accepted_for_retry("
+            "if not job.by_retry:\n    return queued_again(job, now)\nif job.by_retry:\n    return transitions.accepted_for_retry("
         ),
         tests=("tests/engine/maintenance/test_janitor.py::test_what_a_dead_process_left_is_put_in_order",),
         worlds=("commits", 8, 32),
     ),
     Fault(
         name="the token of a webhook is not checked",
-        path="orchestrator/core/service/webhook_token.py",
-        old="    if not hmac.compare_digest(token(key, submission), text):\n        return None\n",
+        path="orchestrator/core/service/webhook_token.py::submission_of",
+        old="if not hmac.compare_digest(token(key, submission), text):\n    return None",
         new="",
         tests=(
             "tests/core/service/test_notice.py::test_a_token_with_one_character_changed_names_nothing",
@@ -152,8 +144,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is answered before its notice is durable",
-        path="orchestrator/engine/collecting/webhook_inbox.py",
-        old="        await self._ledger.note(notice)\n",
+        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox.note",
+        old="await self._ledger.note(notice)",
         new="",
         tests=(
             "tests/engine/collecting/test_webhook_inbox.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",
@@ -161,23 +153,23 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="those who wait for an operation are not woken",
-        path="orchestrator/client/jobs/rate_limiter.py",
-        old="            del self.line[me]\n            self.wake()\n",
-        new="            del self.line[me]\n",
+        path="orchestrator/client/jobs/rate_limiter.py::_Lane.stand_in_line",
+        old="del self.line[me]\nself.wake()",
+        new="del self.line[me]",
         tests=("tests/client/jobs/test_rate_limiter.py::test_a_raised_limit_lets_the_waiting_go_at_once",),
     ),
     Fault(
         name="the retries starve behind fresh jobs",
-        path="orchestrator/ledger/jobs/claim_queue.py",
-        old="    await page.add_at(0, behind",
-        new="    page.found.clear()\n    await page.add_at(0, behind",
+        path="orchestrator/ledger/jobs/claim_queue.py::jobs_claimable",
+        old="await page.add_at(0, behind",
+        new="page.found.clear()\nawait page.add_at(0, behind",
         tests=("tests/conformance/test_claims.py",),
         worlds=("mixed-faults", 0, 2),
     ),
     Fault(
         name="a secret of several lines is hidden where all of them stand together",
-        path="orchestrator/core/text/redaction.py",
-        old="    yield from value.splitlines()\n",
+        path="orchestrator/core/text/redaction.py::_parts",
+        old="yield from value.splitlines()",
         new="",
         tests=(
             "tests/core/text/test_redaction.py::test_a_secret_of_several_lines_is_hidden_in_each_of_them_and_folded",
@@ -185,30 +177,30 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a secret within JSON within JSON is hidden where both escape the same",
-        path="orchestrator/core/text/spellings.py",
-        old='    return f"(?:{_BACKSLASH}{{0,{BACKSLASHES_MAX}}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
-        new='    return f"(?:{_BACKSLASH}{{0,1}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        path="orchestrator/core/text/spellings.py::_character",
+        old='return f"(?:{_BACKSLASH}{{0,{BACKSLASHES_MAX}}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
+        new='return f"(?:{_BACKSLASH}{{0,1}}+(?:{plain})|{_BACKSLASHES}(?:{escaped}))"',
         tests=("tests/core/text/test_spellings.py::test_a_secret_is_found_in_any_nesting_of_encodings",),
     ),
     Fault(
         name="a secret in base64 is hidden where it begins a group of three bytes",
-        path="orchestrator/core/text/spellings.py",
+        path="orchestrator/core/text/spellings.py::in_base64",
         old="for offset in range(3)",
         new="for offset in range(1)",
         tests=("tests/core/text/test_spellings.py::test_a_secret_is_found_in_base64_of_what_holds_it",),
     ),
     Fault(
         name="a pod whose creation met a server error is created once more",
-        path="orchestrator/account/transport/rest.py",
-        old='            return method == "GET" and error.passing\n',
-        new="            return error.passing\n",
+        path="orchestrator/account/transport/rest.py::Rest._may_repeat",
+        old='return method == "GET" and error.passing',
+        new="return error.passing",
         tests=("tests/cli/account/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
     ),
     Fault(
         name="a change by GraphQL is repeated like a question",
-        path="orchestrator/account/transport/graphql.py",
-        old='        if query.startswith("mutation"):\n',
-        new='        if query.startswith("never"):\n',
+        path="orchestrator/account/transport/graphql.py::GraphQL.ask",
+        old='if query.startswith("mutation"):',
+        new='if query.startswith("never"):',
         tests=("tests/cli/account/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
     ),
 )

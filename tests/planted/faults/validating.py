@@ -5,67 +5,63 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an output that is rejected is thrown away",
-        path="orchestrator/core/jobs/job.py",
-        old="        output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,\n",
-        new="        output=record.output if trouble is None else None,\n",
+        path="orchestrator/core/jobs/job.py::outcome_of",
+        old="output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,",
+        new="output=record.output if trouble is None else None,",
         tests=("tests/engine/collecting/test_validators.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",),
     ),
     Fault(
         name="what a webhook brings is not judged",
-        path="orchestrator/engine/collecting/webhook_inbox.py",
-        old="        return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)\n",
-        new="        return False\n",
+        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_judged",
+        old="return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)",
+        new="return False",
         tests=("tests/engine/collecting/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
     ),
     Fault(
         name="a run goes on though nobody can judge its outputs",
-        path="orchestrator/engine/collecting/result_steps.py",
-        old="    if judged.unjudged is not None:\n",
-        new="    if False:\n",
+        path="orchestrator/engine/collecting/result_steps.py::completed",
+        old="if judged.unjudged is not None:",
+        new="if False:",
         tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
     ),
     Fault(
         name="a check that ends its thread is a verdict",
-        path="orchestrator/engine/user_code/functions.py",
+        path="orchestrator/engine/user_code/functions.py::UserFunctions._judged",
         old='return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))',
         new="return Answer(error=str(error))",
         tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
     ),
     Fault(
         name="a file that has changed judges as if it were the one that was named",
-        path="orchestrator/engine/collecting/output_validator.py",
-        old="    if now.sha256 != pinned.sha256:\n",
-        new="    if False:\n",
+        path="orchestrator/engine/collecting/output_validator.py::_check_unchanged",
+        old="if now.sha256 != pinned.sha256:",
+        new="if False:",
         tests=(
             "tests/engine/collecting/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",
         ),
     ),
     Fault(
         name="a result that is revoked is tried again without end",
-        path="orchestrator/core/jobs/revalidation.py",
-        old="    if left <= 0:\n",
-        new="    if False:\n",
+        path="orchestrator/core/jobs/revalidation.py::tried_again",
+        old="if left <= 0:",
+        new="if False:",
         tests=("tests/core/jobs/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
     ),
     Fault(
         name="what fails for another reason by now still tells the old one",
-        path="orchestrator/core/jobs/revalidation.py",
-        old="    return why if job.state is State.FAILED and why != outcome.message else None\n",
-        new="    return None\n",
+        path="orchestrator/core/jobs/revalidation.py::other_reason",
+        old="return why if job.state is State.FAILED and why != outcome.message else None",
+        new="return None",
         tests=("tests/engine/commands/test_rechecking.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
     ),
     Fault(
         name="what is only looked at is changed",
-        path="orchestrator/engine/commands/revalidate.py",
+        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck",
         old=(
-            "            if command is not None and (steps or restated):\n"
-            "                done = await self.ledger.commands.apply(\n"
-            "                    command.id, steps,"
+            "if command is not None and (steps or restated):\n    done = await self.ledger.commands.apply(\n        command.id, steps,"
         ),
         new=(
-            "            if steps or restated:\n"
-            "                done = await self.ledger.commands.apply(\n"
-            "                    command.id if command else 0, steps,"
+            "if steps or restated:\n    done = await self.ledger.commands.apply(\n        command.id if command else 0, steps,"
         ),
         tests=(
             "tests/engine/commands/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",
@@ -73,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an output that is good after all counts as a failed execution",
-        path="orchestrator/core/jobs/revalidation.py",
+        path="orchestrator/core/jobs/revalidation.py::step_of",
         old="failures=max(0, job.failures - 1))",
         new="failures=job.failures)",
         tests=(
@@ -82,15 +78,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a cancelled run whose outputs are judged anew goes on",
-        path="orchestrator/engine/commands/revalidate.py",
+        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck",
         old="max_attempts=0 if is_cancelled else settings.max_attempts)",
         new="max_attempts=settings.max_attempts)",
         tests=("tests/engine/commands/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
     ),
     Fault(
         name="what comes after outputs were judged anew is judged by the old rules",
-        path="orchestrator/engine/commands/revalidate.py",
-        old="        self.settings_of[run.id] = settings\n",
+        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck_asked",
+        old="self.settings_of[run.id] = settings",
         new="",
         tests=(
             "tests/engine/commands/test_rechecking.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
@@ -98,9 +94,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="outputs are judged anew that are in the next stage already",
-        path="orchestrator/api/admin/revalidate.py",
-        old="    if await ledger.handovers.is_handed_on(run.id):\n",
-        new="    if False:\n",
+        path="orchestrator/api/admin/revalidate.py::wanted_of",
+        old="if await ledger.handovers.is_handed_on(run.id):",
+        new="if False:",
         tests=("tests/api/flows/test_stages.py::test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input",),
     ),
 )
