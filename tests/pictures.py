@@ -21,9 +21,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator import api
+from orchestrator.api.foreground.session import run
 from orchestrator.cli.framework.requests import run_request
-from orchestrator.cli.framework.runner import load_api
 from orchestrator.cli.output.formats import finished
 from orchestrator.cli.output.live_display import Display
 from orchestrator.cli.output.progress_views import QuietView
@@ -101,7 +100,7 @@ def _under_way(environment: Mapping[str, str], jobs: int) -> Console:
     request = run_request(
         ["prompts.jsonl"], choose({"endpoint": "abc123", "name": "prompts"}, environment), environment
     )
-    anyio.run(partial(api.run, request, view, stop=view.stop))
+    anyio.run(partial(run, request, view, stop=view.stop))
     assert view.seen is not None
     console = _console(f"orchestrator {' '.join(RUN)}", f"prompts: {jobs:,} rows checked")
     console.print(Display(view.seen))
@@ -110,9 +109,9 @@ def _under_way(environment: Mapping[str, str], jobs: int) -> Console:
 
 def _failures(environment: Mapping[str, str]) -> Console:
     words = (*RUN, "--max-attempts", "1")
-    ended = call(load_api, words, environment=environment).stderr.splitlines()
+    ended = call(words, environment=environment).stderr.splitlines()
     end = next(n for n, line in enumerate(ended) if line.startswith("prompts: finished"))
-    shown = call(load_api, ("failures",), environment=environment).output.splitlines()
+    shown = call(("failures",), environment=environment).output.splitlines()
     return _console(f"orchestrator {' '.join(words)}", *ended[end:], "", "$ orchestrator failures", *shown)
 
 

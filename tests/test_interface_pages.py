@@ -16,7 +16,6 @@ import pytest
 import typer
 
 from orchestrator.cli import build
-from tests.cli.fake_api import FakeApp
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("interface-jobs", "interface-pods", "interface-endpoints", "interface-templates-and-secrets")
@@ -138,4 +137,4 @@ def _exists(words: list[str]) -> bool:
 
 @cache
 def _command_line() -> Any:
-    return typer.main.get_command(build(FakeApp))
+    return typer.main.get_command(build())

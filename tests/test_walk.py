@@ -16,7 +16,6 @@ from typer.main import get_command
 
 import orchestrator
 from orchestrator.cli import build
-from orchestrator.cli.framework.runner import load_api
 from orchestrator.settings import run_flags
 from orchestrator.settings.setting import Setting
 
@@ -35,7 +34,7 @@ OF_ALL = {"--help", "--version", "--install-completion", "--show-completion"}
 
 def flags_of_commands() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each command by its words, with the flags of each of its options."""
-    groups: list[tuple[tuple[str, ...], Any]] = [((), get_command(build(load_api)))]
+    groups: list[tuple[tuple[str, ...], Any]] = [((), get_command(build()))]
     while groups:
         words, command = groups.pop()
         inner: dict[str, Any] = getattr(command, "commands", {})

@@ -17,7 +17,7 @@ from typer.main import get_command
 from orchestrator import __version__
 from orchestrator.cli.account import add_account
 from orchestrator.cli.framework.help import tidy
-from orchestrator.cli.framework.runner import App, explain, load_api
+from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines.apply import add_apply
 from orchestrator.cli.pipelines.flows import add_flows
@@ -73,8 +73,8 @@ def _hint(error: typer.TyperException) -> str:
     return f"\nsee: {context.command_path} --help" if context is not None else ""
 
 
-def build(load: Callable[[], App]) -> typer.Typer:
-    """The command line of the program that `load` gives."""
+def build() -> typer.Typer:
+    """The whole command line."""
     commands = typer.Typer(
         name="orchestrator",
         cls=_Commands,
@@ -114,7 +114,7 @@ def build(load: Callable[[], App]) -> typer.Typer:
         add_ledger,
     )
     for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
-        add(commands, load)
+        add(commands)
     add_account(commands)
     tidy(commands)
     return commands
@@ -129,7 +129,7 @@ def _print_version(wanted: bool) -> None:
 @cache
 def program() -> Callable[..., object]:
     """The command line of the real program, with what Typer makes of it, which takes it a while."""
-    return get_command(build(load_api))
+    return get_command(build())
 
 
 def main() -> None:

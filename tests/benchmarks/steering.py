@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import anyio
 
-from orchestrator import api
+from orchestrator.api.admin.limits import limits_set
+from orchestrator.api.runs.commands import cancel_jobs, control, prioritize, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings.structs import Chosen, Wish
@@ -79,16 +80,16 @@ async def _measured(ledger: Path, url: str, jobs: int, at_service: int) -> list[
     ask = _Asking(ledger)
     await ask.until(lambda: ask.counts().get(State.OUTSTANDING, 0) >= at_service)
     single = [
-        await ask.one(partial(api.control, ledger, RUN, Wish.PAUSE)),
-        await ask.one(partial(api.control, ledger, RUN, Wish.CONTINUE)),
-        await ask.one(partial(api.prioritize, ledger, RUN, 3)),
-        await ask.one(partial(api.limits_set, ledger, RUN, {Operation.RUN: Limit(500, 10.0, 100)})),
+        await ask.one(partial(control, ledger, RUN, Wish.PAUSE)),
+        await ask.one(partial(control, ledger, RUN, Wish.CONTINUE)),
+        await ask.one(partial(prioritize, ledger, RUN, 3)),
+        await ask.one(partial(limits_set, ledger, RUN, {Operation.RUN: Limit(500, 10.0, 100)})),
     ]
-    cancelled, beside_cancel = await ask.many(partial(api.cancel_jobs, ledger, RUN, f"line<={jobs}"))
+    cancelled, beside_cancel = await ask.many(partial(cancel_jobs, ledger, RUN, f"line<={jobs}"))
     await ask.until(lambda: ask.counts().get(State.CANCELLED, 0) == jobs)
     again = Chosen(where="state=cancelled", max_attempts=1)
-    retried, beside_retry = await ask.many(partial(api.retry, ledger, RUN, chosen=again))
-    single.append(await ask.one(partial(api.control, ledger, RUN, Wish.CANCEL)))
+    retried, beside_retry = await ask.many(partial(retry, ledger, RUN, chosen=again))
+    single.append(await ask.one(partial(control, ledger, RUN, Wish.CANCEL)))
     started = time.perf_counter()
     await ask.until(lambda: ask.counts().get(State.CANCELLED, 0) == jobs + at_service)
     whole_s = time.perf_counter() - started
@@ -136,7 +137,7 @@ class _Asking:
             tasks.start_soon(ask)
             await self.until(lambda: self._is_begun(number))
             wishes = (Wish.PAUSE, Wish.CONTINUE)
-            beside = [await self.one(partial(api.control, self._ledger, RUN, wish)) for wish in wishes]
+            beside = [await self.one(partial(control, self._ledger, RUN, wish)) for wish in wishes]
         return await self._done(number), beside
 
     async def _done(self, number: int) -> Asked:

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from orchestrator.account import Account
 from orchestrator.cli import build
-from orchestrator.cli.framework.runner import App
 from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.cli.service.commands import add_api
 
@@ -47,19 +46,16 @@ class Result:
 class _Placed:
     """What the commands work with during a call."""
 
-    load: Callable[[], App]
     connect: Connect
 
 
 def call(
-    load: Callable[[], App],
     arguments: Sequence[str],
     *,
     environment: Mapping[str, str],
     given: str | bytes | None = None,
 ) -> Result:
-    """`orchestrator` with these arguments, beside the program that `load` gives; `given` is its standard input."""
-    _Placed.load = load
+    """`orchestrator` with these arguments; `given` is its standard input."""
     return _call(whole(), arguments, environment, given)
 
 
@@ -77,13 +73,13 @@ def call_only(
 
 
 def add_calls(commands: typer.Typer, connect: Connect) -> None:
-    add_api(commands, _load, connect)
+    add_api(commands, connect)
 
 
 @cache
 def whole() -> Any:
     """The whole command line, as Typer made it."""
-    return typer.main.get_command(build(_load))
+    return typer.main.get_command(build())
 
 
 @cache
@@ -92,10 +88,6 @@ def _only(*adds: Add) -> Any:
     for add in adds:
         add(commands, _connect)
     return typer.main.get_command(commands)
-
-
-def _load() -> App:
-    return _Placed.load()
 
 
 def _connect(access: Access) -> Account:

@@ -1,13 +1,14 @@
 """A program that does what a test says, in the place of `orchestrator.api`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 
-from orchestrator.api import View
 from orchestrator.api.admin.brakes import RunBrakes
 from orchestrator.api.admin.ledger_admin import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.admin.process_stop import Stopped
@@ -24,6 +25,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.planning.bottlenecks import Line
 from orchestrator.core.planning.plan import Batch, Known, Plan, Terms, plan
 from orchestrator.engine.hosting.worker_scaling import PutBack
+from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.settings.plan_flags import PlanRequest
 from orchestrator.settings.structs import (
@@ -404,4 +406,77 @@ class FakeApp(FakeFlows):
 
 def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:
     """`orchestrator` with these arguments and variables; the result has `exit_code`, `stdout` and `stderr`."""
-    return call(lambda: app, arguments, environment=environment)
+    with placed(app):
+        return call(arguments, environment=environment)
+
+
+_HOME = {
+    "apply": "orchestrator.api.flows.apply",
+    "backfill": "orchestrator.api.flows.flows",
+    "backfill_preview": "orchestrator.api.flows.flows",
+    "brakes": "orchestrator.api.admin.brakes",
+    "brakes_set": "orchestrator.api.admin.brakes",
+    "cancel_jobs": "orchestrator.api.runs.commands",
+    "cancel_preview": "orchestrator.api.outcomes.job_queries",
+    "control": "orchestrator.api.runs.commands",
+    "delete": "orchestrator.api.admin.run_admin",
+    "doctor": "orchestrator.api.inspect.doctor",
+    "emulate": "orchestrator.api.emulation.emulate",
+    "export_run": "orchestrator.api.admin.run_admin",
+    "failures": "orchestrator.api.outcomes.job_queries",
+    "flow_called": "orchestrator.api.flows.flows",
+    "flow_lineage": "orchestrator.api.flows.lineage",
+    "flow_rerun": "orchestrator.api.flows.rerun",
+    "flow_show": "orchestrator.api.flows.flows",
+    "flows_list": "orchestrator.api.flows.flows",
+    "follow_progress": "orchestrator.api.runs.job_progress",
+    "job_show": "orchestrator.api.outcomes.job_queries",
+    "jobs_list": "orchestrator.api.outcomes.job_queries",
+    "latest": "orchestrator.api.inspect.status",
+    "ledger_backup": "orchestrator.api.admin.ledger_admin",
+    "ledger_compact": "orchestrator.api.admin.ledger_admin",
+    "ledger_info": "orchestrator.api.admin.ledger_admin",
+    "limits": "orchestrator.api.admin.limits",
+    "limits_reset": "orchestrator.api.admin.limits",
+    "limits_set": "orchestrator.api.admin.limits",
+    "plan": "orchestrator.api.planning.plan",
+    "prioritize": "orchestrator.api.runs.commands",
+    "progress": "orchestrator.api.runs.job_progress",
+    "rename": "orchestrator.api.admin.run_admin",
+    "resend": "orchestrator.api.runs.commands",
+    "results": "orchestrator.api.inspect.status",
+    "recheck": "orchestrator.api.admin.revalidate",
+    "retry": "orchestrator.api.runs.commands",
+    "retry_preview": "orchestrator.api.outcomes.job_queries",
+    "run": "orchestrator.api.foreground.session",
+    "schedules_check": "orchestrator.api.flows.schedules",
+    "schedules_continue": "orchestrator.api.flows.schedules",
+    "schedules_history": "orchestrator.api.flows.schedules",
+    "schedules_list": "orchestrator.api.flows.schedules",
+    "schedules_next": "orchestrator.api.flows.schedules",
+    "schedules_pause": "orchestrator.api.flows.schedules",
+    "schedules_remove": "orchestrator.api.flows.schedules",
+    "serve": "orchestrator.api.foreground.serve",
+    "show": "orchestrator.api.inspect.status",
+    "status": "orchestrator.api.inspect.status",
+    "stop": "orchestrator.api.admin.process_stop",
+    "tick": "orchestrator.api.flows.tick",
+    "tidy": "orchestrator.api.admin.tidy",
+    "trigger": "orchestrator.api.flows.flows",
+    "verify": "orchestrator.api.outcomes.verify",
+    "wait_for_flow": "orchestrator.api.flows.tick",
+    "watch": "orchestrator.api.foreground.watch",
+}
+
+
+@contextmanager
+def placed(app: FakeApp) -> Iterator[None]:
+    modules = {verb: import_module(home) for verb, home in _HOME.items()}
+    before = {verb: getattr(module, verb) for verb, module in modules.items()}
+    try:
+        for verb, module in modules.items():
+            setattr(module, verb, getattr(app, verb))
+        yield
+    finally:
+        for verb, module in modules.items():
+            setattr(module, verb, before[verb])

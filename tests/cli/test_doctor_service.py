@@ -9,7 +9,6 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator import api
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.diagnosis.findings import Cause
@@ -117,7 +116,7 @@ async def test_a_proxy_that_is_not_there_opens_no_tunnel_or_is_of_no_use(
 
 
 def command(*arguments: str, **environment: str) -> Result:
-    return call(lambda: api, ("doctor", *arguments, "--ledger", str(NOWHERE)), environment=environment)
+    return call(("doctor", *arguments, "--ledger", str(NOWHERE)), environment=environment)
 
 
 def test_the_command_needs_no_ledger_for_an_endpoint_and_says_what_it_could_not_ask() -> None:

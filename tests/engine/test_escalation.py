@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.api import job_show, limits_set
+from orchestrator.api.admin.limits import limits_set
+from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.core.jobs.escalation import FREE_MAX, parse_rule
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation

@@ -175,7 +175,7 @@ async def _of_template(spec: "EndpointSpec", account: "Account") -> "EndpointSpe
 
 
 def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
-    from orchestrator.account.endpoints.endpoints import EndpointSpec  # noqa: PLC0415
+    from orchestrator.account.endpoints.endpoints import EndpointSpec
 
     idle_timeout, execution_timeout = flags["idle_timeout"], flags["execution_timeout"]
     return EndpointSpec(
@@ -258,7 +258,7 @@ async def _show(endpoint: str, account: "Account", as_json: bool) -> None:
 
 async def _at(endpoint: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `endpoint`, which may be its name."""
-    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
+    from orchestrator.account.name_lookup import by_name
 
     return await by_name("endpoint", endpoint, call, account.endpoints.list)
 

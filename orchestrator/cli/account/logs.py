@@ -71,7 +71,7 @@ def add_logs(pods: Noun) -> None:
 
 def _check(interface: str | None) -> None:
     """Raises `UsageError` where an interface is asked for that knows no logs. What the file says is about others."""
-    from orchestrator.account.transport.fallback import USE_V2, CannotSayError  # noqa: PLC0415
+    from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 
     if interface not in (None, Interface.AUTO, Interface.V2):
         raise CannotSayError(Interface(interface), "what a pod has printed", USE_V2)
@@ -79,7 +79,7 @@ def _check(interface: str | None) -> None:
 
 def query_of(tail: int | None, since: str | None, source: str | None, follow: bool) -> "LogQuery":
     """What the flags ask for. Raises `UsageError`."""
-    from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery  # noqa: PLC0415
+    from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery
 
     return LogQuery(
         tail=TAIL_DEFAULT if tail is None else tail,

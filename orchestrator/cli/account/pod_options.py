@@ -39,7 +39,7 @@ async def with_limits(flags: Flags, command: Command, account: "Account", as_jso
 
 async def at_pod(account: "Account", pod: str, call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `pod`, which may be its name."""
-    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
+    from orchestrator.account.name_lookup import by_name
 
     return await by_name("pod", pod, call, account.pods.list)
 
@@ -50,7 +50,7 @@ def watch(pod: "Pod") -> None:
 
 
 def _say_limits(account: "Account") -> None:
-    from orchestrator.cli.account.pod_tables import window_line  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import window_line
 
     windows = account.pods.windows
     for window in windows:

@@ -127,7 +127,7 @@ def add_create_and_modify(pods: Noun) -> None:
 
 
 async def _create(name: str, flags: Flags, account: "Account", as_json: bool) -> None:
-    from orchestrator.account import CpuRequest, PodCreate  # noqa: PLC0415
+    from orchestrator.account import CpuRequest, PodCreate
 
     wait_s = service_access.wait_s(bool(flags["wait"]), flags["timeout"])
     of_gpus = ("gpu_count", "min_ram_per_gpu", "min_vcpu_per_gpu", "cuda", "min_cuda")
@@ -159,7 +159,7 @@ async def _create(name: str, flags: Flags, account: "Account", as_json: bool) ->
 
 
 async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> None:
-    from orchestrator.account import PodModify  # noqa: PLC0415
+    from orchestrator.account import PodModify
 
     env = variables(flags["env"] or (), flags["env_file"])
     without = tuple(flags["unset_env"] or ())
@@ -199,7 +199,7 @@ def _texts(given: list[str] | None) -> tuple[str, ...] | None:
 
 
 def _gpu(flags: Flags) -> object:
-    from orchestrator.account import GpuRequest  # noqa: PLC0415
+    from orchestrator.account import GpuRequest
 
     if flags["gpu"] is None:
         return None
@@ -216,7 +216,7 @@ def _gpu(flags: Flags) -> object:
 
 
 def _mounts(flags: Flags) -> "Mounts | None":
-    from orchestrator.account import GlobalMount, Mounts, NetworkMount, PersistentMount  # noqa: PLC0415
+    from orchestrator.account import GlobalMount, Mounts, NetworkMount, PersistentMount
 
     persistent, network, global_ = flags["volume"], flags["network_volume"], flags["global_volume"]
     if persistent is None and network is None and global_ is None:

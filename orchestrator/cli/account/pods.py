@@ -80,7 +80,7 @@ def _add_action(pods: Noun, action: str, description: str) -> None:
 
 
 async def _list(include_cluster_pods: bool, limit: int | None, account: "Account", as_json: bool) -> None:
-    from orchestrator.cli.account.pod_tables import put_pods  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import put_pods
 
     pods = await account.pods.list(include_cluster_pods=include_cluster_pods, limit=limit)
     if as_json:
@@ -92,7 +92,7 @@ async def _list(include_cluster_pods: bool, limit: int | None, account: "Account
 
 
 async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.cli.account.pod_tables import put_pod  # noqa: PLC0415
+    from orchestrator.cli.account.pod_tables import put_pod
 
     pod = await at_pod(account, pod_id, account.pods.show)
     if as_json:

@@ -114,7 +114,7 @@ async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> N
 
 async def _at(secret: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `secret`, which may be its name."""
-    from orchestrator.account.name_lookup import by_name  # noqa: PLC0415
+    from orchestrator.account.name_lookup import by_name
 
     return await by_name("secret", secret, call, account.secrets.list)
 

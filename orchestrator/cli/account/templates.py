@@ -112,7 +112,7 @@ def _add_save(templates: Noun) -> None:
         registry_auth: RegistryAuth = None,
     ) -> Command:
         """Create a template, or with --id modify one."""
-        from orchestrator.account.templates.templates import Template  # noqa: PLC0415
+        from orchestrator.account.templates.templates import Template
 
         if volume is None and not serverless:
             raise UsageError("--volume is required for a template that is not --serverless")
@@ -141,7 +141,7 @@ async def _save(template: "Template", account: "Account", as_json: bool) -> None
 
 
 def _variable(text: str) -> "EnvironmentVariable":
-    from orchestrator.account.templates.templates import EnvironmentVariable  # noqa: PLC0415
+    from orchestrator.account.templates.templates import EnvironmentVariable
 
     key, equals, value = text.partition("=")
     if not equals:
@@ -168,8 +168,8 @@ def _text(path: Path) -> str:
 
 
 async def _show(given: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.account.name_lookup import id_of  # noqa: PLC0415
-    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.name_lookup import id_of
+    from orchestrator.core.text.name_match import looks_like_an_id
 
     template = await account.templates.show(given) if looks_like_an_id(given) else None
     if template is None:
@@ -185,8 +185,8 @@ async def template_id(given: str, account: "Account") -> str:
     """The id of the template that is called `given`. What looks like an id is taken for one, and what is in no list may
     be one all the same: of a template that is everybody's. Raises `UsageError` where there is none.
     """
-    from orchestrator.account.name_lookup import UnknownNameError, id_of  # noqa: PLC0415
-    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.account.name_lookup import UnknownNameError, id_of
+    from orchestrator.core.text.name_match import looks_like_an_id
 
     if looks_like_an_id(given):
         return given
@@ -209,7 +209,7 @@ def _lines(template: "Template") -> Iterator[tuple[str, object]]:
 
 async def _name_of(given: str, account: "Account") -> str:
     """The name of the template that has this id, or this name: it is deleted by its name."""
-    from orchestrator.core.text.name_match import looks_like_an_id  # noqa: PLC0415
+    from orchestrator.core.text.name_match import looks_like_an_id
 
     known = await account.templates.list() if looks_like_an_id(given) else ()
     is_name = any(each.name == given for each in known)

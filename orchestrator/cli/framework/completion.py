@@ -25,9 +25,9 @@ def run_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _names(ledger: Path) -> Sequence[str]:
-    import anyio  # noqa: PLC0415
+    import anyio
 
-    from orchestrator.api.inspect.status import names  # noqa: PLC0415  loads the ledger
+    from orchestrator.api.inspect.status import names
 
     return anyio.run(names, ledger)
 

@@ -104,7 +104,7 @@ def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
 
 async def _name_of(given: str, account: "Account") -> str:
     """What the endpoint with that id is called; the id where the account has none such. Raises `StoppedError`."""
-    from orchestrator.client import RefusedError  # noqa: PLC0415
+    from orchestrator.client import RefusedError
 
     try:
         known = await account.endpoints.list()
@@ -117,6 +117,6 @@ async def _name_of(given: str, account: "Account") -> str:
 
 async def endpoint_id(given: str, account: "Account") -> str:
     """The id of the endpoint that is called `given`, or has that id, as `account.endpoint_ids` finds it."""
-    from orchestrator.account import endpoint_ids  # noqa: PLC0415
+    from orchestrator.account import endpoint_ids
 
     return await endpoint_ids.endpoint_id(given, account.endpoints, account.service)

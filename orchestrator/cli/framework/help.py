@@ -117,7 +117,7 @@ def _no_type(ctx: Any) -> None:
 
 def _use_colours() -> None:
     """Gives Typer colours that can be read on white, too: it has no other place to choose them."""
-    from typer import rich_utils  # noqa: PLC0415  only help needs it
+    from typer import rich_utils
 
     for name in ("STYLE_OPTION", "STYLE_SWITCH", "STYLE_COMMANDS_TABLE_FIRST_COLUMN"):
         setattr(rich_utils, name, f"bold {theme.BUSY}")

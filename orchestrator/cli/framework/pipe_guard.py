@@ -14,7 +14,7 @@ LOOK_S: Final = 0.5
 
 async def while_read(work: Callable[[], Awaitable[T]]) -> T:
     """What `work` returns. Raises what it raises, and `ReaderLeftError` once nobody reads standard output any more."""
-    import anyio  # noqa: PLC0415  `--help` does without
+    import anyio
 
     async def leave_when_nobody_reads() -> None:
         while not streams.has_reader_left():  # noqa: ASYNC110  the system has no event for it

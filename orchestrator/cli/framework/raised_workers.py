@@ -16,7 +16,7 @@ async def tell_raised(ledger: Path) -> None:
     """Says it in a terminal, unless somebody works on the ledger, who puts them back. Never fails."""
     if not sys.stderr.isatty():
         return
-    from orchestrator.api.inspect.status import raised_workers  # noqa: PLC0415  a command that is refused loads no ledger
+    from orchestrator.api.inspect.status import raised_workers
 
     try:
         found = await raised_workers(ledger)

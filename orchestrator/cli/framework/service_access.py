@@ -85,8 +85,8 @@ Command = Callable[["Account", bool], Awaitable[int | None]]
 
 def connect(access: Access) -> "Account":
     """The account over the network, and its endpoints within the share that people have of their limits."""
-    from orchestrator.account import Account  # noqa: PLC0415
-    from orchestrator.client import Service, for_people  # noqa: PLC0415
+    from orchestrator.account import Account
+    from orchestrator.client import Service, for_people
 
     url = {interface: interface.value.unset for interface in Interface} | dict(access.urls)
     return Account(

@@ -72,7 +72,7 @@ class QuietView:
         """Asks whether the run that is not followed any more is to stop, where there is a person to ask."""
         if self.signal != signal.SIGINT or not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
-        import anyio  # noqa: PLC0415
+        import anyio
 
         streams.say(f"{run} is served by {served_by}.")
         streams.say("s and Enter stops the run; Enter alone, or another Ctrl-C, leaves it going there")
@@ -83,7 +83,7 @@ class QuietView:
         """Asks whether jobs go that are no longer in the input, where there is a person to ask."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
-        import anyio  # noqa: PLC0415
+        import anyio
 
         streams.say(
             f"{run}: {counted(unsuccessful, 'job')} of the run no longer in the input, and not succeeded. Drop them?"
@@ -95,7 +95,7 @@ class QuietView:
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows nothing until it is cancelled."""
-        import anyio  # noqa: PLC0415
+        import anyio
 
         self.first = look()
         await anyio.sleep_forever()
@@ -112,7 +112,7 @@ class PlainView(QuietView):
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Prints lines until it is cancelled."""
-        import anyio  # noqa: PLC0415
+        import anyio
 
         self.first = look()
         shown, shown_at = "", anyio.current_time()
@@ -160,7 +160,7 @@ def view_for_stderr(*, quiet: bool) -> QuietView:
     if quiet:
         return QuietView()
     if streams.can_draw(sys.stderr):
-        from orchestrator.cli.output.live_display import LiveView, terminal  # noqa: PLC0415
+        from orchestrator.cli.output.live_display import LiveView, terminal
 
         return LiveView(terminal())
     return PlainView()

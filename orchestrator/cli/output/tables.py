@@ -51,9 +51,9 @@ def put_list(
 
 def columns(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> "Table":
     """One row for each record; numbers stand below each other."""
-    from rich import box  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     records = [tuple(row) for row in rows]
@@ -93,10 +93,10 @@ def of_names(
     Where that is too narrow, figures go before a name is broken; and it is broken between its words, where it has any.
     `remarks` come last, each shortened to the room that is left for it: figures go before that is too little.
     """
-    from rich import box  # noqa: PLC0415
-    from rich.cells import cell_len  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
 
     names = [plain(name) for name in names]
     figures = [each._replace(cells=[plain(cell) for cell in each.cells]) for each in figures]
@@ -132,7 +132,7 @@ def _room(width: int, shown: Sequence[Figures], widths: Mapping[str, int]) -> in
 
 def folded(name: str, width: int) -> Iterator[str]:
     """`name` on lines of at most `width`, broken after a dash, a dot or the like, where it has one in time."""
-    from rich.cells import cell_len  # noqa: PLC0415
+    from rich.cells import cell_len
 
     rest = name
     while cell_len(rest) > width:
@@ -145,7 +145,7 @@ def folded(name: str, width: int) -> Iterator[str]:
 
 def screen_width() -> int:
     """How many columns the terminal has, as far as somebody says."""
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     return Console(file=StringIO()).width
 
@@ -171,8 +171,8 @@ def on_screen(
 
 def _hanging(line: str, *, style: str) -> "RenderableType":
     """A line that goes on below its first word, behind what it is indented by, or its number."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     begin = _INDENT.match(line)
     if begin is None or not begin[0]:
@@ -186,8 +186,8 @@ def _hanging(line: str, *, style: str) -> "RenderableType":
 
 def lines(rows: Iterable[tuple[str, str]]) -> "Table":
     """One line for each thing that there is to say: its name and its value, whose line breaks stay."""
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.table import Table
+    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
@@ -199,7 +199,7 @@ def lines(rows: Iterable[tuple[str, str]]) -> "Table":
 
 def drawn(*parts: "RenderableType", width: int | None = None, colours: bool | None = None) -> str:
     """The parts below each other; `width` and `colours`: None for the terminal's."""
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     can_draw = streams.can_draw(sys.stdout) if colours is None else colours
     out = StringIO()

@@ -1,6 +1,6 @@
 """`orchestrator apply`: pipelines' files, checked and recorded."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import run_flags
@@ -25,22 +25,21 @@ Json = Annotated[bool | None, flags.option(run_flags.JSON, "A JSON array with an
 HEADINGS: Final = ("FIRE", "FLOW", "FILES")
 
 
-def add_apply(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_apply(commands: typer.Typer) -> None:
     """Registers `apply`."""
 
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
         """Check the files of pipelines, show their next fires, and record a new version of each."""
-        return partial(_apply, load, files, check, choices.configuration.named)
+        return partial(_apply, files, check, choices.configuration.named)
 
 
-async def _apply(
-    load: Callable[[], App], files: list[Path], check: bool, config: str | None, ledger: Path, as_json: bool
-) -> int:
-    from orchestrator.cli.output.progress_views import PlainView  # noqa: PLC0415  `--help` needs none
+async def _apply(files: list[Path], check: bool, config: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.apply import apply
+    from orchestrator.cli.output.progress_views import PlainView
 
-    found = await load().apply(files, ledger, check=check, view=PlainView(), config=config)
+    found = await apply(files, ledger, check=check, view=PlainView(), config=config)
     if as_json:
         streams.put_json(found)
         return 0

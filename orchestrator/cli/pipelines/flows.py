@@ -1,6 +1,6 @@
 """`orchestrator flows`: which there are, and how they stand."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.text.durations import rough_duration
@@ -41,7 +41,7 @@ Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, 
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
 
 
-def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_flows(commands: typer.Typer) -> None:
     """Registers `flows` and its verbs."""
     flows = typer.Typer(
         cls=NounGroup,
@@ -57,29 +57,31 @@ def add_flows(commands: typer.Typer, load: Callable[[], App]) -> None:
     @shared
     def list_(name: SomePipeline = None, state: States = None, most: Number = 20) -> AtLedger:
         """Show flows and how they stand, newest fires first."""
-        return partial(_list, load, name, state or [], most)
+        return partial(_list, name, state or [], most)
 
     @flows.command()
     @shared
     def show(flow: FlowName) -> AtLedger:
         """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left."""
-        return partial(_show, load, flow)
+        return partial(_show, flow)
 
     @flows.command()
     @shared
     def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
         """Show what a row of a flow was made of, and what has become of it, stage by stage."""
-        return partial(_lineage, load, flow, custom_id)
+        return partial(_lineage, flow, custom_id)
 
     @flows.command()
     @shared
     def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False) -> AtLedger:
         """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are."""
-        return partial(_rerun, load, flow, from_, failed)
+        return partial(_rerun, flow, from_, failed)
 
 
-async def _rerun(load: Callable[[], App], name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
-    found = await load().flow_rerun(ledger, name, stage, only_failed=only_failed)
+async def _rerun(name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.rerun import flow_rerun
+
+    found = await flow_rerun(ledger, name, stage, only_failed=only_failed)
     if as_json:
         streams.put_json(found)
         return 0
@@ -88,10 +90,10 @@ async def _rerun(load: Callable[[], App], name: str, stage: str, only_failed: bo
     return 0
 
 
-async def _list(
-    load: Callable[[], App], name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool
-) -> int:
-    found = await load().flows_list(ledger, name, states, limit)
+async def _list(name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.flows import flows_list
+
+    found = await flows_list(ledger, name, states, limit)
     tables.put_list(
         found,
         as_json=as_json,
@@ -108,8 +110,10 @@ def _row(flow: "FlowStatus") -> Iterable[str]:
     return flow.name, f"{flow.state}{', late' if flow.late else ''}", started, took, flow.why
 
 
-async def _show(load: Callable[[], App], name: str, ledger: Path, as_json: bool) -> int:
-    found = await load().flow_show(ledger, name)
+async def _show(name: str, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.flows import flow_show
+
+    found = await flow_show(ledger, name)
     if as_json:
         streams.put_json(found)
         return 0
@@ -156,8 +160,10 @@ def _stage_row(stage: "StageStatus") -> Iterable[str]:
     return name, *(f"{n:,}" for n in figures), speed, left
 
 
-async def _lineage(load: Callable[[], App], name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
-    found = await load().flow_lineage(ledger, name, custom_id)
+async def _lineage(name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.lineage import flow_lineage
+
+    found = await flow_lineage(ledger, name, custom_id)
     if as_json:
         streams.put_json(found)
         return 0

@@ -1,6 +1,6 @@
 """`orchestrator schedules`: how schedules stand, what fires next, what fired, and what is wrong."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import RecordedGroup
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
@@ -36,7 +36,7 @@ CatchUp = Annotated[
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
 
 
-def add_schedules(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_schedules(commands: typer.Typer) -> None:
     """Registers `schedules` and its verbs."""
     schedules = typer.Typer(
         cls=RecordedGroup,
@@ -44,62 +44,64 @@ def add_schedules(commands: typer.Typer, load: Callable[[], App]) -> None:
         help="When pipelines fire, and what came of it. Without a verb they are listed.",
     )
     commands.add_typer(schedules, name="schedules")
-    _add_looks(schedules, load)
-    _add_changes(schedules, load)
+    _add_looks(schedules)
+    _add_changes(schedules)
 
 
-def _add_looks(schedules: typer.Typer, load: Callable[[], App]) -> None:
+def _add_looks(schedules: typer.Typer) -> None:
     shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
 
     @schedules.command("list")
     @shared
     def list_() -> AtLedger:
         """Show every pipeline: when it fires next, and how its last flow ended."""
-        return partial(_list, load)
+        return _list
 
     @schedules.command("next")
     @shared
     def next_(name: SomeName = None, most: Number = 10) -> AtLedger:
         """Show the next fires, of one pipeline or of all."""
-        return partial(_next, load, name, most)
+        return partial(_next, name, most)
 
     @schedules.command()
     @shared
     def history(name: Name, most: Number = 20) -> AtLedger:
         """Show what fired and what did not, newest first, and the command that makes up for it."""
-        return partial(_history, load, name, most)
+        return partial(_history, name, most)
 
     @schedules.command()
     @shared
     def check(name: SomeName = None) -> AtLedger:
         """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told."""
-        return partial(_check, load, name)
+        return partial(_check, name)
 
 
-def _add_changes(schedules: typer.Typer, load: Callable[[], App]) -> None:
+def _add_changes(schedules: typer.Typer) -> None:
     shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
 
     @schedules.command()
     @shared
     def pause(name: Name, note: Note = "", until: Until = None) -> AtLedger:
         """Fire no more, until somebody continues it or a time comes; flows that there are go on."""
-        return partial(_pause, load, name, note, until)
+        return partial(_pause, name, note, until)
 
     @schedules.command("continue")
     @shared
     def continue_(name: Name, catch_up: CatchUp = False) -> AtLedger:
         """Fire again; what was due during the pause is left out, unless it is to be made up for."""
-        return partial(_continue, load, name, catch_up)
+        return partial(_continue, name, catch_up)
 
     @schedules.command()
     @shared
     def remove(name: Name, yes: Yes = False) -> AtLedger:
         """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back."""
-        return partial(_remove, load, name, yes)
+        return partial(_remove, name, yes)
 
 
-async def _list(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_list(ledger)
+async def _list(ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_list
+
+    found = await schedules_list(ledger)
     tables.put_list(
         found,
         as_json=as_json,
@@ -123,8 +125,10 @@ def _row(found: "ScheduleStatus") -> Iterable[str]:
     return found.name, found.fires, next_at, flows or "-", last, endpoints or "-"
 
 
-async def _next(load: Callable[[], App], name: str | None, most: int, ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_next(ledger, name, most)
+async def _next(name: str | None, most: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_next
+
+    found = await schedules_next(ledger, name, most)
     tables.put_list(
         found,
         as_json=as_json,
@@ -136,8 +140,10 @@ async def _next(load: Callable[[], App], name: str | None, most: int, ledger: Pa
     return 0
 
 
-async def _history(load: Callable[[], App], name: str, most: int, ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_history(ledger, name, most)
+async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_history
+
+    found = await schedules_history(ledger, name, most)
     tables.put_list(
         found,
         as_json=as_json,
@@ -154,8 +160,10 @@ def _history_row(found: "History") -> Iterable[str]:
     return local(found.fire_at, "UTC"), f"{found.what}: {counted(found.fires, 'fire')}", "-", found.backfill
 
 
-async def _check(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_check(ledger, name)
+async def _check(name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_check
+
+    found = await schedules_check(ledger, name)
     tables.put_list(
         found,
         as_json=as_json,
@@ -166,20 +174,26 @@ async def _check(load: Callable[[], App], name: str | None, ledger: Path, as_jso
     return TROUBLE_EXIT_CODE if found else 0
 
 
-async def _pause(load: Callable[[], App], name: str, note: str, until: str | None, ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_pause(ledger, name, note, until)
+async def _pause(name: str, note: str, until: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_pause
+
+    found = await schedules_pause(ledger, name, note, until)
     ends = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
     return _told(found, f"{name} is paused{ends}", as_json=as_json)
 
 
-async def _continue(load: Callable[[], App], name: str, catch_up: bool, ledger: Path, as_json: bool) -> int:
-    found = await load().schedules_continue(ledger, name, catch_up=catch_up)
+async def _continue(name: str, catch_up: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_continue
+
+    found = await schedules_continue(ledger, name, catch_up=catch_up)
     return _told(found, f"{name} fires again{_next_of(found)}", as_json=as_json)
 
 
-async def _remove(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+async def _remove(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.schedules import schedules_remove
+
     confirm(f"fire {name} no more, for good?", yes=yes)
-    found = await load().schedules_remove(ledger, name)
+    found = await schedules_remove(ledger, name)
     return _told(found, f"{name} fires no more; apply its file to bring it back", as_json=as_json)
 
 

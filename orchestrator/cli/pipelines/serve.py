@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
-from orchestrator.cli.framework.runner import App, execute, understood
+from orchestrator.cli.framework.runner import execute, understood
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.settings import run_flags
@@ -25,29 +25,30 @@ Apply = Annotated[
 ]
 
 
-def add_serve(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_serve(commands: typer.Typer) -> None:
     """Registers `serve`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def serve(apply: Apply = None, *, choices: Choices) -> ServeRequest:
         """Work on every run of a ledger until Ctrl-C, on those that are taken in meanwhile, and on its schedules."""
         return msgspec.structs.replace(serve_request(choices, os.environ), apply=tuple(apply or ()))
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
     request, _, as_json, quiet = understood(flags, prepare)
     for warning in serve_warnings(request):
         streams.warn(warning)
-    work = partial(_serve, load, request, view_for_stderr(quiet=quiet), as_json=as_json)
-    raise typer.Exit(execute(work, ledger=request.ledger, needs=lambda: load().serve))
+    work = partial(_serve, request, view_for_stderr(quiet=quiet), as_json=as_json)
+    raise typer.Exit(execute(work, ledger=request.ledger, needs="orchestrator.api.foreground.serve"))
 
 
-async def _serve(load: Callable[[], App], request: ServeRequest, view: QuietView, *, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+async def _serve(request: ServeRequest, view: QuietView, *, as_json: bool) -> int:
+    from orchestrator.api.foreground.serve import serve
+    from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view) as stop:
-        runs = await load().serve(request, view, stop=stop)
+        runs = await serve(request, view, stop=stop)
     if as_json:
         streams.put_json(runs)
     return 0

@@ -10,7 +10,7 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
-from orchestrator.cli.framework.runner import App, execute, understood
+from orchestrator.cli.framework.runner import execute, understood
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.core.text.durations import parse_duration
@@ -49,11 +49,11 @@ class _Tick(NamedTuple):
     within_us: int | None
 
 
-def add_tick(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_tick(commands: typer.Typer) -> None:
     """Registers `tick`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def tick(within: For = None, *, choices: Choices) -> _Tick:
         """Look once at the schedules, work until nothing is left, and end: for cron, or a timer of systemd.
 
@@ -62,19 +62,20 @@ def add_tick(commands: typer.Typer, load: Callable[[], App]) -> None:
         return _Tick(serve_request(choices, os.environ, key_needed=False), within)
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Tick]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], _Tick]) -> None:
     asked, _, as_json, quiet = understood(flags, prepare)
     for warning in serve_warnings(asked.request):
         streams.warn(warning)
-    work = partial(_tick, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
-    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().tick))
+    work = partial(_tick, asked, view_for_stderr(quiet=quiet), as_json=as_json)
+    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs="orchestrator.api.flows.tick"))
 
 
-async def _tick(load: Callable[[], App], asked: _Tick, view: QuietView, *, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+async def _tick(asked: _Tick, view: QuietView, *, as_json: bool) -> int:
+    from orchestrator.api.flows.tick import tick
+    from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view) as stop:
-        ticked = await load().tick(asked.request, view, stop=stop, within_us=asked.within_us)
+        ticked = await tick(asked.request, view, stop=stop, within_us=asked.within_us)
     if as_json:
         streams.put_json(ticked)
     view.say(_told(ticked))

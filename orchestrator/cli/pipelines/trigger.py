@@ -15,7 +15,6 @@ from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
 from orchestrator.cli.framework.runner import (
     INTERRUPTED_EXIT_CODE,
-    App,
     AtLedger,
     Work,
     carry_out_at_ledger,
@@ -66,11 +65,11 @@ Again = Annotated[
 Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
 
 
-def add_trigger(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_trigger(commands: typer.Typer) -> None:
     """Registers both."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def trigger(name: PipelineName, at: At = None, wait: Wait = False, *, choices: Choices) -> "_Trigger":
         """Ask for a flow of a pipeline, for now or for another time."""
         return _Trigger(name, at, wait, choices)
@@ -81,7 +80,7 @@ def add_trigger(commands: typer.Typer, load: Callable[[], App]) -> None:
         name: PipelineName, since: Since, until: Until, parallel: Parallel = 1, again: Again = False, yes: Yes = False
     ) -> AtLedger:
         """Ask for the flows of a past time, behind those of the schedule; how many they are is shown first."""
-        return partial(_backfill, load, name, (since, until), parallel, again, yes)
+        return partial(_backfill, name, (since, until), parallel, again, yes)
 
 
 class _Trigger:
@@ -92,20 +91,22 @@ class _Trigger:
         self.request: ServeRequest = serve_request(choices, os.environ, key_needed=False)
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
     asked, _, as_json, quiet = understood(flags, prepare)
     for warning in serve_warnings(asked.request) if asked.wait else ():  # without it nothing is sent
         streams.warn(warning)
-    work: Work = partial(_trigger, load, asked, view_for_stderr(quiet=quiet), as_json=as_json)
+    work: Work = partial(_trigger, asked, view_for_stderr(quiet=quiet), as_json=as_json)
     if not (asked.wait or as_json):  # who works on the ledger puts them back
         work = telling_raised(work, asked.request.ledger)
-    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs=lambda: load().trigger))
+    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs="orchestrator.api.flows.flows"))
 
 
-async def _trigger(load: Callable[[], App], asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
+    from orchestrator.api.flows.flows import trigger
+    from orchestrator.api.flows.tick import wait_for_flow
+    from orchestrator.cli.framework.signals import stop_on_signals
 
-    found = await load().trigger(asked.request.ledger, asked.name, asked.at)
+    found = await trigger(asked.request.ledger, asked.name, asked.at)
     view.say(_told(found, waits=asked.wait))
     if not asked.wait:
         if as_json:
@@ -113,7 +114,7 @@ async def _trigger(load: Callable[[], App], asked: _Trigger, view: QuietView, *,
         return 0
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
         async with stop_on_signals(view) as stop:
-            flow = await load().wait_for_flow(asked.request, found.flows[0], view, stop=stop)
+            flow = await wait_for_flow(asked.request, found.flows[0], view, stop=stop)
     if as_json:
         streams.put_json(flow)
     view.say(f"{flow.name}: {flow.state}{f', {flow.why}' if flow.why else ''}")
@@ -137,7 +138,6 @@ def _told(found: "Asked", *, waits: bool) -> str:
 
 
 async def _backfill(
-    load: Callable[[], App],
     name: str,
     times: tuple[str, str],
     parallel: int,
@@ -146,7 +146,9 @@ async def _backfill(
     ledger: Path,
     as_json: bool,
 ) -> int:
-    fires = await load().backfill_preview(ledger, name, *times)
+    from orchestrator.api.flows.flows import backfill, backfill_preview
+
+    fires = await backfill_preview(ledger, name, *times)
     new = len(fires.fires) if again else len(fires.fires) - fires.known
     if not new:
         why = f": all {fires.known:,} have a flow; add --again" if fires.known else " in this time"
@@ -155,7 +157,7 @@ async def _backfill(
         first, last = (local(fire, fires.zone) for fire in (fires.fires[0], fires.fires[-1]))
         known = f"; {fires.known:,} have one already" if fires.known else ""
         confirm(f"begin {counted(new, 'flow')} of {name}, for {first} to {last}{known}?", yes=yes)
-    asked = await load().backfill(ledger, fires, parallel=parallel, again=again)
+    asked = await backfill(ledger, fires, parallel=parallel, again=again)
     if as_json:
         streams.put_json(asked)
     if asked.flows:

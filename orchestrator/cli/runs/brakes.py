@@ -1,6 +1,5 @@
 """`orchestrator brakes`: show and set the brakes of a run, also while it goes on."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.gates.costs import Cost
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "The brakes as JSON on standard output.")]
 
 
-def add_brakes(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_brakes(commands: typer.Typer) -> None:
     """Registers `brakes` and its commands."""
     brakes = typer.Typer(
         cls=ShownGroup,
@@ -38,7 +37,7 @@ def add_brakes(commands: typer.Typer, load: Callable[[], App]) -> None:
     @also(carry_out_at_ledger, **at_ledger, json=Json)
     def show(name: flags.OnlyRun = None) -> AtLedger:
         """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding."""
-        return partial(_show, load, name)
+        return partial(_show, name)
 
     @brakes.command("set")
     @also(carry_out_at_ledger, **flags.flags_of(*brake_flags.BRAKES), **at_ledger, json=Json)
@@ -47,19 +46,23 @@ def add_brakes(commands: typer.Typer, load: Callable[[], App]) -> None:
 
         `off` takes one away.
         """
-        return partial(_set, load, name, choices)
+        return partial(_set, name, choices)
 
 
-async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
-    _put(await load().brakes(ledger, name), as_json=as_json)
+async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.brakes import brakes
+
+    _put(await brakes(ledger, name), as_json=as_json)
     return 0
 
 
-async def _set(load: Callable[[], App], name: str, choices: Choices, ledger: Path, as_json: bool) -> int:
+async def _set(name: str, choices: Choices, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.brakes import brakes_set
+
     told = {each.key: each.form.write(choices[each]) for each in brake_flags.BRAKES if choices.is_told(each)}
     if not told:
         raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, brake_flags.BRAKES))}")
-    found = await load().brakes_set(ledger, name, {key: " ".join(map(str, texts)) for key, texts in told.items()})
+    found = await brakes_set(ledger, name, {key: " ".join(map(str, texts)) for key, texts in told.items()})
     _put(found, as_json=as_json)
     streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
     return 0

@@ -3,7 +3,7 @@
 Each is a verb of `orchestrator runs`, too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ import typer
 from orchestrator.api.runs.keyword_options import grace_of
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import finished
@@ -35,7 +35,7 @@ Grace = Annotated[str | None, flags.option(run_flags.GRACE, run_flags.GRACE.help
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
 
-def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_control(commands: typer.Typer) -> None:
     """Registers the commands."""
     shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
 
@@ -43,12 +43,12 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
     @shared
     def pause(name: flags.RunName) -> AtLedger:
         """Send no more jobs of a run; what is at the service is still collected."""
-        return partial(_control, load, name, Wish.PAUSE)
+        return partial(_control, name, Wish.PAUSE)
 
     @shared
     def unpause(name: flags.RunName) -> AtLedger:
         """Lift a pause, or end the cancelling of a run."""
-        return partial(_control, load, name, Wish.CONTINUE)
+        return partial(_control, name, Wish.CONTINUE)
 
     commands.command("unpause")(unpause)
     commands.command("continue", help="The same as unpause.")(unpause)
@@ -57,32 +57,35 @@ def add_control(commands: typer.Typer, load: Callable[[], App]) -> None:
     @shared
     def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False) -> AtLedger:
         """Cancel what a run has not finished, here and at the service; results that still arrive count."""
-        return partial(_cancel, load, name, grace, yes)
+        return partial(_cancel, name, grace, yes)
 
     @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
     @shared
     def priority(name: flags.RunName, weight: Weight) -> AtLedger:
         """Give a run another weight in its endpoint's turns beside other runs."""
-        return partial(_prioritize, load, name, weight)
+        return partial(_prioritize, name, weight)
 
 
-async def _control(
-    load: Callable[[], App], name: str, wish: Wish, ledger: Path, as_json: bool, *, grace_us: int = 0
-) -> int:
-    found = await load().control(ledger, name, wish, grace_us=grace_us)
+async def _control(name: str, wish: Wish, ledger: Path, as_json: bool, *, grace_us: int = 0) -> int:
+    from orchestrator.api.runs.commands import control
+
+    found = await control(ledger, name, wish, grace_us=grace_us)
     return told(found, _DONE[wish], verb=wish, as_json=as_json)
 
 
-async def _cancel(load: Callable[[], App], name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
+async def _cancel(name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.flows.flows import flow_called
+    from orchestrator.api.inspect.status import show
+
     grace_us = grace_of(grace, str)
-    if (flow := await load().flow_called(ledger, name)) is not None:
+    if (flow := await flow_called(ledger, name)) is not None:
         if flow.state not in ENDED:
             confirm(f"cancel {flow.name}, which is {flow.state}, with its runs?", yes=yes)
-        return await _control(load, flow.name, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
-    run = await load().show(ledger, name)
+        return await _control(flow.name, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+    run = await show(ledger, name)
     if finished(run.jobs) < run.jobs["total"]:
         confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
-    return await _control(load, run.run, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+    return await _control(run.run, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
 
 
 def unfinished_text(jobs: Mapping[str, int]) -> str:
@@ -91,8 +94,10 @@ def unfinished_text(jobs: Mapping[str, int]) -> str:
     return f"{jobs['queued']:,} queued and {at_service:,} at the service have no outcome yet"
 
 
-async def _prioritize(load: Callable[[], App], name: str, weight: int, ledger: Path, as_json: bool) -> int:
-    return told(await load().prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
+async def _prioritize(name: str, weight: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.runs.commands import prioritize
+
+    return told(await prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
 
 def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:

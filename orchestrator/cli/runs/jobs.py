@@ -1,6 +1,6 @@
 """`orchestrator jobs` and `orchestrator failures`: single jobs of a run, and the kinds of its failures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby, starmap
@@ -13,7 +13,7 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.command_groups import ListedGroup
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import kind_line, lasting
@@ -51,7 +51,7 @@ RunAndJob = Annotated[
 Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and error whole, as they were stored.")]
 
 
-def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_jobs(commands: typer.Typer) -> None:
     """Registers `jobs` with its verbs, and `failures`."""
     flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
     jobs = typer.Typer(
@@ -63,31 +63,33 @@ def add_jobs(commands: typer.Typer, load: Callable[[], App]) -> None:
     @also(carry_out_at_ledger, **flags, json=Json)
     def list_(name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT) -> AtLedger:
         """List the jobs of a run that a filter means, in the order in which they were taken in."""
-        return partial(_list, load, name, where, limit)
+        return partial(_list, name, where, limit)
 
     @jobs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def show(job: RunAndJob, raw: Raw = False) -> AtLedger:
         """Show one job: how it stands, all that happened to it and when, its input and its output."""
-        return partial(_show, load, job, raw)
+        return partial(_show, job, raw)
 
-    add_retry(jobs, load)
+    add_retry(jobs)
 
     @jobs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def cancel(name: options.RunName, where: options.Where = "", yes: Yes = False) -> AtLedger:
         """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on."""
-        return partial(_cancel, load, name, where, yes)
+        return partial(_cancel, name, where, yes)
 
     @commands.command()
     @also(carry_out_at_ledger, **flags, json=Json)
     def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
         """Show a run's failures by their kinds: how many, since when, what they say, and jobs to try."""
-        return partial(_failures, load, name, limit)
+        return partial(_failures, name, limit)
 
 
-async def _list(load: Callable[[], App], name: str | None, where: str, limit: int, ledger: Path, as_json: bool) -> int:
-    found = await load().jobs_list(ledger, name, where, limit)
+async def _list(name: str | None, where: str, limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.outcomes.job_queries import jobs_list
+
+    found = await jobs_list(ledger, name, where, limit)
     if as_json:
         streams.put_json(found.jobs)
     elif found.jobs:
@@ -120,8 +122,10 @@ def _remarks(found: FoundJobs) -> Iterator[str]:
         yield f"{counted(found.count, 'job')}{read}"
 
 
-async def _failures(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    found = await load().failures(ledger, name, limit)
+async def _failures(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.outcomes.job_queries import failures
+
+    found = await failures(ledger, name, limit)
     if as_json:
         streams.put_json(found.clusters)
         return 0
@@ -157,25 +161,30 @@ def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
     yield f"   to try: {', '.join(cluster.try_ids)}"
 
 
-async def _cancel(load: Callable[[], App], name: str, where: str, yes: bool, ledger: Path, as_json: bool) -> int:
+async def _cancel(name: str, where: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.outcomes.job_queries import cancel_preview
+    from orchestrator.api.runs.commands import cancel_jobs
+
     if not where.strip():
         raise UsageError(f"which jobs? Name them by --where; the whole run is cancelled by: orchestrator cancel {name}")
-    preview = await load().cancel_preview(ledger, name, where)
+    preview = await cancel_preview(ledger, name, where)
     if not preview.count:
         raise UsageError(f"{preview.run} has no unfinished jobs like that; nothing was done")
     for line in sample_lines(preview):
         streams.say(line)
     confirm(f"cancel {counted(preview.count, 'job')} of {preview.run}?", yes=yes)
-    found = await load().cancel_jobs(ledger, preview.run, preview.where)
+    found = await cancel_jobs(ledger, preview.run, preview.where)
     return told(found, "to go on without these jobs", as_json=as_json)
 
 
-async def _show(load: Callable[[], App], words: Sequence[str], raw: bool, ledger: Path, as_json: bool) -> int:
+async def _show(words: Sequence[str], raw: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.outcomes.job_queries import job_show
+
     *names, job = words
     if len(names) > 1:
         raise UsageError(f"a run and a job are shown by two words, and these are {len(words)}")
     name = names[0] if names else None
-    found = await load().job_show(ledger, name, job)
+    found = await job_show(ledger, name, job)
     if as_json:
         streams.put_json(found)
         return 0

@@ -12,7 +12,7 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import window
 from orchestrator.cli.runs.control import when_set
@@ -46,7 +46,7 @@ AtEndpoint = Annotated[
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "The limits as JSON on standard output.")]
 
 
-def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_limits(commands: typer.Typer) -> None:
     """Registers `limits` and its commands."""
     limits = typer.Typer(
         cls=ShownGroup,
@@ -61,13 +61,13 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
     @shared
     def show(name: SomeRun = None) -> AtLedger:
         """Show the limits of each endpoint and how much of them is used now."""
-        return partial(_show, load, name)
+        return partial(_show, name)
 
     @limits.command("set")
     @shared
     def set_(name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices) -> AtLedger:
         """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
-        return partial(_set, load, name, rules, partial(_id_of, load, name, endpoint, choices))
+        return partial(_set, name, rules, partial(_id_of, name, endpoint, choices))
 
     @limits.command()
     @shared
@@ -75,11 +75,13 @@ def add_limits(commands: typer.Typer, load: Callable[[], App]) -> None:
         name: flags.RunName, operations: Operations = None, endpoint: AtEndpoint = None, *, choices: Choices
     ) -> AtLedger:
         """Forget what was set: the limits are again those that the run was started with."""
-        return partial(_reset, load, name, operations or (), partial(_id_of, load, name, endpoint, choices))
+        return partial(_reset, name, operations or (), partial(_id_of, name, endpoint, choices))
 
 
-async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
-    found = await load().limits(ledger, name)
+async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.limits import limits
+
+    found = await limits(ledger, name)
     if as_json:
         streams.put_json(found)
     elif found:
@@ -90,33 +92,33 @@ async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json
     return 0
 
 
-async def _set(
-    load: Callable[[], App], name: str, rules: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
-) -> int:
+async def _set(name: str, rules: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.limits import limits_set
+
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
             raise UsageError(f"{operation} is named twice; give it one limit")
         chosen[operation] = limit
-    _tell(await load().limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
+    _tell(await limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
     return 0
 
 
-async def _reset(
-    load: Callable[[], App], name: str, operations: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool
-) -> int:
+async def _reset(name: str, operations: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.limits import limits_reset
+
     chosen = tuple(_read(_parse_operation, operation) for operation in operations)
-    _tell(await load().limits_reset(ledger, name, chosen, endpoint=await id_of(ledger)), "reset", as_json=as_json)
+    _tell(await limits_reset(ledger, name, chosen, endpoint=await id_of(ledger)), "reset", as_json=as_json)
     return 0
 
 
-async def _id_of(
-    load: Callable[[], App], name: str, endpoint: str | None, choices: Choices, ledger: Path
-) -> str | None:
+async def _id_of(name: str, endpoint: str | None, choices: Choices, ledger: Path) -> str | None:
     """The id of an endpoint of the run: the account is asked only about what is none."""
+    from orchestrator.api.admin.limits import limits
+
     if endpoint is None or not is_endpoint_name(endpoint):
         return endpoint
-    known = await load().limits(ledger, name)
+    known = await limits(ledger, name)
     if not known or endpoint in {each.endpoint for each in known}:
         return endpoint
     return await id_at(known[0].service_url, endpoint, choices)

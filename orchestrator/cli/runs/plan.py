@@ -13,7 +13,7 @@ from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import run_request, warnings
-from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, App, execute, understood
+from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.progress_views import view_for_stderr
 from orchestrator.core.gates.costs import money
@@ -51,11 +51,11 @@ INFEASIBLE_EXIT_CODE = 1
 """Something that was asked for cannot be kept."""
 
 
-def add_plan(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_plan(commands: typer.Typer) -> None:
     """Registers `plan`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
+    @also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
     def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
         """Tell how a run would go before it is sent: when it ends, what binds, what it costs, what would help."""
         return PlanRequest(
@@ -65,26 +65,27 @@ def add_plan(commands: typer.Typer, load: Callable[[], App]) -> None:
         )
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
     request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
     for line in warnings(request.run):
         streams.warn(line)
-    raise typer.Exit(show_plan(load, request, as_json=as_json))
+    raise typer.Exit(show_plan(request, as_json=as_json))
 
 
-def show_plan(load: Callable[[], App], request: PlanRequest, *, as_json: bool) -> int:
+def show_plan(request: PlanRequest, *, as_json: bool) -> int:
     """Makes the plan and shows it; returns the exit code."""
-    return execute(partial(_plan, load, request, as_json), ledger=request.run.ledger)
+    return execute(partial(_plan, request, as_json), ledger=request.run.ledger)
 
 
-async def _plan(load: Callable[[], App], request: PlanRequest, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+async def _plan(request: PlanRequest, as_json: bool) -> int:
+    from orchestrator.api.planning.plan import plan
+    from orchestrator.cli.framework.signals import stop_on_signals
 
     view = view_for_stderr(quiet=as_json)
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
         async with stop_on_signals(view) as stop:
             try:
-                found = await load().plan(request, view, stop=stop)
+                found = await plan(request, view, stop=stop)
             except StoppedError:
                 if stop.is_set():
                     return INTERRUPTED_EXIT_CODE

@@ -1,6 +1,5 @@
 """`orchestrator progress`: how far resumable jobs are."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,7 +8,7 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
@@ -34,18 +33,20 @@ Follow = Annotated[
 ]
 
 
-def add_progress(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_progress(commands: typer.Typer) -> None:
     """Registers `progress`."""
 
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def progress(name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT) -> AtLedger:
         """Show how far the resumable jobs of a run are: what their workers reported last, and their checkpoints."""
-        return partial(_follow if follow else _progress, load, name, limit)
+        return partial(_follow if follow else _progress, name, limit)
 
 
-async def _progress(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    found = await load().progress(ledger, name, limit)
+async def _progress(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.runs.job_progress import progress
+
+    found = await progress(ledger, name, limit)
     if as_json:
         streams.put_json(found.jobs)
     else:
@@ -53,9 +54,10 @@ async def _progress(load: Callable[[], App], name: str | None, limit: int, ledge
     return 0
 
 
-async def _follow(load: Callable[[], App], name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
-    from orchestrator.cli.output.progress_views import view_for_stderr  # noqa: PLC0415
+async def _follow(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.runs.job_progress import follow_progress
+    from orchestrator.cli.framework.signals import stop_on_signals
+    from orchestrator.cli.output.progress_views import view_for_stderr
 
     def show(found: "RunProgress") -> None:
         if not as_json:
@@ -66,7 +68,7 @@ async def _follow(load: Callable[[], App], name: str | None, limit: int, ledger:
 
     view = view_for_stderr(quiet=True)
     async with stop_on_signals(view) as stop:
-        await load().follow_progress(ledger, name, limit, show, stop=stop)
+        await follow_progress(ledger, name, limit, show, stop=stop)
     return 0 if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
 
 

@@ -1,6 +1,5 @@
 """`orchestrator runs resend`: what is at the service is gone, and is to be sent anew."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,7 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import Json, told
@@ -22,7 +21,7 @@ Outstanding = Annotated[
 ]
 
 
-def add_resend(runs: typer.Typer, load: Callable[[], App]) -> None:
+def add_resend(runs: typer.Typer) -> None:
     """Registers it."""
 
     @runs.command()
@@ -31,11 +30,14 @@ def add_resend(runs: typer.Typer, load: Callable[[], App]) -> None:
         """Send jobs anew that the service has no more, after a purge or where an endpoint was made again."""
         if not outstanding:
             raise UsageError("say what is to be sent anew: --outstanding")
-        return partial(_resend, load, name, yes)
+        return partial(_resend, name, yes)
 
 
-async def _resend(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
-    run = await load().show(ledger, name)
+async def _resend(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.inspect.status import show
+    from orchestrator.api.runs.commands import resend
+
+    run = await show(ledger, name)
     if not (number := run.jobs["outstanding"]):
         if as_json:
             streams.put_json(run)
@@ -47,4 +49,4 @@ async def _resend(load: Callable[[], App], name: str, yes: bool, ledger: Path, a
         else "each that the service still has is paid twice"
     )
     confirm(f"send {counted(number, 'outstanding job')} of {run.run} anew; {each}?", yes=yes)
-    return told(await load().resend(ledger, run.run), "to send them anew", as_json=as_json)
+    return told(await resend(ledger, run.run), "to send them anew", as_json=as_json)

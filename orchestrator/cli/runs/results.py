@@ -1,6 +1,5 @@
 """`orchestrator results`."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,7 +10,7 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.pipe_guard import while_read
 from orchestrator.cli.framework.requests import ledger_of
-from orchestrator.cli.framework.runner import App, Work, carry_out
+from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
 from orchestrator.settings import output_flags, run_flags
@@ -40,7 +39,7 @@ Follow = Annotated[
 ]
 
 
-def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_results(commands: typer.Typer) -> None:
     """Registers `results`."""
 
     @commands.command()
@@ -71,11 +70,13 @@ def add_results(commands: typer.Typer, load: Callable[[], App]) -> None:
             include=choices[run_flags.INCLUDE] or (),
             writing=OutputSettings(**choices.fields(OutputSettings, _WRITTEN)),
         )
-        return partial(_results, load, request), request.ledger
+        return partial(_results, request), request.ledger
 
 
-async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
-    count = await (_followed(load, request) if request.follow else load().results(request, streams.put_data))
+async def _results(request: ResultsRequest) -> int:
+    from orchestrator.api.inspect.status import results
+
+    count = await (_followed(request) if request.follow else results(request, streams.put_data))
     streams.flush()
     if not count:
         such = "such " if request.where else ""
@@ -84,11 +85,12 @@ async def _results(load: Callable[[], App], request: ResultsRequest) -> int:
     return 0
 
 
-async def _followed(load: Callable[[], App], request: ResultsRequest) -> int:
+async def _followed(request: ResultsRequest) -> int:
     """The same, where somebody waits for each line; it ends, too, once nobody reads any more."""
+    from orchestrator.api.inspect.status import results
 
     def put(line: bytes) -> None:
         streams.put_data(line)
         streams.flush()
 
-    return await while_read(lambda: load().results(request, put))
+    return await while_read(lambda: results(request, put))

@@ -1,6 +1,6 @@
 """`orchestrator retry`, which also is a verb of `runs` and `jobs`: failed and cancelled jobs are queued again."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,7 +11,7 @@ from orchestrator.api.runs.next_command import next_command
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import lasting
@@ -56,7 +56,7 @@ MaxAttempts = Annotated[
 ]
 
 
-def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_retry(commands: typer.Typer) -> None:
     """Registers `retry`."""
 
     @commands.command()
@@ -76,11 +76,10 @@ def add_retry(commands: typer.Typer, load: Callable[[], App]) -> None:
         given = [*map("--set {}".format, settings or ())]
         given += [f"{run_flags.ENDPOINT}={endpoint}"] if endpoint is not None else []
         given += [f"{run_flags.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
-        return partial(_retry, load, name, where, cluster, given, yes, choices)
+        return partial(_retry, name, where, cluster, given, yes, choices)
 
 
 async def _retry(
-    load: Callable[[], App],
     name: str,
     where: str,
     cluster: str | None,
@@ -90,13 +89,17 @@ async def _retry(
     ledger: Path,
     as_json: bool,
 ) -> int:
+    from orchestrator.api.inspect.status import show
+    from orchestrator.api.outcomes.job_queries import retry_preview
+    from orchestrator.api.runs.commands import retry
+
     own = _settings(settings)
-    preview = await load().retry_preview(ledger, name, where, cluster)
+    preview = await retry_preview(ledger, name, where, cluster)
     if not preview.count:
         if where.strip() or cluster is not None:
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
-        return await _nothing(load, preview.run, ledger, as_json=as_json)
-    run = await load().show(ledger, preview.run)
+        return await _nothing(preview.run, ledger, as_json=as_json)
+    run = await show(ledger, preview.run)
     endpoint = own.get(run_flags.ENDPOINT.name)
     if endpoint is not None and is_endpoint_name(endpoint):
         own[run_flags.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
@@ -106,7 +109,7 @@ async def _retry(
     for line in sample_lines(preview):
         streams.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
-    found = await load().retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
+    found = await retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
     code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
         starting = partial(next_command, ledger=ledger, given=choices.configuration)
@@ -116,10 +119,12 @@ async def _retry(
     return code
 
 
-async def _nothing(load: Callable[[], App], name: str, ledger: Path, *, as_json: bool) -> int:
+async def _nothing(name: str, ledger: Path, *, as_json: bool) -> int:
+    from orchestrator.api.inspect.status import show
+
     told = f"{name} has no failed or cancelled jobs; nothing to retry"
     if as_json:
-        run = await load().show(ledger, name)
+        run = await show(ledger, name)
         streams.put_json(
             RunControl(run=name, paused=run.paused, cancelled=run.cancelled, held_by=run.held_by, outcome=told)
         )

@@ -1,6 +1,6 @@
 """`orchestrator runs recheck`: what was collected is judged by what the run takes for a result now."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from orchestrator.api.runs.keyword_options import VALIDATORS
 from orchestrator.api.runs.next_command import next_command
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import Json
@@ -22,7 +22,7 @@ from orchestrator.settings.sources import Choices
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
 
 
-def add_recheck(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_recheck(commands: typer.Typer) -> None:
     """Registers `recheck`."""
 
     @commands.command()
@@ -30,11 +30,10 @@ def add_recheck(commands: typer.Typer, load: Callable[[], App]) -> None:
     def recheck(name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
         """Judge a run's outputs anew: by other validators, or by its own as their files are now."""
         changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
-        return partial(_recheck, load, name, changes, dry_run, yes, choices)
+        return partial(_recheck, name, changes, dry_run, yes, choices)
 
 
 async def _recheck(
-    load: Callable[[], App],
     name: str,
     changes: Mapping[str, Any],
     dry_run: bool,
@@ -43,16 +42,19 @@ async def _recheck(
     ledger: Path,
     as_json: bool,
 ) -> int:
-    found = await load().recheck(ledger, name, changes, dry_run=True)
+    from orchestrator.api.admin.revalidate import recheck
+    from orchestrator.api.inspect.status import show
+
+    found = await recheck(ledger, name, changes, dry_run=True)
     streams.say(f"{found.run}: {found.outcome}")
     if not dry_run:
         changed = found.rejected + found.accepted
         paid = f", {found.again:,} of which are paid again" if found.again else ""
         confirm(f"change {counted(changed, 'job')} of {found.run}{paid}?", yes=yes or not changed)
-        found = await load().recheck(ledger, found.run, changes)
+        found = await recheck(ledger, found.run, changes)
         streams.say(f"{found.run}: done: {found.outcome}" if found.is_done else f"{found.run}: {found.outcome}")
         if found.again:
-            run = await load().show(ledger, found.run)
+            run = await show(ledger, found.run)
             command = next_command("resume", found.run, ledger, choices.configuration, service_url=run.service_url)
             streams.say(f"unless some process works on the ledger, go on with: {command}")
     if as_json:

@@ -15,7 +15,7 @@ from orchestrator.cli.framework.detach import detach
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import resume_request, run_request, warnings
-from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, App, execute, exit_if_refused, understood
+from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, exit_if_refused, understood
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.cli.output.summary import summary_lines
@@ -37,11 +37,11 @@ _Endpoint = Annotated[
 ]
 
 
-def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_run(commands: typer.Typer) -> None:
     """Registers `run`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **options.flags_of(*run_flags.RUN))
+    @also(_carry_out, **options.flags_of(*run_flags.RUN))
     def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
         """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
 
@@ -52,24 +52,24 @@ def add_run(commands: typer.Typer, load: Callable[[], App]) -> None:
         return run_request(sources, choices, os.environ)
 
 
-def add_resume(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_resume(commands: typer.Typer) -> None:
     """Registers `resume`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), endpoint=_Endpoint, **options.flags_of(*run_flags.RESUME))
+    @also(_carry_out, endpoint=_Endpoint, **options.flags_of(*run_flags.RESUME))
     def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
         """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
         return resume_request(name, choices, os.environ)
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
     flags = with_endpoint_id(flags, told_only="sources" not in flags)  # a resume stays where its run is
     request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         streams.warn(line)
     if choices.is_on(plan_flags.DRY_RUN):
-        raise typer.Exit(show_plan(load, PlanRequest(run=request), as_json=as_json))
+        raise typer.Exit(show_plan(PlanRequest(run=request), as_json=as_json))
     if choices.is_on(run_flags.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
@@ -85,17 +85,21 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
             with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
                 streams.put_json(summary)
 
-    code = execute(partial(_run, load, request, view, report), ledger=request.ledger, needs=lambda: load().run)
+    code = execute(
+        partial(_run, request, view, report), ledger=request.ledger, needs="orchestrator.api.foreground.session"
+    )
     raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
 
 
-async def _run(load: Callable[[], App], request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+async def _run(request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+    from orchestrator.api.foreground.session import run
+
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
-            from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+            from orchestrator.cli.framework.signals import stop_on_signals
 
             async with stop_on_signals(view) as stop:
-                summary = await load().run(request, view, stop=stop)
+                summary = await run(request, view, stop=stop)
     except Exception as error:
         so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped
         if isinstance(so_far, Summary):

@@ -1,7 +1,6 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
 import os
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,7 +11,7 @@ from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.requests import ledger_of, serve_request
-from orchestrator.cli.framework.runner import App, AtLedger, Work, carry_out, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, Work, carry_out, carry_out_at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import empty_columns_text, finished
@@ -41,7 +40,7 @@ Output = Annotated[
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
 
-def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_runs(commands: typer.Typer) -> None:
     """Registers `runs` and its verbs."""
     runs = typer.Typer(
         cls=NounGroup,
@@ -50,48 +49,50 @@ def add_runs(commands: typer.Typer, load: Callable[[], App]) -> None:
         " as no other run begins with.",
     )
     commands.add_typer(runs, name="runs")
-    add_list_and_show(runs, load)
-    add_control(runs, load)
-    add_recheck(runs, load)
-    add_resend(runs, load)
-    add_retry(runs, load)
-    _add_keeping(runs, load)
-    _add_tidy(runs, load)
+    add_list_and_show(runs)
+    add_control(runs)
+    add_recheck(runs)
+    add_resend(runs)
+    add_retry(runs)
+    _add_keeping(runs)
+    _add_tidy(runs)
 
 
-def _add_keeping(runs: typer.Typer, load: Callable[[], App]) -> None:
+def _add_keeping(runs: typer.Typer) -> None:
     flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def rename(name: options.RunName, to: NewName) -> AtLedger:
         """Give a run another name; whoever serves it goes on."""
-        return partial(_rename, load, name, to)
+        return partial(_rename, name, to)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def delete(name: options.RunName, yes: Yes = False) -> AtLedger:
         """Delete a run with its inputs and results, once nothing of it is at the service."""
-        return partial(_delete, load, name, yes)
+        return partial(_delete, name, yes)
 
     @runs.command()
     @also(carry_out, **{**options.flags_of(*_WRITTEN), "output": Output}, **flags, json=JsonOfOne)
     def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
         """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
-        return partial(_export, load, name, where, choices), ledger_of(choices)
+        return partial(_export, name, where, choices), ledger_of(choices)
 
 
-def _add_tidy(runs: typer.Typer, load: Callable[[], App]) -> None:
+def _add_tidy(runs: typer.Typer) -> None:
     @runs.command()
     @also(carry_out, **options.flags_of(*run_flags.TIDY), json=JsonOfOne)
     def tidy(*, choices: Choices) -> tuple[Work, Path]:
         """Put back what killed processes have left changed for their runs: how many workers endpoints may have."""
         request = serve_request(choices, os.environ, key_needed=False)
-        return partial(_tidy, load, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_tidy, request, choices.is_on(run_flags.JSON)), request.ledger
 
 
-async def _tidy(load: Callable[[], App], request: ServeRequest, as_json: bool) -> int:
-    found = await load().tidy(request)
+async def _tidy(request: ServeRequest, as_json: bool) -> int:
+    from orchestrator.api.admin.tidy import tidy
+
+    found = await tidy(request)
     if as_json:
         streams.put_json(found)
     for each in found:
@@ -101,29 +102,36 @@ async def _tidy(load: Callable[[], App], request: ServeRequest, as_json: bool) -
     return 0 if all(each.is_put_back for each in found) else LEFT_EXIT_CODE
 
 
-async def _rename(load: Callable[[], App], name: str, to: str, ledger: Path, as_json: bool) -> int:
-    found = await load().rename(ledger, name, to)
+async def _rename(name: str, to: str, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.run_admin import rename
+
+    found = await rename(ledger, name, to)
     if as_json:
         streams.put_json(found)
     streams.say(f"{found.was} is called {found.run}")
     return 0
 
 
-async def _delete(load: Callable[[], App], name: str, yes: bool, ledger: Path, as_json: bool) -> int:
-    run = await load().show(ledger, name)
+async def _delete(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.run_admin import delete
+    from orchestrator.api.inspect.status import show
+
+    run = await show(ledger, name)
     more = "" if finished(run.jobs) == run.jobs["total"] else f"; {unfinished_text(run.jobs)}"
     confirm(f"delete {run.run}: {counted(run.jobs['total'], 'job')} with inputs and results{more}?", yes=yes)
-    found = await load().delete(ledger, run.run)
+    found = await delete(ledger, run.run)
     if as_json:
         streams.put_json(found)
     streams.say(f"{found.run} is deleted, with {counted(found.jobs, 'job')}")
     return 0
 
 
-async def _export(load: Callable[[], App], name: str | None, where: str, choices: Choices) -> int:
+async def _export(name: str | None, where: str, choices: Choices) -> int:
+    from orchestrator.api.admin.run_admin import export_run
+
     output, errors, include = choices[run_flags.OUTPUT], choices[run_flags.ERRORS], choices[run_flags.INCLUDE]
     writing = OutputSettings(**choices.fields(OutputSettings, _WRITTEN))
-    found = await load().export_run(
+    found = await export_run(
         ledger_of(choices), name, output, errors, include=include or (), where=where, writing=writing
     )
     if choices.is_on(run_flags.JSON):

@@ -1,7 +1,7 @@
 """`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.raised_workers import raised_lines
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
 from orchestrator.cli.output.formats import (
@@ -65,7 +65,7 @@ SomeRun = Annotated[
 ]
 
 
-def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_status(commands: typer.Typer) -> None:
     """Registers `status`."""
 
     @commands.command()
@@ -76,10 +76,10 @@ def add_status(commands: typer.Typer, load: Callable[[], App]) -> None:
     )
     def status(name: SomeRun = None, every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, also while they run."""
-        return partial(_status, load, name, every)
+        return partial(_status, name, every)
 
 
-def add_list_and_show(runs: typer.Typer, load: Callable[[], App]) -> None:
+def add_list_and_show(runs: typer.Typer) -> None:
     """Registers `list` and `show`."""
     flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
 
@@ -87,17 +87,19 @@ def add_list_and_show(runs: typer.Typer, load: Callable[[], App]) -> None:
     @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)
     def list_(every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
-        return partial(_status, load, None, every)
+        return partial(_status, None, every)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def show(name: options.OnlyRun = None) -> AtLedger:
         """Show one run: how it stands, where it sends its jobs, and where its input came from."""
-        return partial(_show, load, name)
+        return partial(_show, name)
 
 
-async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
-    run = await load().show(ledger, name)
+async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.inspect.status import show
+
+    run = await show(ledger, name)
     if as_json:
         streams.put_json(run)
     else:
@@ -106,15 +108,16 @@ async def _show(load: Callable[[], App], name: str | None, ledger: Path, as_json
     return 0
 
 
-async def _status(load: Callable[[], App], name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
-    app = load()
+async def _status(name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.inspect.status import latest, show, status
+
     if as_json:
-        streams.put_json(await app.status(ledger) if name is None else [await app.show(ledger, name)])
+        streams.put_json(await status(ledger) if name is None else [await show(ledger, name)])
         return 0
     if name is None:
-        shown = await app.latest(ledger, None if every else SHOWN_MAX)
+        shown = await latest(ledger, None if every else SHOWN_MAX)
     else:
-        shown = RunsShown(runs=[await app.show(ledger, name)], more=0, more_jobs={}, last_process=None)
+        shown = RunsShown(runs=[await show(ledger, name)], more=0, more_jobs={}, last_process=None)
     if shown.runs:
         streams.put(status_text(shown).encode(sys.stdout.encoding or "utf-8", "replace"))
         streams.flush()
@@ -132,7 +135,7 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
 
     `width` and `colours`: None for the terminal's.
     """
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text
 
     runs = shown.runs
     said = [streams.shown(_remark(run)) for run in runs]

@@ -1,16 +1,16 @@
 """`orchestrator verify`."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from orchestrator.cli.framework.flags import OnlyRun, also, flags_of, option
 from orchestrator.cli.framework.requests import verify_request
-from orchestrator.cli.framework.runner import App, Work, carry_out
+from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import counted
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from orchestrator.api.outcomes.verify import Verification  # at run time `--help` would pay for it
+
+T = TypeVar("T")
 
 FINDINGS_EXIT_CODE = 1
 INCOMPLETE = "incomplete"
@@ -43,7 +45,7 @@ _Complete = Annotated[
 ]
 
 
-def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_verify(commands: typer.Typer) -> None:
     """Registers `verify`."""
 
     @commands.command()
@@ -51,26 +53,31 @@ def add_verify(commands: typer.Typer, load: Callable[[], App]) -> None:
     def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
         """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
         request = verify_request(run, choices, complete=complete)
-        return partial(_verify, load, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_verify, request, choices.is_on(run_flags.JSON)), request.ledger
 
 
-async def _verify(load: Callable[[], App], request: VerifyRequest, as_json: bool) -> int:
-    import anyio  # noqa: PLC0415
+async def _verify(request: VerifyRequest, as_json: bool) -> int:
+    from orchestrator.api.outcomes.verify import verify
+
+    verification = await until_interrupted(partial(verify, request, show_progress))
+    show_verification(verification, as_json=as_json)
+    return 0 if verification.ok else FINDINGS_EXIT_CODE
+
+
+async def until_interrupted(audit: Callable[[], Awaitable[T]]) -> T:
+    """What `audit` finds. Ctrl-C and SIGTERM end the process at once, whatever it waits for."""
+    import anyio
 
     async with anyio.create_task_group() as group:
         await group.start(_leave_when_interrupted)
-        verification = await load().verify(request, _progress)
+        found = await audit()
         group.cancel_scope.cancel()
-    if as_json:
-        streams.put_json(verification)
-    else:
-        tables.put_lines(verification_lines(verification))
-    return 0 if verification.ok else FINDINGS_EXIT_CODE
+    return found
 
 
 async def _leave_when_interrupted(*, task_status: "TaskStatus[None]") -> None:
     """At once: nothing is written that could be cut off, and the database's check of its file cannot be called off."""
-    import anyio  # noqa: PLC0415
+    import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
@@ -78,9 +85,18 @@ async def _leave_when_interrupted(*, task_status: "TaskStatus[None]") -> None:
             streams.leave(SIGNAL_EXIT_CODE_BASE + signum)
 
 
-def _progress(what: str, done: int, total: int) -> None:
+def show_progress(what: str, done: int, total: int) -> None:
+    """Says what is looked at, and how far that is."""
     numbers = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
     streams.say(f"looking at {what}{numbers}")
+
+
+def show_verification(verification: "Verification", *, as_json: bool) -> None:
+    """Prints what was found."""
+    if as_json:
+        streams.put_json(verification)
+    else:
+        tables.put_lines(verification_lines(verification))
 
 
 def verification_lines(verification: "Verification") -> list[str]:

@@ -11,7 +11,7 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import total
 from orchestrator.cli.output.progress_views import QuietView, progress_line, view_for_stderr
@@ -25,14 +25,14 @@ LINE_EVERY_S: Final = 1.0
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "How it stands as JSON lines, whenever that has changed.")]
 
 
-def add_watch(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_watch(commands: typer.Typer) -> None:
     """Registers `watch`."""
 
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def watch(name: flags.OnlyRun = None) -> AtLedger:
         """Show how a run goes on until each job has its outcome. Ctrl-C ends the watching; the run goes on."""
-        return partial(_watch, load, name)
+        return partial(_watch, name)
 
 
 class JsonView(QuietView):
@@ -44,7 +44,7 @@ class JsonView(QuietView):
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Prints lines until it is cancelled."""
-        import anyio  # noqa: PLC0415
+        import anyio
 
         shown: Snapshot | None = None
         while True:
@@ -55,12 +55,13 @@ class JsonView(QuietView):
             await anyio.sleep(LINE_EVERY_S)
 
 
-async def _watch(load: Callable[[], App], name: str | None, ledger: Path, as_json: bool) -> int:
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+async def _watch(name: str | None, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.foreground.watch import watch
+    from orchestrator.cli.framework.signals import stop_on_signals
 
     view = JsonView() if as_json else view_for_stderr(quiet=False)
     async with stop_on_signals(view) as stop:
-        last = await load().watch(ledger, name, view, stop=stop)
+        last = await watch(ledger, name, view, stop=stop)
     if as_json:
         streams.put_json(last)
     elif streams.can_draw(sys.stderr):  # the display is gone by now

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from orchestrator.cli.framework.endpoint_names import endpoint_id
-from orchestrator.cli.framework.runner import App
 from orchestrator.cli.framework.service_access import confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import output
@@ -64,7 +63,7 @@ async def send(
 
 
 def _worked_on_by(ledger: Path) -> str | None:
-    from orchestrator.api.inspect.status import worked_on_by  # noqa: PLC0415  where there is a ledger, and no command else
+    from orchestrator.api.inspect.status import worked_on_by
 
     return worked_on_by(ledger)
 
@@ -92,7 +91,7 @@ async def runsync(job: JobInput, wait: int | None, endpoint: "EndpointJobs", sho
 
 @contextmanager
 def _telling_if_interrupted() -> Iterator[None]:
-    from anyio import get_cancelled_exc_class  # noqa: PLC0415
+    from anyio import get_cancelled_exc_class
 
     try:
         yield
@@ -155,9 +154,9 @@ async def retry(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     return _show(await endpoint.retry(job), shown)
 
 
-async def purge(load: Callable[[], App], ledger: Path | None, yes: bool, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def purge(ledger: Path | None, yes: bool, endpoint: "EndpointJobs", shown: Shown) -> int:
     if ledger is not None:
-        for line in await _stakes(load, ledger, endpoint):
+        for line in await _stakes(ledger, endpoint):
             streams.warn(line)
     confirm(f"take every waiting job out of the queue of {endpoint.id}?", yes=yes)
     purged = await endpoint.purge_queue()
@@ -168,10 +167,12 @@ async def purge(load: Callable[[], App], ledger: Path | None, yes: bool, endpoin
     return 0
 
 
-async def _stakes(load: Callable[[], App], ledger: Path, endpoint: "EndpointJobs") -> list[str]:
+async def _stakes(ledger: Path, endpoint: "EndpointJobs") -> list[str]:
     """What purging would do to the runs of the ledger."""
+    from orchestrator.api.inspect.status import status
+
     try:
-        runs = await load().status(ledger)
+        runs = await status(ledger)
     except OrchestratorError as error:
         return [f"whether {ledger} has jobs there could not be seen: {error}"]
     affected = [run for run in runs if _url_of(run) == endpoint.api.url]

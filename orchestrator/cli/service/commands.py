@@ -6,7 +6,6 @@ questions are, while the connection or the service fails.
 """
 
 import os
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Final
 
@@ -17,7 +16,6 @@ from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.endpoint_names import is_looked_up
 from orchestrator.cli.framework.flags import flags_of
 from orchestrator.cli.framework.requests import ledger_of, policy_of
-from orchestrator.cli.framework.runner import App
 from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
 from orchestrator.cli.service import calls
 from orchestrator.cli.service.calls import Work
@@ -61,7 +59,7 @@ OpenAiPath = Annotated[
 ]
 
 
-def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = service_access.connect) -> None:
+def add_api(commands: typer.Typer, connect: Connect = service_access.connect) -> None:
     """Registers `api` and its operations."""
     api = typer.Typer(
         no_args_is_help=True,
@@ -75,7 +73,7 @@ def add_api(commands: typer.Typer, load: Callable[[], App], connect: Connect = s
     )
     _add_submits(operations)
     _add_questions(operations)
-    _add_changes(operations, load)
+    _add_changes(operations)
     _add_openai(operations)
 
 
@@ -124,7 +122,7 @@ def _add_questions(api: Noun) -> None:
         return _at(endpoint, choices, calls.requests)
 
 
-def _add_changes(api: Noun, load: Callable[[], App]) -> None:
+def _add_changes(api: Noun) -> None:
     @api.command()
     def cancel(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
         """Stop a job that waits or runs."""
@@ -139,7 +137,7 @@ def _add_changes(api: Noun, load: Callable[[], App]) -> None:
     def purge(endpoint: EndpointId, yes: service_access.Yes = False, *, choices: Choices) -> Command:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
         ledger = ledger_of(choices)
-        return _at(endpoint, choices, partial(calls.purge, load, ledger if ledger.exists() else None, yes))
+        return _at(endpoint, choices, partial(calls.purge, ledger if ledger.exists() else None, yes))
 
 
 def _add_openai(api: Noun) -> None:

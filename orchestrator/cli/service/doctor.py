@@ -12,7 +12,7 @@ from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import doctor_request
-from orchestrator.cli.framework.runner import App, Work, carry_out
+from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.diagnosis.findings import Diagnosis, Finding
 from orchestrator.settings import run_flags
@@ -33,7 +33,7 @@ Endpoint = Annotated[
 Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
 
 
-def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_doctor(commands: typer.Typer) -> None:
     """Registers `doctor`."""
 
     @commands.command()
@@ -41,15 +41,17 @@ def add_doctor(commands: typer.Typer, load: Callable[[], App]) -> None:
     def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
         """Say what holds a run up, by what it was recognised, and what to do."""
         request = doctor_request(name, choices, os.environ)
-        return partial(_doctor, load, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_doctor, request, choices.is_on(run_flags.JSON)), request.ledger
 
 
 def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) -> None:
     carry_out(with_endpoint_id(flags), prepare, tells_raised=False)
 
 
-async def _doctor(load: Callable[[], App], request: DoctorRequest, as_json: bool) -> int:
-    diagnosis = await load().doctor(request)
+async def _doctor(request: DoctorRequest, as_json: bool) -> int:
+    from orchestrator.api.inspect.doctor import doctor
+
+    diagnosis = await doctor(request)
     if as_json:
         streams.put_json(diagnosis)
     else:

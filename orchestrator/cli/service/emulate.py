@@ -12,24 +12,24 @@ import typer
 from orchestrator.api.emulation import flags as emulated
 from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.cli.framework.flags import Flags, also, flags_of
-from orchestrator.cli.framework.runner import App, execute, exit_if_refused
+from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.errors import UsageError
 from orchestrator.settings.sources import Choices, choose
 
 
-def add_emulate(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_emulate(commands: typer.Typer) -> None:
     """Registers `emulate`."""
 
     @commands.command()
-    @also(partial(_carry_out, load), **flags_of(*emulated.EMULATE))
+    @also(_carry_out, **flags_of(*emulated.EMULATE))
     def emulate(*, choices: Choices) -> EmulateRequest:
         """Serve a stand-in for the whole service until Ctrl-C. Without function or worker, create endpoints first."""
         return _request(choices)
 
 
-def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> None:
+def _carry_out(flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> None:
     with exit_if_refused():
         choices = choose(flags, os.environ, EMULATOR)
         request, as_json = prepare(choices), choices.is_on(emulated.JSON)
@@ -38,7 +38,9 @@ def _carry_out(load: Callable[[], App], flags: Flags, prepare: Callable[[Choices
                 f"{emulated.JSON} and {emulated.RUN} exclude each other: the command has the standard output"
             )
     view = view_for_stderr(quiet=False)
-    raise typer.Exit(execute(partial(_emulate, load, view, request, as_json=as_json), needs=lambda: load().emulate))
+    raise typer.Exit(
+        execute(partial(_emulate, view, request, as_json=as_json), needs="orchestrator.api.emulation.emulate")
+    )
 
 
 def _request(choices: Choices) -> EmulateRequest:
@@ -47,7 +49,9 @@ def _request(choices: Choices) -> EmulateRequest:
     return EmulateRequest(**choices.fields(EmulateRequest) | at_all_times)
 
 
-async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
+async def _emulate(view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
+    from orchestrator.api.emulation.emulate import emulate
+
     def ready(urls: Mapping[str, str], environment: Mapping[str, str]) -> None:
         if request.run is not None:
             streams.say(f"serving {_served(request)} at {urls['serverless_url']} for: {request.run}")
@@ -62,10 +66,10 @@ async def _emulate(load: Callable[[], App], view: QuietView, request: EmulateReq
         for name, value in environment.items():
             streams.say(f"  export {name}={value}")
 
-    from orchestrator.cli.framework.signals import stop_on_signals  # noqa: PLC0415  loads the event loop
+    from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view, "stopping") as stop:
-        return await load().emulate(request, ready, stop)
+        return await emulate(request, ready, stop)
 
 
 def _served(request: EmulateRequest) -> str:

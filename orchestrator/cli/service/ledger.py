@@ -1,6 +1,6 @@
 """`orchestrator ledger`: the ledger as a file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.settings import run_flags
 from orchestrator.units import MIB, SECOND_US
@@ -28,7 +28,7 @@ class _LedgerGroup(NounGroup):
     named_verb = None
 
 
-def add_ledger(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_ledger(commands: typer.Typer) -> None:
     """Registers `ledger` and its verbs."""
     ledger = typer.Typer(
         cls=_LedgerGroup,
@@ -42,23 +42,25 @@ def add_ledger(commands: typer.Typer, load: Callable[[], App]) -> None:
     @shared
     def info() -> AtLedger:
         """Show how large a ledger is, what it holds, and who works on it."""
-        return partial(_info, load)
+        return _info
 
     @ledger.command()
     @shared
     def backup(copy: Copy) -> AtLedger:
         """Write a copy of a ledger as it stands, also while it is in use."""
-        return partial(_backup, load, copy)
+        return partial(_backup, copy)
 
     @ledger.command()
     @shared
     def compact() -> AtLedger:
         """Give the unused room of a ledger back to the disk, while nobody works on it."""
-        return partial(_compact, load)
+        return _compact
 
 
-async def _info(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
-    found = await load().ledger_info(ledger)
+async def _info(ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.ledger_admin import ledger_info
+
+    found = await ledger_info(ledger)
     if as_json:
         streams.put_json(found)
     else:
@@ -87,16 +89,20 @@ def _second(at: int) -> str:
     return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-async def _backup(load: Callable[[], App], copy: Path, ledger: Path, as_json: bool) -> int:
-    found = await load().ledger_backup(ledger, copy)
+async def _backup(copy: Path, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.ledger_admin import ledger_backup
+
+    found = await ledger_backup(ledger, copy)
     if as_json:
         streams.put_json(found)
     streams.say(f"{ledger} is copied to {found.copy}, {_size(found.file_bytes)}")
     return 0
 
 
-async def _compact(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
-    found = await load().ledger_compact(ledger)
+async def _compact(ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.ledger_admin import ledger_compact
+
+    found = await ledger_compact(ledger)
     if as_json:
         streams.put_json(found)
     streams.say(f"{ledger}: {_size(found.bytes_before)} before, {_size(found.bytes_after)} now")

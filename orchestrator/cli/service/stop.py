@@ -1,7 +1,5 @@
 """`orchestrator stop`: ends whoever works on a ledger."""
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +7,7 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import App, AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams
 from orchestrator.settings import run_flags
 
@@ -21,7 +19,7 @@ BUSY_EXIT_CODE = 4
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "What came of it, as JSON.")]
 
 
-def add_stop(commands: typer.Typer, load: Callable[[], App]) -> None:
+def add_stop(commands: typer.Typer) -> None:
     """Registers `stop`."""
 
     @commands.command()
@@ -31,11 +29,13 @@ def add_stop(commands: typer.Typer, load: Callable[[], App]) -> None:
 
         Its runs go on with `resume` or `serve`. To hold one run only, see `pause`.
         """
-        return partial(_stop, load)
+        return _stop
 
 
-async def _stop(load: Callable[[], App], ledger: Path, as_json: bool) -> int:
-    found = await load().stop(ledger)
+async def _stop(ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.process_stop import stop
+
+    found = await stop(ledger)
     if as_json:
         streams.put_json(found)
     streams.say(_told(found))

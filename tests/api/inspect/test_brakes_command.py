@@ -7,8 +7,10 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.api import brakes, brakes_set, control, status
+from orchestrator.api.admin.brakes import brakes, brakes_set
 from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.inspect.status import status
+from orchestrator.api.runs.commands import control
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates.brakes import Canary
 from orchestrator.core.jobs.lifecycle import State

@@ -9,8 +9,9 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.api import job_show, limits, limits_set
+from orchestrator.api.admin.limits import limits, limits_set
 from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.api.python.run import Run
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.emulator.jobs.jobs import Result as Answer

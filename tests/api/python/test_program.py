@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.api import run as foreground
 from orchestrator.api.admin.run_admin import Deleted, Renamed, delete, rename
+from orchestrator.api.foreground.session import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.results import Job, Result
 from orchestrator.emulator.jobs.jobs import Result as Answer

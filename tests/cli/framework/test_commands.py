@@ -13,13 +13,12 @@ import pytest
 
 from orchestrator import __version__
 from orchestrator.api.emulation.flags import EmulateRequest
-from orchestrator.cli.framework.runner import App, load_api
+from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.runs.status import status_text
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.settings.structs import Include, ResultOrder, ResultsRequest
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
-from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
@@ -239,19 +238,13 @@ def test_the_version_is_one_line() -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"orchestrator {__version__}\n", "")
 
 
-def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path) -> None:
-    def load() -> App:
-        raise ImportError("no such library")
+def test_a_program_that_cannot_be_imported_is_a_defect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def work() -> int:
+        raise AssertionError
 
-    result = call(load, ["status"], environment={})
-    assert result.exit_code == 70
-    assert result.stderr.startswith("error: ImportError: this is a defect of orchestrator")
+    assert execute(work, needs="orchestrator.api.of_no_such_name") == 70
+    assert "ModuleNotFoundError: this is a defect of orchestrator" in capsys.readouterr().err
     assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_the_real_program_is_what_the_command_line_expects() -> None:
-    app = load_api()
-    assert all(callable(function) for function in (app.run, app.status, app.results, app.emulate))
 
 
 def orchestrator(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -345,13 +338,13 @@ def ended(process: "subprocess.Popen[bytes]") -> bytes:
 
 
 FLOOD = """
-from orchestrator.cli import build
-class App:
-    async def results(self, request, write):
-        for _ in range(100_000):
-            write(b'{"custom_id": "x"}\\n')
-        return 100_000
-build(App)(["results", "captions"])
+from orchestrator.cli.framework.runner import execute
+from orchestrator.cli.output import streams
+async def work():
+    for _ in range(100_000):
+        streams.put_data(b'{"custom_id": "x"}\\n')
+    return 0
+streams.leave(execute(work))
 """
 
 
@@ -365,13 +358,14 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
 
 
 LITTLE = """
-from orchestrator.cli import build
-class App:
-    async def results(self, request, write):
-        write(b"x\\n")
-        input()
-        return 1
-build(App)(["results", "captions"])
+from orchestrator.cli.framework.runner import execute
+from orchestrator.cli.output import streams
+async def work():
+    streams.put_data(b"x\\n")
+    input()
+    streams.flush()
+    return 0
+streams.leave(execute(work))
 """
 
 
@@ -390,12 +384,16 @@ def test_a_reader_that_left_before_the_first_line_is_no_error_either() -> None:
 
 IDLE = """
 import anyio
-from orchestrator.cli import build
-class App:
-    async def results(self, request, write):
-        write(b"x\\n")
-        await anyio.sleep_forever()
-build(App)(["results", "captions", "--follow"])
+from orchestrator.cli.framework.pipe_guard import while_read
+from orchestrator.cli.framework.runner import execute
+from orchestrator.cli.output import streams
+async def follow():
+    streams.put_data(b"x\\n")
+    streams.flush()
+    await anyio.sleep_forever()
+async def work():
+    return await while_read(follow)
+streams.leave(execute(work))
 """
 
 

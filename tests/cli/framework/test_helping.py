@@ -12,7 +12,6 @@ from typer.main import get_command
 
 from orchestrator.cli import build
 from orchestrator.cli.framework.help import EXAMPLES
-from orchestrator.cli.framework.runner import load_api
 from tests.cli.fake_api import FakeApp, invoke
 
 
@@ -25,7 +24,7 @@ def paths(group: typer.Typer, path: str = "") -> Iterator[str]:
         yield from paths(inner.typer_instance, f"{path}{inner.name} ")
 
 
-PROGRAM = build(load_api)
+PROGRAM = build()
 COMMAND_LINE = get_command(PROGRAM)
 COMMANDS = [*paths(PROGRAM)]
 

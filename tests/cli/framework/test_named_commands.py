@@ -6,7 +6,6 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from orchestrator.cli import build
-from orchestrator.cli.framework.runner import load_api
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
 from orchestrator.core.text.named_commands import COMMANDS
 from orchestrator.errors import UsageError
@@ -23,7 +22,7 @@ def at_ledgers(command: object, path: str = "") -> Iterator[str]:
 
 
 def test_each_command_that_takes_a_ledger_is_known_but_those_that_take_an_input() -> None:
-    assert set(at_ledgers(get_command(build(load_api)))) - {"run", "plan", "api purge"} == set(COMMANDS)
+    assert set(at_ledgers(get_command(build()))) - {"run", "plan", "api purge"} == set(COMMANDS)
 
 
 def test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one() -> None:

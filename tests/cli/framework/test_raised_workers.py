@@ -8,7 +8,7 @@ import anyio
 import pytest
 import typer
 
-from orchestrator.cli.framework.runner import carry_out_at_ledger, load_api
+from orchestrator.cli.framework.runner import carry_out_at_ledger
 from orchestrator.clock import SystemClock
 from orchestrator.core.gates.scaling_override import Bounds, Loan
 from orchestrator.ledger import dispatcher_lock, open_ledger
@@ -61,7 +61,7 @@ def test_it_is_no_news_for_programs_nor_while_somebody_is_at_work(ledger: Path, 
     assert told(ledger, json=True) == ""
     assert told(tmp_path / "none.db") == ""
     assert (
-        call(load_api, ["limits", "run", "--ledger", str(ledger)], environment={}).stderr
+        call(["limits", "run", "--ledger", str(ledger)], environment={}).stderr
         == "ep at https://api.example, used by run\n"
     )
     with dispatcher_lock(ledger, now=SystemClock().now()):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import get_type_hints
 
 import msgspec
@@ -40,7 +40,7 @@ def test_what_was_there_stays_as_it_was() -> None:
 
 
 def structs() -> Iterator[type[msgspec.Struct]]:
-    modules = [status, *(import_module(f"{api.__name__}.{each.name}") for each in iter_modules(api.__path__))]
+    modules = [status, *(import_module(each.name) for each in walk_packages(api.__path__, "orchestrator.api."))]
     for module in modules:
         for each in vars(module).values():
             if isinstance(each, type) and issubclass(each, msgspec.Struct) and each.__module__ == module.__name__:

@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator import api
 from orchestrator.api.admin.brakes import CostView, RunBrakes
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke
@@ -113,7 +112,7 @@ def test_a_run_with_brakes_that_lack_something_is_refused(tmp_path: Path, flags:
     (tmp_path / "i.jsonl").write_text("{}\n")
     (tmp_path / "h.py").write_text("def f(job):\n    return 1\n")
     given = ("--endpoint", f"local:{tmp_path}/h.py:f", "--ledger", str(tmp_path / "l.db"))
-    result = call(lambda: api, ("run", str(tmp_path / "i.jsonl"), *given, *flags), environment={})
+    result = call(("run", str(tmp_path / "i.jsonl"), *given, *flags), environment={})
     assert result.exit_code == 2
     assert error in result.stderr
     assert not (tmp_path / "l.db").exists()

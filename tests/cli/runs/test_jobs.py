@@ -11,7 +11,6 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.cli.framework.runner import load_api
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs import job as transitions
@@ -62,7 +61,7 @@ def _night(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Result]:
     ledger = a_night(tmp_path_factory.mktemp("night"))
 
     def told(*words: str) -> Result:
-        return call(load_api, [*words, "--ledger", str(ledger)], environment={"COLUMNS": "120"})
+        return call([*words, "--ledger", str(ledger)], environment={"COLUMNS": "120"})
 
     return told
 
@@ -81,11 +80,11 @@ def test_jobs_are_listed_by_a_filter(night: Callable[..., Result]) -> None:
 
 def test_a_job_takes_one_line_of_a_narrow_terminal(tmp_path: Path) -> None:
     words = ("jobs", "list", "night", "--ledger", str(a_night(tmp_path)))
-    listed = call(load_api, words, environment={"COLUMNS": "80"}).stdout.splitlines()
+    listed = call(words, environment={"COLUMNS": "80"}).stdout.splitlines()
     assert [line.split()[0] for line in listed[2:]] == ["n-1", "n-2", "n-3", "n-4", "n-5"]
     assert max(map(len, listed)) <= 80
     assert listed[4].endswith("RuntimeError: CUDA out of memory: 3 GiB")
-    narrow = call(load_api, words, environment={"COLUMNS": "40"}).stdout.splitlines()
+    narrow = call(words, environment={"COLUMNS": "40"}).stdout.splitlines()
     assert len(narrow) == len(listed)
     assert narrow[4].endswith("\N{HORIZONTAL ELLIPSIS}")
 
@@ -185,7 +184,7 @@ def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_th
             tasks.cancel_scope.cancel()
 
     anyio.run(tried_again)
-    shown = call(load_api, ["jobs", "show", "n-3", "--ledger", str(ledger_file)], environment={"COLUMNS": "160"})
+    shown = call(["jobs", "show", "n-3", "--ledger", str(ledger_file)], environment={"COLUMNS": "160"})
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
     assert "attempts 0 since it was queued again; 2 in all may have been paid" in lines
     assert [line.partition(" ")[2] for line in lines if " claimed " in line] == [
@@ -240,7 +239,7 @@ def test_what_no_service_executes_is_not_paid(tmp_path: Path) -> None:
     ledger = a_night(tmp_path)
     with closing(sqlite3.connect(ledger)) as connection, connection:
         connection.execute("UPDATE endpoints SET service_url = ?", (LOCAL,))
-    told = call(load_api, ("retry", "night", "--ledger", str(ledger)), environment={})
+    told = call(("retry", "night", "--ledger", str(ledger)), environment={})
     assert told.stderr.startswith("executed once more at least: 3 jobs")
 
 
@@ -249,9 +248,9 @@ def test_where_nothing_has_failed_there_is_nothing_to_retry(tmp_path: Path) -> N
     with closing(sqlite3.connect(ledger)) as connection, connection:
         connection.execute("UPDATE jobs SET state = 'succeeded' WHERE state IN ('failed', 'cancelled')")
     words = ("retry", "night", "--ledger", str(ledger))
-    told = call(load_api, words, environment={})
+    told = call(words, environment={})
     assert (told.exit_code, told.stderr) == (0, "night has no failed or cancelled jobs; nothing to retry\n")
-    as_json = call(load_api, [*words, "--json"], environment={})
+    as_json = call([*words, "--json"], environment={})
     assert (as_json.exit_code, json.loads(as_json.stdout)["outcome"]) == (0, told.stderr.rstrip())
     with closing(sqlite3.connect(ledger)) as connection:
         assert connection.execute("SELECT count(*) FROM commands").fetchall() == [(0,)]
@@ -279,7 +278,7 @@ def test_what_cannot_be_tried_again_is_told(words: tuple[str, ...], why: str, ni
 def test_a_retry_of_some_jobs_is_asked_with_their_filter_and_settings(tmp_path: Path) -> None:
     ledger = a_night(tmp_path)
     words = ("--cluster", "1", "-w", "line=3", "--set", "ttl=2h", "--set", "max-attempts=1", "--yes")
-    told = call(load_api, ["jobs", "retry", "night", *words, "--json", "--ledger", str(ledger)], environment={})
+    told = call(["jobs", "retry", "night", *words, "--json", "--ledger", str(ledger)], environment={})
 
     assert told.exit_code == 0
     assert json.loads(told.stdout)["run"] == "night"
@@ -292,7 +291,7 @@ def test_a_retry_may_go_to_another_endpoint(tmp_path: Path) -> None:
     for number, words in enumerate((("--endpoint", "big", "--max-attempts", "1"), ("--set", "endpoint=big"))):
         (tmp_path / str(number)).mkdir()
         ledger = a_night(tmp_path / str(number))
-        told = call(load_api, ["runs", "retry", "night", *words, "--yes", "--ledger", str(ledger)], environment={})
+        told = call(["runs", "retry", "night", *words, "--yes", "--ledger", str(ledger)], environment={})
         assert told.exit_code == 0
         with closing(sqlite3.connect(ledger)) as connection:
             [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'retry'").fetchall()
@@ -303,8 +302,8 @@ def test_a_retry_that_nobody_works_on_says_what_begins_it(tmp_path: Path) -> Non
     ledger = str(a_night(tmp_path))
     words = ("retry", "night", "--yes", "--ledger", ledger)
     start = f"\nstart it: orchestrator resume night --ledger {shlex.quote(ledger)}\n"
-    assert call(load_api, words, environment={}).stderr.endswith(start)
-    assert "start it" not in call(load_api, [*words, "--json"], environment={}).stderr
+    assert call(words, environment={}).stderr.endswith(start)
+    assert "start it" not in call([*words, "--json"], environment={}).stderr
 
 
 def test_some_jobs_are_cancelled_once_that_is_confirmed(night: Callable[..., Result], tmp_path: Path) -> None:
@@ -318,7 +317,7 @@ def test_some_jobs_are_cancelled_once_that_is_confirmed(night: Callable[..., Res
 
     ledger = a_night(tmp_path)
     words = ["jobs", "cancel", "nig", "-w", "line<=2", "--yes", "--json", "--ledger", str(ledger)]
-    done = call(load_api, words, environment={})
+    done = call(words, environment={})
     assert (done.exit_code, json.loads(done.stdout)["run"]) == (0, "night")
     with closing(sqlite3.connect(ledger)) as connection:
         [(argument,)] = connection.execute("SELECT argument FROM commands WHERE action = 'cancel-jobs'").fetchall()

@@ -89,16 +89,18 @@ def test_json_holds_all_of_it() -> None:
 
 STUBBORN = """
 import anyio
-from orchestrator.cli import build
-from tests.cli.fake_api import FakeApp
+from orchestrator.cli.framework.runner import execute
+from orchestrator.cli.runs.verify import show_progress, until_interrupted
 
-class Stubborn(FakeApp):
-    async def verify(self, request, progress):
-        with anyio.CancelScope(shield=True):  # as while the database checks its file
-            progress("the file", 0, 0)
-            await anyio.sleep(600)
+async def audit():
+    with anyio.CancelScope(shield=True):  # as while the database checks its file
+        show_progress("the file", 0, 0)
+        await anyio.sleep(600)
 
-build(Stubborn)(["verify"])
+async def work():
+    return await until_interrupted(audit)
+
+execute(work)
 """
 
 

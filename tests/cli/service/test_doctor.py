@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import api
 from orchestrator.cli.output.tables import on_screen
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
 from orchestrator.settings.structs import DoctorRequest
@@ -82,7 +81,7 @@ def test_the_run_and_the_ledger_are_handed_on() -> None:
 
 
 def doctor(*arguments: str) -> Result:
-    return call(lambda: api, ("doctor", *arguments), environment={})
+    return call(("doctor", *arguments), environment={})
 
 
 def test_a_ledger_of_a_newer_program_is_a_finding(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api import limits, limits_reset, limits_set, status
+from orchestrator.api.admin.limits import limits, limits_reset, limits_set
+from orchestrator.api.inspect.status import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.commands.inbox import CommandInbox

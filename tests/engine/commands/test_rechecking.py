@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.api import job_show, recheck
+from orchestrator.api.admin.revalidate import recheck
 from orchestrator.api.outcomes.audit import Finding, Findings, audit_ledger
+from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.api.runs.commands import beside
 from orchestrator.emulator.jobs.jobs import Result as Answer
 from orchestrator.errors import UsageError

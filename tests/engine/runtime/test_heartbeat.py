@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api import status
+from orchestrator.api.inspect.status import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.runs.heartbeats import RunSaid, Said

@@ -7,8 +7,8 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.api import control
 from orchestrator.api.foreground.summary import snapshot_of
+from orchestrator.api.runs.commands import control
 from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF, Rules
 from orchestrator.core.jobs.lifecycle import State
