@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.costs import Cost, Costs, money
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, Open, Passage, narrowest
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open, narrowest
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.units import DAY_US, SECOND_US, WHOLE
@@ -183,7 +183,7 @@ class BrakeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deadline: DeadlineFacts | None = None
 
 
-def failures(brakes: BrakeFacts, now: int) -> Passage:
+def failures(brakes: BrakeFacts, now: int) -> GateResult:
     """More rows have failed than may; or so many are out, and none has succeeded, that more could."""
     if brakes.max_failures is None:
         return ANY
@@ -202,7 +202,7 @@ def failures(brakes: BrakeFacts, now: int) -> Passage:
     return Open(0, FIRST_OUT if is_told else None)
 
 
-def canary(brakes: BrakeFacts, _now: int) -> Passage:
+def canary(brakes: BrakeFacts, _now: int) -> GateResult:
     """Some rows go first, and the rest once enough of them have succeeded."""
     rows = brakes.canary
     if rows is None or rows.has_passed:
@@ -217,12 +217,12 @@ def canary(brakes: BrakeFacts, _now: int) -> Passage:
     return Open(rows.due, why) if rows.due else Closed(why, rows.next_at)
 
 
-def budget(brakes: BrakeFacts, now: int) -> Passage:
+def budget(brakes: BrakeFacts, now: int) -> GateResult:
     """What was spent, and is to be expected, reaches an amount."""
     return narrowest(_budget(each, brakes.name, now) for each in brakes.budgets)
 
 
-def _budget(facts: BudgetFacts, name: str, now: int) -> Passage:
+def _budget(facts: BudgetFacts, name: str, now: int) -> GateResult:
     more = facts.more
     if more:
         return Open(more)
@@ -234,7 +234,7 @@ def _budget(facts: BudgetFacts, name: str, now: int) -> Passage:
     return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {changed(name)}")
 
 
-def deadline(brakes: BrakeFacts, now: int) -> Passage:
+def deadline(brakes: BrakeFacts, now: int) -> GateResult:
     """What would be finished too late is not sent, where that is wanted; else it is told that it will be."""
     facts = brakes.deadline
     if facts is None:
@@ -282,34 +282,34 @@ def moment(at: int, zone: tzinfo) -> str:
     return f"{datetime.fromtimestamp(at // SECOND_US, zone):%Y-%m-%d %H:%M %Z}"
 
 
-BRAKES: Final[tuple[Callable[[BrakeFacts, int], Passage], ...]] = (failures, canary, budget, deadline)
+BRAKES: Final[tuple[Callable[[BrakeFacts, int], GateResult], ...]] = (failures, canary, budget, deadline)
 
 
-def of_brakes(brakes: BrakeFacts, now: int) -> list[Passage]:
+def of_brakes(brakes: BrakeFacts, now: int) -> list[GateResult]:
     """What the brakes of a run say, in their order."""
     return [brake(brakes, now) for brake in BRAKES]
 
 
-def hold(passages: Sequence[Passage], *, at_service: int, is_tripped: bool) -> Hold | None:
-    """Which brake holds a run, of which so many jobs are outstanding; `passages` are those of the brakes in their
+def hold(results: Sequence[GateResult], *, at_service: int, is_tripped: bool) -> Hold | None:
+    """Which brake holds a run, of which so many jobs are outstanding; `results` are those of the brakes in their
     order, and `is_tripped` says whether the breaker is not closed. What is outstanding may end a budget's by itself.
     """
-    for brake, passage in zip(Brake, passages, strict=True):
+    for brake, result in zip(Brake, results, strict=True):
         if brake is Brake.BREAKER:
             is_held = is_tripped
         else:
-            is_lasting = brake is Brake.BUDGET or getattr(passage, "until", 0) is None
-            is_held = isinstance(passage, Closed) and not at_service and is_lasting
-        if is_held and passage.why is not None:
-            return Hold(brake, passage.why.removeprefix(f"{STOPPED}: "))
+            is_lasting = brake is Brake.BUDGET or getattr(result, "until", 0) is None
+            is_held = isinstance(result, Closed) and not at_service and is_lasting
+        if is_held and result.why is not None:
+            return Hold(brake, result.why.removeprefix(f"{STOPPED}: "))
     return None
 
 
-def stops(passages: Iterable[Passage], *, at_service: int) -> str | None:
+def stops(results: Iterable[GateResult], *, at_service: int) -> str | None:
     """Why nothing more can come of a run by itself: it is closed until somebody does something, and nothing is
     outstanding whose end could open it.
     """
     if at_service:
         return None
-    shut = (each.why for each in passages if isinstance(each, Closed) and each.until is None)
+    shut = (each.why for each in results if isinstance(each, Closed) and each.until is None)
     return next((why.removeprefix(f"{STOPPED}: ") for why in shut), None)

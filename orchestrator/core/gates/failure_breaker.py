@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.brakes import SHOWN_AFTER_US, continued
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, Open, Passage
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 from orchestrator.core.text.wording import counted
 from orchestrator.units import MINUTE_US, WHOLE
 
@@ -220,7 +220,9 @@ class Breaker:
             return None
         return PROBE_EVERY_US if self.state.phase is Phase.OPEN else 0
 
-    def passage(self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str) -> Passage:
+    def gate_result(
+        self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str
+    ) -> GateResult:
         """How many jobs may go, where so many are at the service, so many are about to be claimed, and so many left."""
         if not rules.first:
             return ANY
@@ -231,7 +233,7 @@ class Breaker:
             return Open(max(0, more - self.state.tried), f"{self.state.why}: the breaker is half open")
         return ANY if self.state.has_succeeded else self._first(more - (self._failed - self.state.base), now)
 
-    def _open(self, rules: Rules, now: int, claiming: int, left: int, name: str) -> Passage:
+    def _open(self, rules: Rules, now: int, claiming: int, left: int, name: str) -> GateResult:
         why, advice = self.state.why, f"the breaker has tripped; {continued(name)}"
         if self._waits_for_people(rules, left):
             if self.state.probes >= PROBES_MAX:
@@ -241,7 +243,7 @@ class Breaker:
         why = f"{why}: {advice}, and one job a minute finds out whether that is needed"
         return Closed(why, self.state.probe_at) if claiming or now < self.state.probe_at else Open(1, why)
 
-    def _first(self, more: int, now: int) -> Passage:
+    def _first(self, more: int, now: int) -> GateResult:
         if more > 0:
             self._bound_since = None
             return Open(more)

@@ -51,7 +51,7 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     """Whether what is claimed already is given back. Else it is sent: it was found good a quarter of a second ago."""
 
 
-Passage = Open | Closed
+GateResult = Open | Closed
 ANY: Final = Open()
 
 
@@ -120,22 +120,22 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 # --- of one run
 
 
-def cancelled(run: RunFacts, _now: int) -> Passage:
+def cancelled(run: RunFacts, _now: int) -> GateResult:
     """Somebody has cancelled it."""
     return Closed(CANCELLED) if run.cancelled else ANY
 
 
-def paused(run: RunFacts, _now: int) -> Passage:
+def paused(run: RunFacts, _now: int) -> GateResult:
     """Somebody has paused it."""
     return Closed(PAUSED) if run.paused else ANY
 
 
-def failing(run: RunFacts, _now: int) -> Passage:
+def failing(run: RunFacts, _now: int) -> GateResult:
     """As many executions in a row have failed as its user wanted to see."""
     return ANY if run.stopped is None else Closed(f"{STOPPED}: {run.stopped}", recalls=True)
 
 
-def lacking(run: RunFacts, now: int) -> Passage:
+def lacking(run: RunFacts, now: int) -> GateResult:
     """A variable that its jobs need is not set here."""
     return ANY if run.lacks is None else Closed(f"{STOPPED}: {run.lacks}", _later(run.lacks_until, now), recalls=True)
 
@@ -143,14 +143,14 @@ def lacking(run: RunFacts, now: int) -> Passage:
 # --- of the endpoint
 
 
-def stopped(endpoint: EndpointFacts, now: int) -> Passage:
+def stopped(endpoint: EndpointFacts, now: int) -> GateResult:
     """The key or the endpoint has been refused for long."""
     if endpoint.stopped is None:
         return ANY
     return Closed(f"{STOPPED}: {endpoint.stopped}", _later(endpoint.probed_at, now), recalls=True)
 
 
-def suspect(endpoint: EndpointFacts, now: int) -> Passage:
+def suspect(endpoint: EndpointFacts, now: int) -> GateResult:
     """It knows so few of its jobs that it must be to blame; where submissions are refused too, single ones find out."""
     is_suspect = now < endpoint.suspect_until and endpoint.submissions_refused_until is None
     return Closed(suspected(endpoint.suspect_until), endpoint.suspect_until) if is_suspect else ANY
@@ -161,7 +161,7 @@ def suspected(until: int) -> str:
     return f"{SUSPECT} until {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M} UTC"
 
 
-def refused(endpoint: EndpointFacts, now: int) -> Passage:
+def refused(endpoint: EndpointFacts, now: int) -> GateResult:
     """Submissions are refused: single ones, at pauses."""
     until = endpoint.submissions_refused_until
     if until is None:
@@ -169,13 +169,13 @@ def refused(endpoint: EndpointFacts, now: int) -> Passage:
     return Closed(REFUSED, until, recalls=True) if now < until else Open(max(0, 1 - endpoint.in_flight), REFUSED)
 
 
-def refused_questions(endpoint: EndpointFacts, now: int) -> Passage:
+def refused_questions(endpoint: EndpointFacts, now: int) -> GateResult:
     """Questions are refused, of late: until the next one can have been answered."""
     until = endpoint.questions_refused_until
     return ANY if until is None or now >= until + PAUSE_US_MAX else Closed(REFUSED, until + PAUSE_US_MAX)
 
 
-def unanswered(endpoint: EndpointFacts, now: int) -> Passage:
+def unanswered(endpoint: EndpointFacts, now: int) -> GateResult:
     """Submissions go unanswered: single ones, at pauses. Of `/retry` more may go once a pause is over."""
     until = endpoint.unanswered_until
     if until is None:
@@ -188,23 +188,23 @@ def unanswered(endpoint: EndpointFacts, now: int) -> Passage:
 # --- of how much room there is
 
 
-def line(room: RoomFacts, _now: int) -> Passage:
+def line(room: RoomFacts, _now: int) -> GateResult:
     """None while inputs wait for the line."""
     return Open(0) if room.line_is_full else ANY
 
 
-def memory(room: RoomFacts, _now: int) -> Passage:
+def memory(room: RoomFacts, _now: int) -> GateResult:
     """None while the inputs of claimed jobs take what memory there is for them."""
     return Open(0) if room.input_bytes <= 0 else ANY
 
 
-def collectable(room: RoomFacts, _now: int) -> Passage:
+def collectable(room: RoomFacts, _now: int) -> GateResult:
     """No more than can be collected in time by asking."""
     most = max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service)
     return Open(most, None if most else OUTSTANDING)
 
 
-def shallow(room: RoomFacts, _now: int) -> Passage:
+def shallow(room: RoomFacts, _now: int) -> GateResult:
     """No longer a queue at the service than suits the run; one that has none there does not wait for others' to end."""
     most = at_service_max(room.queue_depth, finished_per_s=room.finished_per_s, running=room.running)
     return ANY if most is None else Open(max(0 if room.own else 1, most - room.at_service))
@@ -216,9 +216,9 @@ def is_deep(room: RoomFacts) -> bool:
     return most is not None and most <= room.at_service
 
 
-RUN_GATES: Final[tuple[Callable[[RunFacts, int], Passage], ...]] = (cancelled, paused, failing, lacking)
+RUN_GATES: Final[tuple[Callable[[RunFacts, int], GateResult], ...]] = (cancelled, paused, failing, lacking)
 
-ENDPOINT_GATES: Final[tuple[Callable[[EndpointFacts, int], Passage], ...]] = (
+ENDPOINT_GATES: Final[tuple[Callable[[EndpointFacts, int], GateResult], ...]] = (
     stopped,
     suspect,
     refused,
@@ -226,33 +226,33 @@ ENDPOINT_GATES: Final[tuple[Callable[[EndpointFacts, int], Passage], ...]] = (
     unanswered,
 )
 
-ROOM_GATES: Final[tuple[Callable[[RoomFacts, int], Passage], ...]] = (line, memory, collectable, shallow)
+ROOM_GATES: Final[tuple[Callable[[RoomFacts, int], GateResult], ...]] = (line, memory, collectable, shallow)
 
 
-def of_run(run: RunFacts, endpoint: EndpointFacts, now: int) -> list[Passage]:
+def of_run(run: RunFacts, endpoint: EndpointFacts, now: int) -> list[GateResult]:
     """What the gates of a run and of its endpoint say, in their order."""
     return [gate(run, now) for gate in RUN_GATES] + [gate(endpoint, now) for gate in ENDPOINT_GATES]
 
 
-def of_room(room: RoomFacts, now: int) -> list[Passage]:
+def of_room(room: RoomFacts, now: int) -> list[GateResult]:
     """What the gates of room say, in their order."""
     return [gate(room, now) for gate in ROOM_GATES]
 
 
-def narrowest(passages: Iterable[Passage]) -> Passage:
+def narrowest(results: Iterable[GateResult]) -> GateResult:
     """The first that is closed, or else open for as many as the narrowest lets through."""
     most: int | None = None
-    for passage in passages:
-        if isinstance(passage, Closed):
-            return passage
-        if passage.most is not None:
-            most = passage.most if most is None else min(most, passage.most)
+    for result in results:
+        if isinstance(result, Closed):
+            return result
+        if result.most is not None:
+            most = result.most if most is None else min(most, result.most)
     return Open(most)
 
 
-def held_up(passages: Iterable[Passage]) -> str | None:
+def held_up(results: Iterable[GateResult]) -> str | None:
     """Why nothing is sent, or single ones only, in one sentence for people; None where nothing holds jobs up."""
-    return next((passage.why for passage in passages if passage.why is not None), None)
+    return next((result.why for result in results if result.why is not None), None)
 
 
 def asked(*, cancelled: bool, paused: bool) -> str | None:
@@ -261,10 +261,10 @@ def asked(*, cancelled: bool, paused: bool) -> str | None:
     return held_up(gate(run, 0) for gate in RUN_GATES)
 
 
-def recalls(passages: Iterable[Passage]) -> bool:
+def recalls(results: Iterable[GateResult]) -> bool:
     """Whether not even what is claimed may be sent."""
-    limiting = [passage for passage in passages if passage is not ANY]  # asked for each job: mostly there are none
-    return any(isinstance(passage, Closed) and passage.recalls for passage in limiting)
+    limiting = [result for result in results if result is not ANY]  # asked for each job: mostly there are none
+    return any(isinstance(result, Closed) and result.recalls for result in limiting)
 
 
 def _later(at: int | None, now: int) -> int | None:

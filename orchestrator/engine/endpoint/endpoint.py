@@ -164,7 +164,9 @@ class Endpoint:
         """Why going on submitting jobs of `run` is pointless for now, if so."""
         return self.stopped or self._run(run).why_stopped
 
-    def passages(self, run: int, wishes: Wishes, *, in_flight: int = 0, by_retry: bool = False) -> list[gates.Passage]:
+    def gate_results(
+        self, run: int, wishes: Wishes, *, in_flight: int = 0, by_retry: bool = False
+    ) -> list[gates.GateResult]:
         """What the gates say to jobs of `run`. `in_flight`: how many are claimed or on their way."""
         facts = EndpointFacts(
             stopped=self.stopped,

@@ -17,7 +17,7 @@ from orchestrator.core.gates.brakes import BrakeFacts, BudgetFacts, CanaryFacts,
 from orchestrator.core.gates.costs import Costs, Took
 from orchestrator.core.gates.executions import Ended, ended_by
 from orchestrator.core.gates.failure_breaker import Breaker, Execution, Phase
-from orchestrator.core.gates.gates import Closed, Passage
+from orchestrator.core.gates.gates import Closed, GateResult
 from orchestrator.core.jobs.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.text.wording import counted
@@ -176,13 +176,13 @@ class RunBrakes:
             return  # how the canary stands is not known yet: this is called again once it is
         self._continued_at = at
         facts = self._facts(None, 0, None)
-        shut: list[tuple[Setting[Any], Passage]] = [
+        shut: list[tuple[Setting[Any], GateResult]] = [
             (brake_flags.MAX_FAILURES, rules.failures(facts, now)),
             (brake_flags.CANARY, rules.canary(facts, now)),
         ]
         overruled = dict(self._kept.overruled)
-        for setting, passage in shut:
-            if isinstance(passage, Closed):
+        for setting, result in shut:
+            if isinstance(result, Closed):
                 overruled[setting.key] = _text(setting, settings)
         self._breaker.go_on()
         self._kept = msgspec.structs.replace(self._kept, overruled=overruled, continued_at=at, judged_from=now)
@@ -227,14 +227,14 @@ class RunBrakes:
         finally:
             self._claiming -= most
 
-    def passages(
+    def gate_results(
         self, endpoint: Endpoint | None, *, at_endpoint: int = 0, by_retry: bool | None = None
-    ) -> list[Passage]:
+    ) -> list[GateResult]:
         """What they say to jobs that are to be sent to `endpoint`, which has so many; `by_retry`: None for whichever
         way.
         """
         now, settings = self._clock.now(), self._settings()
-        breaker = self._breaker.passage(
+        breaker = self._breaker.gate_result(
             settings.breaker,
             now,
             at_service=self._progress.at_service,
@@ -258,14 +258,14 @@ class RunBrakes:
     def why_stopped(self) -> str | None:
         """Why nothing more comes of the run before somebody does something."""
         at_service = self._progress.at_service + self._claiming
-        return rules.stops(self.passages(None), at_service=at_service)
+        return rules.stops(self.gate_results(None), at_service=at_service)
 
     def hold(self, endpoint: Endpoint | None, *, at_endpoint: int = 0) -> Hold | None:
         """Which of them holds the run: nothing more comes of it by itself, or single jobs at most. The budget of a day
         counts where its endpoint is told.
         """
         return rules.hold(
-            self.passages(endpoint, at_endpoint=at_endpoint),
+            self.gate_results(endpoint, at_endpoint=at_endpoint),
             at_service=self._progress.at_service + self._claiming,
             is_tripped=bool(self._settings().breaker.first) and self._breaker.state.phase is not Phase.CLOSED,
         )

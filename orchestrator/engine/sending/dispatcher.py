@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.client import Permit
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.gates import Closed, Passage, RoomFacts
+from orchestrator.core.gates.gates import Closed, GateResult, RoomFacts
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import FairShare
@@ -148,12 +148,12 @@ class Dispatcher:
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
                 continue
-            passage = self._passage(run, operation)
-            if isinstance(passage, Closed):
-                closed_s = AHEAD_S if passage.until is None else self._until_s(passage.until)
+            result = self._gate_result(run, operation)
+            if isinstance(result, Closed):
+                closed_s = AHEAD_S if result.until is None else self._until_s(result.until)
                 again_s = min(again_s, max(closed_s, AHEAD_S / 4))
                 continue
-            available = at_once if passage.most is None else min(at_once, passage.most)
+            available = at_once if result.most is None else min(at_once, result.most)
             wanted = min(available - ahead, self.admissible(run))
             if available - ahead > available // 2 and wanted > 0:
                 found[run.run] = wanted
@@ -171,8 +171,8 @@ class Dispatcher:
         room = self._room(run)
         if gates.is_deep(room):
             self._count_running()
-        passage = gates.narrowest(gates.of_room(room, self._clock.now()))
-        return 0 if isinstance(passage, Closed) else passage.most or 0
+        result = gates.narrowest(gates.of_room(room, self._clock.now()))
+        return 0 if isinstance(result, Closed) else result.most or 0
 
     def is_bound(self, run: RunSending) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
@@ -256,11 +256,11 @@ class Dispatcher:
         return await api.limiter.permit_within(operation, HELD_S_MAX)
 
     def _is_open(self, operation: Operation) -> bool:
-        return any(not isinstance(self._passage(run, operation), Closed) for run in self._runs.values())
+        return any(not isinstance(self._gate_result(run, operation), Closed) for run in self._runs.values())
 
-    def _passage(self, run: RunSending, operation: Operation) -> Passage:
+    def _gate_result(self, run: RunSending, operation: Operation) -> GateResult:
         by_retry = operation is Operation.RETRY
-        return gates.narrowest(run.passages(in_flight=self._on_their_way(), by_retry=by_retry))
+        return gates.narrowest(run.gate_results(in_flight=self._on_their_way(), by_retry=by_retry))
 
     async def give_back(self, claims: Sequence[Claim]) -> None:
         """Claimed jobs that will not be sent now are queued again, at no cost."""

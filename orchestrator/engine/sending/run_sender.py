@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Hold
-from orchestrator.core.gates.gates import Passage
+from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
@@ -105,22 +105,22 @@ class RunSending:
     def _submits_by(self) -> Operation:
         return self.builder.via.operation
 
-    def passages(self, *, in_flight: int, by_retry: bool) -> list[Passage]:
+    def gate_results(self, *, in_flight: int, by_retry: bool) -> list[GateResult]:
         """What the gates of the run, of its endpoint and its brakes say, where so many jobs are claimed or on their
         way.
         """
         self._endpoint.look_again(self.run, self.builder.is_set)
-        found = self._endpoint.passages(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+        found = self._endpoint.gate_results(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
         at_endpoint = self._at_endpoint() + in_flight
-        return found + self.brakes.passages(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
+        return found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
 
     @property
     def held_up(self) -> str | None:
         """Why nothing is sent, or single ones only, but for what people ask, in one sentence; None where nothing is
         wrong.
         """
-        brakes = self.brakes.passages(self._endpoint, at_endpoint=self._at_endpoint())
-        return gates.held_up([*self._endpoint.passages(self.run, Wishes()), *brakes])
+        brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._at_endpoint())
+        return gates.held_up([*self._endpoint.gate_results(self.run, Wishes()), *brakes])
 
     @property
     def why_stopped(self) -> str | None:
@@ -141,7 +141,7 @@ class RunSending:
     @property
     def is_recalled(self) -> bool:
         """Whether not even what is claimed may be sent."""
-        return gates.recalls(self._endpoint.passages(self.run, self._wishes()))
+        return gates.recalls(self._endpoint.gate_results(self.run, self._wishes()))
 
     async def claim(self, operation: Operation, most: int, held: Held) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""

@@ -83,16 +83,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert gates.held_up(endpoint.passages(1, Wishes())) is None
+    assert gates.held_up(endpoint.gate_results(1, Wishes())) is None
     for _ in range(MANY):
         endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert gates.held_up(endpoint.passages(1, Wishes())) == UNANSWERED
+    assert gates.held_up(endpoint.gate_results(1, Wishes())) == UNANSWERED
     endpoint.suspect(now)
-    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(endpoint.gate_results(1, Wishes())) == suspected(now + SUSPECT_US)
     endpoint.lack(2, "a variable is missing", ["SECRET"])
-    assert gates.held_up(endpoint.passages(1, Wishes())) == suspected(now + SUSPECT_US)
-    assert gates.held_up(endpoint.passages(2, Wishes())) == f"{STOPPED}: a variable is missing"
+    assert gates.held_up(endpoint.gate_results(1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(endpoint.gate_results(2, Wishes())) == f"{STOPPED}: a variable is missing"
     endpoint.stop_submitting("no such endpoint")
-    assert gates.held_up(endpoint.passages(1, Wishes())) == f"{STOPPED}: no such endpoint"
-    assert gates.held_up(endpoint.passages(1, Wishes(pause=True))) == PAUSED
-    assert gates.held_up(endpoint.passages(1, Wishes(pause=True, cancel=True))) == CANCELLED
+    assert gates.held_up(endpoint.gate_results(1, Wishes())) == f"{STOPPED}: no such endpoint"
+    assert gates.held_up(endpoint.gate_results(1, Wishes(pause=True))) == PAUSED
+    assert gates.held_up(endpoint.gate_results(1, Wishes(pause=True, cancel=True))) == CANCELLED

@@ -21,22 +21,22 @@ from orchestrator.core.gates.brakes import (
     stops,
 )
 from orchestrator.core.gates.costs import Costs, Took
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, Open, Passage
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 NOW = 20_000 * DAY_US + 5 * HOUR_US
 TEN = Took.together([Took.one(10_000)] * 10)
 
 
-def only(**facts: Any) -> Passage:
+def only(**facts: Any) -> GateResult:
     """What the one brake says that is not open for all."""
-    passages = [each for each in of_brakes(BrakeFacts(name="night", **facts), NOW) if each != ANY]
-    assert len(passages) <= 1
-    return passages[0] if passages else ANY
+    results = [each for each in of_brakes(BrakeFacts(name="night", **facts), NOW) if each != ANY]
+    assert len(results) <= 1
+    return results[0] if results else ANY
 
 
-def why(passage: Passage) -> str:
-    return passage.why or ""
+def why(result: GateResult) -> str:
+    return result.why or ""
 
 
 def test_without_brakes_all_may_go() -> None:
@@ -183,9 +183,9 @@ def test_before_it_is_known_how_fast_it_goes_few_go_where_none_may_be_late() -> 
 
 
 def test_which_brake_holds_a_run() -> None:
-    def held(*passages: Passage, at_service: int = 0, is_tripped: bool = False) -> Hold | None:
-        rest = [ANY] * (len(Brake) - len(passages))
-        return hold([*passages, *rest], at_service=at_service, is_tripped=is_tripped)
+    def held(*results: GateResult, at_service: int = 0, is_tripped: bool = False) -> Hold | None:
+        rest = [ANY] * (len(Brake) - len(results))
+        return hold([*results, *rest], at_service=at_service, is_tripped=is_tripped)
 
     single = Open(1, "most failed: one a minute")
     assert held() is None

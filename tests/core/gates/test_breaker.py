@@ -11,7 +11,7 @@ from orchestrator.core.gates.failure_breaker import (
     Rules,
     State,
 )
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, Open, Passage
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 
 NOW = 1_000_000_000
 RULES = Rules(first=4, share=500_000, window=10)
@@ -24,8 +24,8 @@ WELL = Execution(is_failed=False)
 MANY = 100
 
 
-def passage(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0, left: int = MANY) -> Passage:
-    return breaker.passage(RULES, now, at_service=at_service, claiming=claiming, left=left, name="night run")
+def result(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0, left: int = MANY) -> GateResult:
+    return breaker.gate_result(RULES, now, at_service=at_service, claiming=claiming, left=left, name="night run")
 
 
 def after(*executions: Execution, state: State | None = None, failed: int = 0) -> Breaker:
@@ -37,24 +37,24 @@ def after(*executions: Execution, state: State | None = None, failed: int = 0) -
 
 def test_before_the_first_success_no_more_go_than_have_to_fail() -> None:
     breaker = after()
-    assert passage(breaker) == Open(4)
-    assert passage(breaker, at_service=3) == Open(1)
-    assert passage(breaker, at_service=1, claiming=2) == Open(1)
-    assert passage(after(BROKEN, BROKEN), at_service=2) == Open(0)
+    assert result(breaker) == Open(4)
+    assert result(breaker, at_service=3) == Open(1)
+    assert result(breaker, at_service=1, claiming=2) == Open(1)
+    assert result(after(BROKEN, BROKEN), at_service=2) == Open(0)
 
 
 def test_that_the_first_jobs_are_waited_for_is_told_once_it_lasts() -> None:
     breaker = after()
-    assert passage(breaker, at_service=4) == Open(0)
-    late = passage(breaker, now=NOW + SHOWN_AFTER_US, at_service=4)
+    assert result(breaker, at_service=4) == Open(0)
+    late = result(breaker, now=NOW + SHOWN_AFTER_US, at_service=4)
     assert isinstance(late, Open)
     assert "until one has succeeded" in (late.why or "")
-    assert passage(breaker, now=NOW + SHOWN_AFTER_US, at_service=3) == Open(1)
-    assert passage(breaker, now=NOW + SHOWN_AFTER_US, at_service=4) == Open(0), "it begins anew"
+    assert result(breaker, now=NOW + SHOWN_AFTER_US, at_service=3) == Open(1)
+    assert result(breaker, now=NOW + SHOWN_AFTER_US, at_service=4) == Open(0), "it begins anew"
 
 
 def test_after_the_first_success_all_go() -> None:
-    assert passage(after(BROKEN, WELL), at_service=1_000) is ANY
+    assert result(after(BROKEN, WELL), at_service=1_000) is ANY
 
 
 def test_it_trips_as_the_first_have_failed_and_says_how() -> None:
@@ -62,7 +62,7 @@ def test_it_trips_as_the_first_have_failed_and_says_how() -> None:
     told = breaker.observe(BROKEN, RULES, NOW)
     assert told is not None
     assert "the first 4 executions failed, 3 of them with: failed: boom" in told
-    shut = passage(breaker)
+    shut = result(breaker)
     assert isinstance(shut, Closed)
     assert shut.until == NOW + PROBE_EVERY_US
     assert "orchestrator continue 'night run' goes on all the same" in shut.why
@@ -75,21 +75,21 @@ def test_failures_of_which_nobody_knows_how_trip_it_as_well() -> None:
 def test_one_a_minute_goes_and_the_next_one_waits_for_its_minute() -> None:
     breaker = after(*[BROKEN] * 4)
     later = NOW + PROBE_EVERY_US
-    single = passage(breaker, now=later, at_service=50)
+    single = result(breaker, now=later, at_service=50)
     assert isinstance(single, Open)
     assert single.most == 1
-    assert isinstance(passage(breaker, now=later, claiming=1), Closed), "it is on its way"
+    assert isinstance(result(breaker, now=later, claiming=1), Closed), "it is on its way"
     breaker.claimed(later)
-    assert passage(breaker, now=later) == Closed(single.why or "", later + PROBE_EVERY_US)
+    assert result(breaker, now=later) == Closed(single.why or "", later + PROBE_EVERY_US)
 
 
 def test_what_never_worked_waits_for_people_after_some_single_jobs() -> None:
     breaker = after(*[BROKEN] * 4)
     for n in range(PROBES_MAX):
-        assert isinstance(passage(breaker, now=NOW + (n + 1) * PROBE_EVERY_US), Open)
+        assert isinstance(result(breaker, now=NOW + (n + 1) * PROBE_EVERY_US), Open)
         breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
         assert breaker.observe(BROKEN, RULES, NOW) is None
-    shut = passage(breaker, now=NOW + 100 * PROBE_EVERY_US)
+    shut = result(breaker, now=NOW + 100 * PROBE_EVERY_US)
     assert isinstance(shut, Closed)
     assert shut.until is None
     assert shut.why.startswith(f"{STOPPED}: the first 4 executions failed")
@@ -112,7 +112,7 @@ def test_what_has_worked_is_tried_for_ever() -> None:
     breaker = after(*[WELL] * 4, *[BROKEN] * 6)
     assert breaker.state.phase is Phase.OPEN
     for n in range(50):
-        assert isinstance(passage(breaker, now=NOW + (n + 1) * PROBE_EVERY_US), Open)
+        assert isinstance(result(breaker, now=NOW + (n + 1) * PROBE_EVERY_US), Open)
         breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
 
 
@@ -130,17 +130,17 @@ def test_a_success_half_opens_it_once_it_has_paused_and_none_of_before() -> None
 def test_the_first_success_half_opens_it_and_as_many_as_at_first_go() -> None:
     breaker = after(*[BROKEN] * 4)
     breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US)
-    half = passage(breaker, at_service=1)
+    half = result(breaker, at_service=1)
     assert isinstance(half, Open)
     assert (half.most, breaker.state.phase) == (3, Phase.HALF_OPEN)
     breaker.observe(BROKEN, RULES, NOW)
-    half = passage(breaker, at_service=1)
+    half = result(breaker, at_service=1)
     assert isinstance(half, Open)
     assert half.most == 2, "of those four one has ended"
     assert breaker.observe(BROKEN, RULES, NOW) is None
     assert breaker.observe(WELL, RULES, NOW) is None
     assert "closed again" in (breaker.observe(WELL, RULES, NOW) or ""), "half of them"
-    assert passage(breaker, at_service=1_000) is ANY
+    assert result(breaker, at_service=1_000) is ANY
 
 
 def test_it_trips_again_where_most_of_those_fail() -> None:
@@ -164,7 +164,7 @@ def test_later_it_trips_by_most_of_the_latest_and_one_kind() -> None:
 def test_people_have_it_go_on_and_everything_counts_anew() -> None:
     breaker = after(*[BROKEN] * 4)
     breaker.go_on()
-    assert passage(breaker) == Open(4)
+    assert result(breaker) == Open(4)
     for _ in range(3):
         assert breaker.observe(BROKEN, RULES, NOW) is None
     assert breaker.observe(BROKEN, RULES, NOW) is not None
@@ -182,9 +182,9 @@ def test_another_process_goes_on_from_what_is_known() -> None:
     assert waiting.state.probe_at == NOW + PROBE_EVERY_US, "the clock was ahead"
     exhausted = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW + 9), failed=9)
     exhausted.begin(RULES, NOW, left=MANY)
-    assert isinstance(passage(exhausted), Open), "one finds out whether it was mended"
+    assert isinstance(result(exhausted), Open), "one finds out whether it was mended"
     exhausted.claimed(NOW)
-    assert isinstance(passage(exhausted, now=NOW + PROBE_EVERY_US), Closed)
+    assert isinstance(result(exhausted, now=NOW + PROBE_EVERY_US), Closed)
 
 
 def test_off_it_stops_nothing_and_still_counts() -> None:
@@ -192,34 +192,34 @@ def test_off_it_stops_nothing_and_still_counts() -> None:
     for _ in range(500):
         assert breaker.observe(BROKEN, OFF, NOW) is None
     breaker.begin(OFF, NOW, left=MANY)
-    assert breaker.passage(OFF, NOW, at_service=0, claiming=0, left=MANY, name="run") is ANY
+    assert breaker.gate_result(OFF, NOW, at_service=0, claiming=0, left=MANY, name="run") is ANY
     assert breaker.observe(BROKEN, RULES, NOW) is not None, "switched on it knows"
 
 
 def test_what_people_have_tried_again_is_judged_by_itself() -> None:
     breaker = after(*[BROKEN] * 4)
     breaker.try_again()
-    assert passage(breaker) == Open(4)
+    assert result(breaker) == Open(4)
     assert breaker.observe(BROKEN, RULES, NOW) is None, "those of before do not count"
     healthy = after(WELL, *[BROKEN] * 5)
     healthy.try_again()
-    assert passage(healthy, at_service=1_000) is ANY, "what has worked goes on meanwhile"
+    assert result(healthy, at_service=1_000) is ANY, "what has worked goes on meanwhile"
     assert [healthy.observe(BROKEN, RULES, NOW) for _ in range(9)] == [None] * 9
     assert healthy.observe(BROKEN, RULES, NOW) is not None
 
 
 def test_where_few_are_left_that_never_worked_it_waits_for_people_at_once() -> None:
     breaker = after(*[BROKEN] * 4)
-    shut = passage(breaker, now=NOW + PROBE_EVERY_US, left=4)
+    shut = result(breaker, now=NOW + PROBE_EVERY_US, left=4)
     assert isinstance(shut, Closed)
     assert shut.until is None
     assert "of 4 jobs that are left none goes to find out more" in shut.why
-    assert "of 1 job that is left" in getattr(passage(breaker, left=1), "why", "")
-    assert isinstance(passage(breaker, now=NOW + PROBE_EVERY_US, left=5), Open)
+    assert "of 1 job that is left" in getattr(result(breaker, left=1), "why", "")
+    assert isinstance(result(breaker, now=NOW + PROBE_EVERY_US, left=5), Open)
     breaker.begin(RULES, NOW, left=4)
-    assert isinstance(passage(breaker, left=4), Open), "who has the run go on sees how it is"
+    assert isinstance(result(breaker, left=4), Open), "who has the run go on sees how it is"
     breaker.claimed(NOW)
-    assert passage(breaker, now=NOW + PROBE_EVERY_US, left=3) == Closed(
+    assert result(breaker, now=NOW + PROBE_EVERY_US, left=3) == Closed(
         shut.why.replace("4 jobs", "3 jobs").replace("the first 3", "the first 4")
     )
 
@@ -227,11 +227,11 @@ def test_where_few_are_left_that_never_worked_it_waits_for_people_at_once() -> N
 def test_where_few_are_left_that_have_worked_it_waits_for_people_after_some_single_jobs() -> None:
     breaker = after(*[WELL] * 4, *[BROKEN] * 6)
     for n in range(PROBES_MAX):
-        assert isinstance(passage(breaker, now=NOW + (n + 1) * PROBE_EVERY_US, left=4), Open)
+        assert isinstance(result(breaker, now=NOW + (n + 1) * PROBE_EVERY_US, left=4), Open)
         breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
     later = NOW + 100 * PROBE_EVERY_US
-    assert getattr(passage(breaker, now=later, left=4), "until", 0) is None
-    assert isinstance(passage(breaker, now=later, left=5), Open)
+    assert getattr(result(breaker, now=later, left=4), "until", 0) is None
+    assert isinstance(result(breaker, now=later, left=5), Open)
 
 
 def test_single_ones_take_a_minute_each_and_half_open_they_have_a_pace_of_their_own() -> None:

@@ -16,8 +16,8 @@ from orchestrator.core.gates.gates import (
     UNANSWERED,
     Closed,
     EndpointFacts,
+    GateResult,
     Open,
-    Passage,
     RoomFacts,
     RunFacts,
     asked,
@@ -47,7 +47,7 @@ FREE = RoomFacts(
 )
 
 
-def of(run: RunFacts | None = None, **endpoint: object) -> list[Passage]:
+def of(run: RunFacts | None = None, **endpoint: object) -> list[GateResult]:
     return of_run(run or RunFacts(), msgspec.convert(endpoint, EndpointFacts), NOW)
 
 
@@ -70,9 +70,9 @@ def test_where_nothing_is_wrong_any_number_may_be_sent() -> None:
 def test_what_people_asked_of_a_run_and_what_stops_it_comes_before_what_the_endpoint_suffers(
     run: RunFacts, expected: Closed
 ) -> None:
-    passages = of(run, stopped="no such endpoint", suspect_until=LATER)
-    assert narrowest(passages) == expected
-    assert held_up(passages) == expected.why
+    results = of(run, stopped="no such endpoint", suspect_until=LATER)
+    assert narrowest(results) == expected
+    assert held_up(results) == expected.why
     wished = expected.why if expected.why in (PAUSED, CANCELLED) else None
     assert asked(cancelled=run.cancelled, paused=run.paused) == wished
 
@@ -144,7 +144,7 @@ def test_the_narrowest_of_what_can_be_collected_and_of_the_queue_s_depth_is_the_
     assert narrowest(of_room(msgspec.structs.replace(FREE, **changes), NOW)) == Open(most)
 
 
-PASSAGES = st.lists(
+RESULTS = st.lists(
     st.one_of(
         st.builds(Open, st.none() | st.integers(0, 9)),
         st.builds(Closed, st.sampled_from(["a", "b"]), st.none() | st.integers(0, 9)),
@@ -153,13 +153,13 @@ PASSAGES = st.lists(
 )
 
 
-@given(passages=PASSAGES)
-def test_the_first_that_is_closed_counts_and_else_the_narrowest(passages: list[Passage]) -> None:
-    closed = [passage for passage in passages if isinstance(passage, Closed)]
-    bounds = [passage.most for passage in passages if isinstance(passage, Open) and passage.most is not None]
-    expected: Passage = closed[0] if closed else Open(min(bounds, default=None))
-    assert narrowest(passages) == expected
-    assert held_up(passages) == (closed[0].why if closed else None)
+@given(results=RESULTS)
+def test_the_first_that_is_closed_counts_and_else_the_narrowest(results: list[GateResult]) -> None:
+    closed = [result for result in results if isinstance(result, Closed)]
+    bounds = [result.most for result in results if isinstance(result, Open) and result.most is not None]
+    expected: GateResult = closed[0] if closed else Open(min(bounds, default=None))
+    assert narrowest(results) == expected
+    assert held_up(results) == (closed[0].why if closed else None)
 
 
 def test_a_run_that_has_nothing_at_the_service_does_not_wait_for_the_queue_of_others() -> None:

@@ -188,7 +188,7 @@ async def test_a_restart_pays_for_one_more_and_knows_why(tmp_path: Path) -> None
         await p.wait(lambda: any("tripped" in each for each in p.warnings))
 
     async def second(p: Process, _: SimulatedService, __: Handler) -> None:
-        assert "the first 4 executions failed" in (p.session.brakes.passages(None)[0].why or "")
+        assert "the first 4 executions failed" in (p.session.brakes.gate_results(None)[0].why or "")
         await anyio.sleep(45)
         assert service.paid == 4, "the minute goes on"
         handler.results = lambda _: WELL
