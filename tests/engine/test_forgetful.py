@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.polling.retention import Keeping
+from orchestrator.core.polling.retention import RetentionEstimate
 from orchestrator.ledger.jobs.history import EventRow
 from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import Process, process
@@ -95,7 +95,7 @@ async def test_after_a_few_results_that_were_gone_too_early_no_other_is_left_the
         await p.begin()
         await p.wait(lambda: bool(told(p)))
         known_at = p.clock.now()
-        await p.wait(lambda: p.progress.count("lost") == Keeping.ENOUGH)
+        await p.wait(lambda: p.progress.count("lost") == RetentionEstimate.ENOUGH)
         await p.finish()
         counts = await p.counts()
         assert counts == {"succeeded": JOBS, "lost": counts["lost"]}, "what the service forgot is not our lateness"

@@ -19,7 +19,7 @@ that were lost for other reasons would not bring them back.
 """
 
 
-class Keeping:
+class RetentionEstimate:
     """How long the results of one endpoint are kept, as far as this process has found out."""
 
     ENOUGH = 3

@@ -100,7 +100,7 @@ class Collector:
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
         self._wellness = Wellness(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
-        self._counted_on_us = endpoint.keeping.counted_on_us
+        self._counted_on_us = endpoint.retention_estimate.counted_on_us
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._wakeup.wake)
 
@@ -227,8 +227,8 @@ class Collector:
             self._plan.webhooks = self._endpoint.webhook_health.healthy
             if not self._plan.webhooks:
                 self._plan.replan()
-        if self._counted_on_us != self._endpoint.keeping.counted_on_us:
-            self._counted_on_us = self._endpoint.keeping.counted_on_us
+        if self._counted_on_us != self._endpoint.retention_estimate.counted_on_us:
+            self._counted_on_us = self._endpoint.retention_estimate.counted_on_us
             self._plan.measure_anew()
 
     # --- one question

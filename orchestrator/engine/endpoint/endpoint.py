@@ -21,7 +21,7 @@ from orchestrator.core.polling.admission import Throughput
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.latency import Durations
 from orchestrator.core.polling.missing_jobs import Absences
-from orchestrator.core.polling.retention import Keeping
+from orchestrator.core.polling.retention import RetentionEstimate
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.service.health import is_of_service
@@ -98,7 +98,7 @@ class Endpoint:
         self.ids = GivenIds()
         self.webhook_health = WebhookHealth(expected=webhooks)
         self.absences = Absences()
-        self.keeping = Keeping()
+        self.retention_estimate = RetentionEstimate()
         self.stuck_detector = StuckDetector()
         self.submission_breaker = CircuitBreaker(SUBMISSIONS)
         self.question_breaker = CircuitBreaker(QUESTIONS)
@@ -342,12 +342,12 @@ class Endpoint:
 
     def retention_us(self, run: int) -> int:
         """For how long results of `run` may be counted on: as agreed, or less where the service has been found out."""
-        return self.keeping.retention_us(self.agreed_us(run))
+        return self.retention_estimate.retention_us(self.agreed_us(run))
 
     @property
     def learned(self) -> Learned:
         """What others are to know of it when this process is gone."""
-        scale, counted_on_us = self.api.time_scale, self.keeping.counted_on_us
+        scale, counted_on_us = self.api.time_scale, self.retention_estimate.counted_on_us
         return Learned(time_scale=scale, counted_on_us=counted_on_us, refused=self._probing.why)
 
     def recall(self, learned: Learned) -> None:
@@ -365,7 +365,7 @@ class Endpoint:
     def gone(self, run: int, after_us: int) -> None:
         """The service has forgotten a job of `run` before its time, asked for so long after its probable finish."""
         agreed_us = self.agreed_us(run)
-        gone_us = self.keeping.gone(after_us, agreed_us)
+        gone_us = self.retention_estimate.gone(after_us, agreed_us)
         if gone_us is not None:
             gone, agreed, believed = rough_duration(gone_us), format_duration(agreed_us), self.retention_us(run)
             self.warn(
@@ -403,7 +403,7 @@ class Endpoint:
         self._observe(job, finished=True, arrived=False)
         if (took_us := self._took_us(job, record)) is not None:
             finished_at = max(job.unfinished_at or 0, (job.sent_at or 0) + took_us)
-            self.keeping.there(now - finished_at, self.agreed_us(job.run))
+            self.retention_estimate.there(now - finished_at, self.agreed_us(job.run))
 
     def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
         """When an answer is believed that `job`, first called finished at `finished_at`, has finished.

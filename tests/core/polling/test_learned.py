@@ -3,7 +3,7 @@
 import msgspec
 
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.core.polling.retention import LEAST_US, Keeping
+from orchestrator.core.polling.retention import LEAST_US, RetentionEstimate
 from orchestrator.units import MINUTE_US
 
 AGREED_US = 30 * MINUTE_US
@@ -19,9 +19,9 @@ def test_time_that_runs_fast_leaves_less_of_it_here() -> None:
 
 
 def test_what_was_found_out_counts_as_for_the_process_that_did() -> None:
-    keeping = Keeping()
+    estimate = RetentionEstimate()
     for counted_on_us in (0, 5 * MINUTE_US, 2 * AGREED_US):
-        keeping.counted_on_us = counted_on_us
+        estimate.counted_on_us = counted_on_us
         learned = Learned(time_scale=2.0, counted_on_us=counted_on_us)
-        assert learned.retention_us(AGREED_US) == keeping.retention_us(AGREED_US // 2)
+        assert learned.retention_us(AGREED_US) == estimate.retention_us(AGREED_US // 2)
     assert Learned(counted_on_us=0).retention_us(6 * LEAST_US) == LEAST_US
