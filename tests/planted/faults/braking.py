@@ -2,10 +2,10 @@
 
 from tests.planted.faults.fault import Fault
 
-BREAKER = "tests/core/gates/test_breaker.py::"
+BREAKER = "tests/core/gates/test_failure_breaker.py::"
 BRAKES = "tests/core/gates/test_brakes.py::"
 COSTS = "tests/core/gates/test_costs.py::"
-DIAGNOSIS = "tests/core/diagnosis/test_diagnosis.py::"
+DIAGNOSIS = "tests/core/diagnosis/test_run_rules.py::"
 COMMAND = "tests/api/inspect/test_brakes_command.py::"
 FLOWS = "tests/api/flows/test_braked_flows.py::"
 ENGINE = "tests/engine/sending/test_brakes.py::"

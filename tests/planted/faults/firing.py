@@ -2,8 +2,8 @@
 
 from tests.planted.faults.fault import Fault
 
-_FIRING = "tests/core/pipelines/test_firing.py::"
-_OVERLAP = "tests/core/pipelines/test_overlap.py::"
+_FIRING = "tests/core/pipelines/test_due_fires.py::"
+_OVERLAP = "tests/core/pipelines/test_overlap_policy.py::"
 _PIPELINES = "tests/conformance/test_pipelines.py::"
 
 FAULTS: tuple[Fault, ...] = (

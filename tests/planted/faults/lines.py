@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
         new="True",
         tests=(
             f"{LARGE}::test_small_answers_do_not_wait_for_large_ones",
-            "tests/core/limits/test_line.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
+            "tests/core/limits/test_transfer_slots.py::test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go",
         ),
     ),
     Fault(

@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-_CALENDAR = "tests/core/pipelines/test_calendar.py"
+_CALENDAR = "tests/core/pipelines/test_schedule_calendar.py"
 _GROUPS = "tests/conformance/test_groups.py"
 _HANDOVERS = "tests/conformance/test_handovers.py"
 

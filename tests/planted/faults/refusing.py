@@ -4,7 +4,7 @@ from tests.planted.faults.fault import Fault
 
 CONTROLLER = "tests/core/limits/test_rate_controller.py"
 WORLDS = f"{CONTROLLER}::test_in_worlds_that_refuse_the_limits_are_used_and_little_is_refused"
-AFTER_429 = "tests/core/limits/test_pacing_after_429.py"
+AFTER_429 = "tests/core/limits/test_rate_pacer_after_429.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

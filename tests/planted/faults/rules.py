@@ -8,14 +8,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
         old="taken = self._in_flight + len(self._answered) - self._limit.requests",
         new="taken = -1",
-        tests=("tests/core/limits/test_pacing.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
+        tests=("tests/core/limits/test_rate_pacer.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
     ),
     Fault(
         name="a request is given no place in the concurrency",
         path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
         old="excess = self._in_flight + len(self._given_up) - self._limit.concurrent",
         new="excess = -1",
-        tests=("tests/core/limits/test_pacing.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
+        tests=("tests/core/limits/test_rate_pacer.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
         worlds=("swarm", 45, 10),
     ),
     Fault(
@@ -138,8 +138,8 @@ FAULTS: tuple[Fault, ...] = (
         old="if not hmac.compare_digest(token(key, submission), text):\n    return None",
         new="",
         tests=(
-            "tests/core/service/test_notice.py::test_a_token_with_one_character_changed_names_nothing",
-            "tests/core/service/test_notice.py::test_a_mac_serves_no_other_submission",
+            "tests/core/service/test_webhook_token.py::test_a_token_with_one_character_changed_names_nothing",
+            "tests/core/service/test_webhook_token.py::test_a_mac_serves_no_other_submission",
         ),
     ),
     Fault(

@@ -2,11 +2,11 @@
 
 from tests.planted.faults.fault import Fault
 
-FILTERS = "tests/core/filters/test_filters.py"
+FILTERS = "tests/core/filters/test_filter.py"
 SELECTION = "tests/conformance/test_selection.py"
 CHOSEN = f"{SELECTION}::test_the_ledger_chooses_the_jobs_that_a_filter_means"
-MESSAGES = "tests/core/text/test_error_messages.py"
-DIAGNOSIS = "tests/core/diagnosis/test_diagnosis.py"
+MESSAGES = "tests/core/text/test_error_text.py"
+DIAGNOSIS = "tests/core/diagnosis/test_run_rules.py"
 COMMANDS = "tests/engine/commands/test_command_inbox.py"
 CLAIMS = "tests/conformance/test_claims.py"
 

@@ -3,7 +3,7 @@
 from orchestrator.core.jobs.deadlines import safe_until
 from orchestrator.core.polling.poll_plan import Plan
 from orchestrator.core.polling.poll_plan_entry import Entry
-from tests.core.polling.test_plan import MINUTE, RETENTION_US, a_plan, job, learned, taken
+from tests.core.polling.test_poll_plan import MINUTE, RETENTION_US, a_plan, job, learned, taken
 from tests.factories import S
 from tests.simulation.clock import EPOCH_AT
 
