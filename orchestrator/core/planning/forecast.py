@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.planning.bottlenecks import Bottleneck, Line, binding, gaps_us
-from orchestrator.core.polling.poll_budget import GAP_SHARE, SPARE_SHARE
+from orchestrator.core.polling.poll_budget import AMPLE_SHARE, GAP_SHARE
 from orchestrator.core.polling.poll_budget import QUESTIONS as QUESTIONS_TO_SPARE
 from orchestrator.units import SECOND_US
 
@@ -184,7 +184,7 @@ def _late_us(line: Line, times: Times, steady_us: float) -> float:
     if line.is_told:
         return line.trip_us
     per_s = line.status.requests / line.status.window_s
-    if QUESTIONS_TO_SPARE * SECOND_US / max(steady_us, 1.0) <= SPARE_SHARE * per_s:
+    if QUESTIONS_TO_SPARE * SECOND_US / max(steady_us, 1.0) <= AMPLE_SHARE * per_s:
         return max(LATE_US, GAP_SHARE * times.mean_us) + line.trip_us
     return LATE_SCARCE_US + line.trip_us
 

@@ -1,12 +1,12 @@
-"""When to ask where questions are to spare: closely, so that a result is collected soon after it is there.
+"""Whether an endpoint's allowance of questions is ample, and how closely each job is then asked for.
 
 A job is asked for when it is somewhat likely to have finished since it was last asked for. Where the times of the
 others lie close together that is once, just after they have all finished; where they are scattered, a few times. Where
 nothing is known of them it is at gaps of a sixteenth of its age, which takes many questions: so that is done only while
 so few jobs are outstanding that questions cost nothing, and for a few scouts among many.
 
-Questions are to spare as long as five for each outstanding job would leave a part of the allowance unused; beyond that
-each has to do with less than two (`core.deadlines.next_ask`). Times are microseconds UTC.
+The allowance is ample as long as five questions for each outstanding job would leave a part of it unused; beyond that
+each has to do with less than two (`core.jobs.deadlines.next_ask`). Times are microseconds UTC.
 """
 
 from typing import Final
@@ -18,11 +18,11 @@ from orchestrator.units import SECOND_US
 QUESTIONS: Final = 5
 """So many questions for each job there must be room for."""
 
-SPARE_SHARE: Final = 0.8
+AMPLE_SHARE: Final = 0.8
 """The share of the allowance that they may take."""
 
 AGAIN_SHARE: Final = 0.8
-"""Once there was none to spare, there is again when so much of that would be enough: all is planned anew each time."""
+"""Once the allowance was scarce, it is ample again when so much of that would be enough: each change plans all jobs again."""
 
 FREE_SHARE: Final = 0.1
 """While all together, each asked for once a second, take no more than this share, it does not matter how often."""
@@ -47,13 +47,16 @@ QUEUED_GAP_SHARE: Final = 1 / 16
 """While a job waits in a queue of which nothing is known, the gaps are this share of the time that it has waited."""
 
 
-class Spare:
-    """Whether questions are to spare at an endpoint. `learned` is of the times from submission to finish."""
+class PollBudget:
+    """Whether the questions that an endpoint allows are ample for its outstanding jobs.
+
+    `learned` is of the times from submission to finish.
+    """
 
     def __init__(self, learned: DurationHistogram, per_s: float) -> None:
         self._learned = learned
         self._per_s = per_s
-        self.is_there = True
+        self.is_ample = True
         """As of the latest `weigh`."""
 
     def allow(self, per_s: float) -> None:
@@ -65,12 +68,12 @@ class Spare:
         return outstanding <= max(1.0, self._per_s * FREE_SHARE)
 
     def has_changed(self, outstanding: int) -> bool:
-        """Whether questions are to spare where they were not, or the other way round."""
-        return self._weighed(outstanding) is not self.is_there
+        """Whether the allowance is ample where it was scarce, or the other way round."""
+        return self._weighed(outstanding) is not self.is_ample
 
     def weigh(self, outstanding: int) -> None:
         """Brings `is_there` up to date."""
-        self.is_there = self._weighed(outstanding)
+        self.is_ample = self._weighed(outstanding)
 
     def _weighed(self, outstanding: int) -> bool:
         if self.is_free(outstanding):
@@ -81,7 +84,7 @@ class Spare:
         if self._learned.weight < FEW:
             takes_us *= 2
         per_s = QUESTIONS * outstanding * SECOND_US / max(takes_us, SECOND_US)
-        return per_s <= self._per_s * SPARE_SHARE * (1 if self.is_there else AGAIN_SHARE)
+        return per_s <= self._per_s * AMPLE_SHARE * (1 if self.is_ample else AGAIN_SHARE)
 
 
 def ask_closely(begun_at: int, *, asked_at: int | None, times: DurationHistogram, is_free: bool) -> int:

@@ -15,7 +15,7 @@ from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.polling.deadline_calendar import Calendar, Respite, latest_start
 from orchestrator.core.polling.latency import DurationHistogram
-from orchestrator.core.polling.poll_budget import KNOWN, QUEUED_GAP_SHARE, Spare, ask_closely
+from orchestrator.core.polling.poll_budget import KNOWN, QUEUED_GAP_SHARE, PollBudget, ask_closely
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import Expected, RemoteQueue
 from orchestrator.units import SECOND_US
@@ -78,7 +78,7 @@ class Plan:
     ) -> None:
         self._learned = learned
         self._execution = execution or DurationHistogram()
-        self._spare = Spare(learned, per_s)
+        self._budget = PollBudget(learned, per_s)
         self._queue = RemoteQueue()
         self._planned_gap_us = 0.0
         self._planned_weight = learned.weight
@@ -114,7 +114,7 @@ class Plan:
         self._calendar.allow(per_s * share * RESERVE_SHARE)
         self._missing.allow(per_s * share * RESERVE_SHARE)
         self._watch_gap_us = SECOND_US / (per_s * WATCH_SHARE)
-        self._spare.allow(per_s)
+        self._budget.allow(per_s)
 
     @property
     def has_news(self) -> bool:
@@ -123,12 +123,12 @@ class Plan:
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether questions are to spare where they were not, or were; or what is known is no longer as little."""
+        """Whether the allowance is ample where it was scarce, or the reverse; or what is known is no longer as little."""
         if self.webhooks:
             return False
         weight = self._learned.weight
-        is_news = self._spare.is_there and weight < KNOWN and weight >= NEWS_FACTOR * self._planned_weight
-        return is_news or self._spare.has_changed(len(self._entries))
+        is_news = self._budget.is_ample and weight < KNOWN and weight >= NEWS_FACTOR * self._planned_weight
+        return is_news or self._budget.has_changed(len(self._entries))
 
     # --- what happens to jobs
 
@@ -311,7 +311,7 @@ class Plan:
             return
         if self._learned.weight < SCOUTED:
             if not self._learned.weight:
-                self._spare.weigh(len(self._entries))
+                self._budget.weigh(len(self._entries))
             if len(self._scouts) < SCOUTS_MAX:
                 self._scouts.add(entry.job.id)
             elif not self._learned.weight:
@@ -344,14 +344,14 @@ class Plan:
             since=entry.since,
         )
         is_late = entry.asked_at is not None and entry.asked_at >= entry.deadline
-        if self._spare.is_there and not self.webhooks and not is_late:
+        if self._budget.is_ample and not self.webhooks and not is_late:
             at, is_likely = min(self._closely(entry), max(at, entry.deadline)), True
         self.schedule(entry, at, is_likely=is_likely, is_firm=is_late)
 
     def _closely(self, entry: Entry) -> int:
-        """When to ask for `entry` where questions are to spare: by its time in execution, if that can be told."""
+        """When to ask for `entry` where the allowance is ample: by its time in execution, if that can be told."""
         since, asked_at = entry.since, entry.asked_at
-        is_free = entry.job.id in self._scouts or self._spare.is_free(len(self._entries))
+        is_free = entry.job.id in self._scouts or self._budget.is_free(len(self._entries))
         begun_at = entry.begun_at if entry.begun_at is not None else self._queue.not_before(entry.number, since)
         is_of_use = self._execution.weight or not self._learned.weight
         if not is_of_use or (begun_at is None and not entry.is_queued):
@@ -378,7 +378,7 @@ class Plan:
         """Whether `entry`, which is due, has not had its turn yet by what was learned since; then it is due later."""
         if self.webhooks or entry.troubles or entry.is_missing or entry.watch_us is not None:
             return False
-        if self._spare.is_there:
+        if self._budget.is_ample:
             is_known = entry.begun_at is None and self._queue.not_before(entry.number, entry.since)
             due_at = self._closely(entry) if is_known else now
         else:
@@ -397,7 +397,7 @@ class Plan:
             return
         if self._is_outdated:
             self._planned_weight = self._learned.weight
-            self._spare.weigh(len(self._entries))
+            self._budget.weigh(len(self._entries))
             self.replan()
         for _ in range(min(REPLANNED_MAX, len(self._timeless))):
             entry = self._entries.get(self._timeless.popleft())

@@ -1,4 +1,4 @@
-"""When questions are to spare, and how closely a job is then asked for."""
+"""When questions are ample, and how closely a job is then asked for."""
 
 from itertools import pairwise
 
@@ -8,11 +8,11 @@ from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, FEW
 from orchestrator.core.polling.latency import DurationHistogram
 from orchestrator.core.polling.poll_budget import (
     AGAIN_SHARE,
+    AMPLE_SHARE,
     GAP_SHARE,
     KNOWN,
     QUESTIONS,
-    SPARE_SHARE,
-    Spare,
+    PollBudget,
     ask_closely,
 )
 from tests.factories import S
@@ -40,39 +40,39 @@ def ages(known: DurationHistogram, until_s: float, *, is_free: bool = True) -> l
 
 
 def test_while_few_jobs_are_outstanding_questions_cost_nothing() -> None:
-    spare = Spare(learned(1), 200.0)
-    assert [spare.is_free(outstanding) for outstanding in (1, 20, 21)] == [True, True, False]
-    spare.allow(0.1)
-    assert [spare.is_free(outstanding) for outstanding in (1, 2)] == [True, False]
+    budget = PollBudget(learned(1), 200.0)
+    assert [budget.is_free(outstanding) for outstanding in (1, 20, 21)] == [True, True, False]
+    budget.allow(0.1)
+    assert [budget.is_free(outstanding) for outstanding in (1, 2)] == [True, False]
 
 
 def test_questions_are_to_spare_where_five_for_each_job_leave_some_over() -> None:
-    spare = Spare(learned(100, times=FEW), 200.0)
-    most = int(200 * SPARE_SHARE * 100 / QUESTIONS)
-    spare.weigh(most)
-    assert spare.is_there
-    assert spare.has_changed(most + most // 2)
+    budget = PollBudget(learned(100, times=FEW), 200.0)
+    most = int(200 * AMPLE_SHARE * 100 / QUESTIONS)
+    budget.weigh(most)
+    assert budget.is_ample
+    assert budget.has_changed(most + most // 2)
 
 
 def test_of_an_endpoint_of_which_nothing_is_known_many_jobs_have_none_to_spare() -> None:
-    spare = Spare(DurationHistogram(), 200.0)
-    assert spare.has_changed(21)
-    assert not spare.has_changed(20)
+    budget = PollBudget(DurationHistogram(), 200.0)
+    assert budget.has_changed(21)
+    assert not budget.has_changed(20)
 
 
 def test_the_first_to_finish_are_the_quickest_so_that_the_others_are_thought_to_take_twice_as_long() -> None:
-    outstanding = int(1.5 * 200 * SPARE_SHARE * 10 / QUESTIONS)
-    assert not Spare(learned(10, times=FEW - 1), 200.0).has_changed(outstanding)
-    assert Spare(learned(10, times=FEW), 200.0).has_changed(outstanding)
+    outstanding = int(1.5 * 200 * AMPLE_SHARE * 10 / QUESTIONS)
+    assert not PollBudget(learned(10, times=FEW - 1), 200.0).has_changed(outstanding)
+    assert PollBudget(learned(10, times=FEW), 200.0).has_changed(outstanding)
 
 
 def test_once_there_were_none_to_spare_there_are_again_only_when_there_are_some_more() -> None:
-    spare = Spare(learned(100, times=FEW), 200.0)
-    spare.weigh(10_000)
-    assert not spare.is_there
-    most = int(200 * SPARE_SHARE * 100 / QUESTIONS)
-    assert not spare.has_changed(most)
-    assert spare.has_changed(int(most * AGAIN_SHARE * 0.9))
+    budget = PollBudget(learned(100, times=FEW), 200.0)
+    budget.weigh(10_000)
+    assert not budget.is_ample
+    most = int(200 * AMPLE_SHARE * 100 / QUESTIONS)
+    assert not budget.has_changed(most)
+    assert budget.has_changed(int(most * AGAIN_SHARE * 0.9))
 
 
 # --- how closely
