@@ -1,9 +1,9 @@
-"""Whether 404s tell of jobs that were lost, or of an endpoint that is out of its mind.
+"""Whether 404s mean that jobs were lost, or that their endpoint does not know its jobs for now.
 
 An endpoint that vanished for a minute must not have all its jobs paid again: while many of its jobs are unknown to it,
 none is declared lost. A service that loses one in a hundred must not stop a run either, and with webhooks hardly any
 job is asked for but those. So each missing job counts once, and the others are not those that were asked for, but all
-that are known: those that were answered for, told of, or accepted. Times are microseconds UTC.
+that are known: those that an answer or a webhook was about, and those just accepted. Times are microseconds UTC.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from orchestrator.units import SECOND_US
 
 
-class Absences:
+class MissingJobs:
     """The jobs of one endpoint that were missing of late, by their submissions. Two windows are kept, and no older."""
 
     WINDOW_US = 60 * SECOND_US
@@ -33,11 +33,11 @@ class Absences:
 
     def answered(self, at: int, now: int) -> None:
         """The service knew a job that it was asked for at `at`."""
-        self.told(now)
+        self.known_by_webhook(now)
         self.answered_at = max(self.answered_at, at)
 
-    def told(self, now: int) -> None:
-        """A webhook told of a job: it is known. Workers may live on at an endpoint that answers nobody, though."""
+    def known_by_webhook(self, now: int) -> None:
+        """A webhook came for a job: the service knows it. Workers may live on at an endpoint that answers nobody, though."""
         self._roll(now)
         self._known[0] += 1
         self._since_life.clear()

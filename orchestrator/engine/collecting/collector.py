@@ -252,9 +252,9 @@ class Collector:
         if self._turns.answered(outcome):
             self._wakeup.wake()
         if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
-            self._endpoint.absences.missing(job.submission or 0, now)
+            self._endpoint.missing_jobs.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
-            self._endpoint.absences.answered(sent_at, now)
+            self._endpoint.missing_jobs.answered(sent_at, now)
         if isinstance(outcome, Unfinished) and job.segment:
             await self._segments.observe(job, outcome.record, sent_at)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
@@ -484,7 +484,7 @@ class Collector:
         missed_at, entry.missed_at = entry.missed_at, now
         if await self._wellness.is_well(now):
             return now
-        return missed_at if missed_at is not None and self._endpoint.absences.answered_at > missed_at else None
+        return missed_at if missed_at is not None and self._endpoint.missing_jobs.answered_at > missed_at else None
 
     async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
         job = entry.job

@@ -20,7 +20,7 @@ from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.polling.admission import Throughput
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.latency import Durations
-from orchestrator.core.polling.missing_jobs import Absences
+from orchestrator.core.polling.missing_jobs import MissingJobs
 from orchestrator.core.polling.retention import RetentionEstimate
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.polling.webhook_health import WebhookHealth
@@ -97,7 +97,7 @@ class Endpoint:
         self.durations = Durations()
         self.ids = GivenIds()
         self.webhook_health = WebhookHealth(expected=webhooks)
-        self.absences = Absences()
+        self.missing_jobs = MissingJobs()
         self.retention_estimate = RetentionEstimate()
         self.stuck_detector = StuckDetector()
         self.submission_breaker = CircuitBreaker(SUBMISSIONS)
@@ -230,7 +230,7 @@ class Endpoint:
         if isinstance(outcome, Accepted):
             self.has_worked = True
             self._probing.works()
-            self.absences.accepted(now)
+            self.missing_jobs.accepted(now)
         if isinstance(outcome, Pointless):
             self._refused(self.refused_submissions, outcome.reason, sent_at, now)
             if self.refused_submissions.are_lasting:
@@ -419,7 +419,7 @@ class Endpoint:
 
     def on_webhook(self, job: Job, record: Record, now: int, *, is_news: bool) -> None:
         """A webhook brought `record`, of an execution that has ended. It is news unless the job was asked for first."""
-        self.absences.told(self.clock.now())
+        self.missing_jobs.known_by_webhook(self.clock.now())
         if is_news:
             self._learn(job, record, now)
             self.throughput.observe(now)
