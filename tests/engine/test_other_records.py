@@ -117,7 +117,7 @@ async def test_what_an_earlier_process_has_outstanding_is_known_by_its_id(tmp_pa
         await p.until(State.OUTSTANDING, 2)
     async with process(tmp_path / "db", Scripted()) as p:
         await p.begin()
-        assert (p.endpoint.ids.owner("r-1"), p.endpoint.ids.owner("r-2")) == (1, 2)
+        assert (p.endpoint.remote_ids.owner("r-1"), p.endpoint.remote_ids.owner("r-2")) == (1, 2)
 
 
 async def test_an_id_that_another_job_has_is_no_usable_id(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ async def test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while
 ) -> None:
     transport = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, output="of another"))
     async with process(tmp_path / "db", transport, jobs=1, webhooks=True) as p:
-        ids = p.endpoint.ids
+        ids = p.endpoint.remote_ids
         if are_repeated:
             assert ids.give("r-9", 98)
             assert not ids.give("r-9", 99)

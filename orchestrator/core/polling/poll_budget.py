@@ -22,7 +22,7 @@ AMPLE_SHARE: Final = 0.8
 """The share of the allowance that they may take."""
 
 AGAIN_SHARE: Final = 0.8
-"""Once the allowance was scarce, it is ample again when so much of that would be enough: each change plans all jobs again."""
+"""Once the allowance was scarce, it is ample when so much of that would suffice: each change plans all jobs anew."""
 
 FREE_SHARE: Final = 0.1
 """While all together, each asked for once a second, take no more than this share, it does not matter how often."""

@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether the allowance is ample where it was scarce, or the reverse; or what is known is no longer as little."""
+        """Whether the allowance is ample where it was scarce, or the reverse; or far more is known than before."""
         if self.webhooks:
             return False
         weight = self._learned.weight

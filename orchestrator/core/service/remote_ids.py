@@ -13,7 +13,7 @@ last half an hour, as long as the service keeps a result.
 """
 
 
-class GivenIds:
+class RemoteIds:
     """The ids of the jobs of one endpoint, as short-lived as the results that they lead to."""
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:

@@ -120,7 +120,7 @@ class Collector:
             job, is_unsure = sure_of(found, now)
             self._endpoint.has_worked = True
             if job.remote_id is not None:
-                self._endpoint.ids.give(job.remote_id, job.id)
+                self._endpoint.remote_ids.give(job.remote_id, job.id)
             # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
             doubt = None if job.is_first_execution else RETRY_UNANSWERED
             self._plan.add(job, at_once=ask_now or is_unsure, retry_in_doubt=doubt, is_unsure=is_unsure)
@@ -345,7 +345,7 @@ class Collector:
         if (doubted_until := self._endpoint.doubts_until(job, entry.finished_at, entry.deadline)) > now:
             self._reschedule(entry, doubted_until)
             return
-        if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):  # whose webhook came, with that id
+        if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):  # by its webhook
             await self._fail(entry, Trouble.LOST, SAME_ID)
             return
         if (streams := self._endpoint.output_streams).wants(job.run, record):

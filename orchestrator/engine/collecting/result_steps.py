@@ -128,7 +128,7 @@ def in_trouble(
         retention_us=endpoint.retention_us(job.run),
         execution_timeout_us=endpoint.here_us(policy.timeout_ms * 1000),
         queue_us=endpoint.durations.queue.p95_us or 0,
-        is_retained=is_retained and end is None and not endpoint.ids.are_repeated,
+        is_retained=is_retained and end is None and not endpoint.remote_ids.are_repeated,
         is_free=is_free,
     )
     if isinstance(decision, Abandon):

@@ -313,7 +313,7 @@ class WebhookInbox:
             return
         record = notice.record
         if record is not None and record.remote_id is not None:
-            endpoint.ids.move(record.remote_id, job.id)  # which another one has only where ids are given twice
+            endpoint.remote_ids.move(record.remote_id, job.id)  # which another one has only where ids are given twice
         into.by_job[job.id] = notice
         into.taken.append(step)
         if is_terminal(step.after) or step.after.state is State.QUEUED:
@@ -450,7 +450,7 @@ def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) 
         return True
     if record is None or record.remote_id is None:
         return False
-    return endpoint.ids.contradict(record.remote_id, job.id, found.remote_ids.get(notice.submission))
+    return endpoint.remote_ids.contradict(record.remote_id, job.id, found.remote_ids.get(notice.submission))
 
 
 def _names(notice: Notice) -> bool:

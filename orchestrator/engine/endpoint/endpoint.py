@@ -25,7 +25,7 @@ from orchestrator.core.polling.retention import RetentionEstimate
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.service.health import is_of_service
-from orchestrator.core.service.remote_ids import GivenIds
+from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.core.service.responses import (
     HINT_CHARS_MAX,
     OF_THE_ADDRESS,
@@ -95,7 +95,7 @@ class Endpoint:
 
         self.output_streams = OutputStreams(api, settings_of, warn=warn, scrub=scrub)
         self.durations = Durations()
-        self.ids = GivenIds()
+        self.remote_ids = RemoteIds()
         self.webhook_health = WebhookHealth(expected=webhooks)
         self.missing_jobs = MissingJobs()
         self.retention_estimate = RetentionEstimate()
@@ -412,7 +412,7 @@ class Endpoint:
         about another job. What the job's own webhook brings cannot, so that has its time first, while webhooks arrive
         and the result can wait.
         """
-        is_sure = not self.ids.are_repeated and not self.ids.is_doubted(job.remote_id or "")
+        is_sure = not self.remote_ids.are_repeated and not self.remote_ids.is_doubted(job.remote_id or "")
         if is_sure or not self.webhook_health.healthy or not job.is_first_execution:
             return finished_at
         return min(finished_at + min(WEBHOOK_SLACK_US, self.retention_us(job.run) // 4), deadline)

@@ -359,7 +359,7 @@ class Dispatcher:
     def _of_run(self, job: Job, result: Answer | NotSent | Unanswered) -> RunOutcome:
         """What the result of a `/run` means. An id that another job has is none: its result could be either's."""
         outcome = of_run(result)
-        if isinstance(outcome, Accepted) and not self._endpoint.ids.give(outcome.remote_id, job.id):
+        if isinstance(outcome, Accepted) and not self._endpoint.remote_ids.give(outcome.remote_id, job.id):
             self._endpoint.disbelieve(SAME_ID)
             return Uncertain(SAME_ID)
         return outcome

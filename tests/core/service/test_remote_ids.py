@@ -1,10 +1,10 @@
 """Which job the service calls what."""
 
-from orchestrator.core.service.remote_ids import GivenIds
+from orchestrator.core.service.remote_ids import RemoteIds
 
 
 def test_an_id_stays_with_the_job_that_had_it_first() -> None:
-    ids = GivenIds()
+    ids = RemoteIds()
 
     assert ids.owner("r-1") is None
     assert ids.give("r-1", 1)
@@ -17,7 +17,7 @@ def test_an_id_stays_with_the_job_that_had_it_first() -> None:
 def test_once_an_id_was_given_twice_that_is_remembered_and_an_id_may_be_moved_to_the_job_that_proves_to_have_it() -> (
     None
 ):
-    ids = GivenIds()
+    ids = RemoteIds()
     assert ids.give("r-1", 1)
     assert ids.give("r-1", 1)
     before = ids.are_repeated
@@ -30,7 +30,7 @@ def test_once_an_id_was_given_twice_that_is_remembered_and_an_id_may_be_moved_to
 
 
 def test_the_latest_ids_are_remembered_and_those_of_long_ago_forgotten() -> None:
-    ids = GivenIds(kept_max=10)
+    ids = RemoteIds(kept_max=10)
     for job in range(35):
         assert ids.give(f"r-{job}", job)
 
@@ -39,7 +39,7 @@ def test_the_latest_ids_are_remembered_and_those_of_long_ago_forgotten() -> None
 
 
 def test_a_webhook_with_the_id_of_another_job_or_with_another_id_than_its_own_contradicts() -> None:
-    ids = GivenIds()
+    ids = RemoteIds()
     assert ids.give("r-1", 1)
 
     assert not ids.contradict("r-1", 1, "r-1")
@@ -51,7 +51,7 @@ def test_a_webhook_with_the_id_of_another_job_or_with_another_id_than_its_own_co
 
 
 def test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice() -> None:
-    ids = GivenIds()
+    ids = RemoteIds()
     assert ids.give("r-1", 5)
     assert ids.give("r-2", 2)
     assert ids.contradict("r-1", 1, None), "the answer to this job's /run was lost"
@@ -64,7 +64,7 @@ def test_a_doubted_id_whose_job_is_told_of_one_that_nobody_has_was_given_twice()
 
 
 def test_doubts_are_bounded_too() -> None:
-    ids = GivenIds(kept_max=2)
+    ids = RemoteIds(kept_max=2)
     for job in range(4):
         assert ids.give(f"r-{job}", job)
         assert ids.contradict(f"r-{job}", 99, None)
@@ -72,7 +72,7 @@ def test_doubts_are_bounded_too() -> None:
 
 
 def test_where_ids_are_repeated_none_contradicts_the_token() -> None:
-    ids = GivenIds()
+    ids = RemoteIds()
     assert ids.give("r-1", 1)
     assert not ids.give("r-1", 2)
     assert not ids.contradict("r-1", 3, None)
