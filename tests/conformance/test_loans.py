@@ -2,14 +2,14 @@
 
 import pytest
 
-from orchestrator.core.gates.scaling_override import Bounds, Loan
+from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+LOAN = ScalingOverride(before=Bounds(0, 3), raised=Bounds(2, 10))
 
 
 async def test_what_was_raised_is_known_until_it_is_forgotten(open_backend: OpenBackend) -> None:
@@ -22,7 +22,7 @@ async def test_what_was_raised_is_known_until_it_is_forgotten(open_backend: Open
         [found] = await other.loans.all()
         assert (found.endpoint_id, found.service_url, found.endpoint) == (run.endpoint_id, "http://s", "abc")
         assert (found.rest_url, found.loan) == ("http://rest", LOAN)
-        higher = Loan(before=LOAN.before, raised=Bounds(2, 20))
+        higher = ScalingOverride(before=LOAN.before, raised=Bounds(2, 20))
         await ledger.loans.write(run.endpoint_id, "http://rest", higher)
         assert [each.loan for each in await other.loans.all()] == [higher]
         await other.loans.forget(run.endpoint_id)

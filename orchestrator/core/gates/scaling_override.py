@@ -19,7 +19,7 @@ class Bounds(msgspec.Struct, frozen=True):
         return f"{self.least:,} to {self.most:,} workers"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class WantedWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """What a run wants of its endpoint's bounds; None: as they are."""
 
     least: int | None = None
@@ -31,7 +31,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         return self.least is not None or self.most is not None
 
 
-class Loan(msgspec.Struct, frozen=True, kw_only=True):
+class ScalingOverride(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds of an endpoint before they were raised, and what they were raised to."""
 
     before: Bounds
@@ -49,25 +49,25 @@ class RaisedWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """Microseconds UTC."""
 
 
-def raised(before: Bounds, wishes: Iterable[Wish]) -> Bounds:
-    """The bounds that satisfy all wishes: the largest of each wins."""
+def raised(before: Bounds, wanted: Iterable[WantedWorkers]) -> Bounds:
+    """The bounds that satisfy all that is wanted: the largest of each wins."""
     least, most = before.least, before.most
-    for wish in wishes:
-        least = max(least, wish.least or 0)
-        most = max(most, wish.most or 0)
+    for each in wanted:
+        least = max(least, each.least or 0)
+        most = max(most, each.most or 0)
     return Bounds(least, max(least, most))
 
 
-def is_changed(loan: Loan, now: Bounds) -> bool:
+def is_changed_by_hand(override: ScalingOverride, now: Bounds) -> bool:
     """Whether a person has changed the bounds since they were raised, or were to be."""
-    return now.least not in (loan.before.least, loan.raised.least) or now.most not in (
-        loan.before.most,
-        loan.raised.most,
+    return now.least not in (override.before.least, override.raised.least) or now.most not in (
+        override.before.most,
+        override.raised.most,
     )
 
 
-def put_back(loan: Loan, now: Bounds) -> Bounds:
+def restored(override: ScalingOverride, now: Bounds) -> Bounds:
     """What they are to be afterwards: as before, but for what a person has changed."""
-    least = loan.before.least if now.least == loan.raised.least else now.least
-    most = loan.before.most if now.most == loan.raised.most else now.most
+    least = override.before.least if now.least == override.raised.least else now.least
+    most = override.before.most if now.most == override.raised.most else now.most
     return Bounds(least, most) if least <= most else now

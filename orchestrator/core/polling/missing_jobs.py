@@ -37,7 +37,7 @@ class MissingJobs:
         self.answered_at = max(self.answered_at, at)
 
     def known_by_webhook(self, now: int) -> None:
-        """The service knows a job whose webhook came. Workers may live on at an endpoint that answers nobody, though."""
+        """The service knows a job whose webhook came. Workers may live on at an endpoint that answers nobody."""
         self._roll(now)
         self._known[0] += 1
         self._since_life.clear()

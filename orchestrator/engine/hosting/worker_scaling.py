@@ -13,7 +13,14 @@ import anyio
 import msgspec
 
 from orchestrator.client.jobs.refusals import RefusedError
-from orchestrator.core.gates.scaling_override import Bounds, Loan, Wish, is_changed, put_back, raised
+from orchestrator.core.gates.scaling_override import (
+    Bounds,
+    ScalingOverride,
+    WantedWorkers,
+    is_changed_by_hand,
+    raised,
+    restored,
+)
 from orchestrator.core.service.profiles import address_of
 from orchestrator.engine.hosting.run_registry import KnownRuns
 from orchestrator.engine.hosting.run_session import RunSession
@@ -148,7 +155,7 @@ class Workers:
 
     # --- how it is done
 
-    def _named(self, wish: Wish) -> str:
+    def _named(self, wish: WantedWorkers) -> str:
         return str(plan_flags.WORKERS_MAX if wish.most is not None else plan_flags.WORKERS_MIN)
 
     async def _known(self) -> dict[int, LentEndpoint]:
@@ -164,13 +171,13 @@ class Workers:
             if not session.wishes.pause or session.progress.at_service:
                 yield session
 
-    async def _raise(self, run: Run, wish: Wish) -> None:
+    async def _raise(self, run: Run, wish: WantedWorkers) -> None:
         lent = await self._known()
         bounds = self._bounds(run.service_url, self._rest_url)
         now = await bounds.show(run.endpoint)
         known = lent.get(run.endpoint_id)
         self._settled.add(run.endpoint_id)
-        if known is not None and is_changed(known.loan, now):
+        if known is not None and is_changed_by_hand(known.loan, now):
             self._warn(f"{run.endpoint}: somebody has made it {now} meanwhile; it is left so")
             return
         before = now if known is None else known.loan.before
@@ -178,7 +185,7 @@ class Workers:
         wanted = raised(before, [wish, *others])
         if wanted == now:
             return
-        loan = Loan(before=before, raised=wanted)
+        loan = ScalingOverride(before=before, raised=wanted)
         lent[run.endpoint_id] = LentEndpoint(
             endpoint_id=run.endpoint_id,
             service_url=run.service_url,
@@ -199,9 +206,9 @@ class Workers:
             raise
         self._say(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
 
-    def _wish_of(self, run: Run) -> Wish:
+    def _wish_of(self, run: Run) -> WantedWorkers:
         settings = self._runs.settings_of[run.id]
-        return Wish(least=settings.workers_min, most=settings.workers_max)
+        return WantedWorkers(least=settings.workers_min, most=settings.workers_max)
 
     def _bounds(self, service_url: str, rest_url: str) -> WorkerBounds:
         service = self._services.at(service_url)
@@ -218,7 +225,7 @@ class Workers:
         try:
             bounds = self._bounds(lent.service_url, lent.rest_url)
             now = await bounds.show(lent.endpoint)
-            then = put_back(loan, now)
+            then = restored(loan, now)
             if then != now:
                 await bounds.set(lent.endpoint, then)
         except OrchestratorError as error:
@@ -227,7 +234,7 @@ class Workers:
             told = "the endpoint is gone"
         else:
             told = f"{then} again"
-            if is_changed(loan, now):
+            if is_changed_by_hand(loan, now):
                 told = f"somebody has made it {now} meanwhile; it is left so"
             now = then
         await self._forget(lent)

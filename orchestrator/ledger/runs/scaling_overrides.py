@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import delete, select
 
-from orchestrator.core.gates.scaling_override import Bounds, Loan, RaisedWorkers
+from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
 from orchestrator.ledger.schema.job_tables import endpoints, loans
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Noun
@@ -28,7 +28,7 @@ class LentEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     rest_url: str
     """Where its bounds are changed."""
 
-    loan: Loan
+    loan: ScalingOverride
     lent_at: int
     """Microseconds UTC."""
 
@@ -59,14 +59,14 @@ class Loans(Noun):
                 endpoint=row.endpoint,
                 rest_url=row.rest_url,
                 lent_at=row.lent_at,
-                loan=Loan(
+                loan=ScalingOverride(
                     before=Bounds(row.least_before, row.most_before), raised=Bounds(row.least_raised, row.most_raised)
                 ),
             )
             for row in await self._doors.rows(query)
         ]
 
-    async def write(self, endpoint_id: int, rest_url: str, loan: Loan) -> None:
+    async def write(self, endpoint_id: int, rest_url: str, loan: ScalingOverride) -> None:
         """Writes down what is about to be raised, in the place of what was known before. Raises `StorageError`."""
         values = {
             "endpoint_id": endpoint_id,

@@ -10,12 +10,12 @@ import typer
 
 from orchestrator.cli.framework.runner import carry_out_at_ledger
 from orchestrator.clock import SystemClock
-from orchestrator.core.gates.scaling_override import Bounds, Loan
+from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.ledger import dispatcher_lock, open_ledger
 from tests.cli.command_line import call
 from tests.ledger.ledgers import a_run
 
-LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+LOAN = ScalingOverride(before=Bounds(0, 3), raised=Bounds(2, 10))
 
 
 class Screen(StringIO):

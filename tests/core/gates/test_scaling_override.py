@@ -4,23 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.gates.scaling_override import Bounds, Loan, Wish, is_changed, put_back, raised
+from orchestrator.core.gates.scaling_override import (
+    Bounds,
+    ScalingOverride,
+    WantedWorkers,
+    is_changed_by_hand,
+    raised,
+    restored,
+)
 
-LOAN = Loan(before=Bounds(0, 3), raised=Bounds(2, 10))
+LOAN = ScalingOverride(before=Bounds(0, 3), raised=Bounds(2, 10))
 
 
 def test_the_largest_wish_wins_and_nothing_is_lowered() -> None:
     before = Bounds(1, 3)
     assert raised(before, []) == before
-    assert raised(before, [Wish(most=2, least=0)]) == before
-    assert raised(before, [Wish(most=10), Wish(most=7, least=2)]) == Bounds(2, 10)
-    assert raised(before, [Wish(least=5)]) == Bounds(5, 5), "no endpoint has more at least than at most"
+    assert raised(before, [WantedWorkers(most=2, least=0)]) == before
+    assert raised(before, [WantedWorkers(most=10), WantedWorkers(most=7, least=2)]) == Bounds(2, 10)
+    assert raised(before, [WantedWorkers(least=5)]) == Bounds(5, 5), "no endpoint has more at least than at most"
 
 
 def test_what_wants_nothing() -> None:
-    assert not Wish().is_any
-    assert Wish(least=1).is_any
-    assert Wish(most=1).is_any
+    assert not WantedWorkers().is_any
+    assert WantedWorkers(least=1).is_any
+    assert WantedWorkers(most=1).is_any
     assert str(Bounds(0, 1_000)) == "0 to 1,000 workers"
 
 
@@ -36,19 +43,19 @@ def test_what_wants_nothing() -> None:
     ],
 )
 def test_what_a_person_has_changed_meanwhile_is_left_alone(now: Bounds, changed: bool, then: Bounds) -> None:
-    assert is_changed(LOAN, now) is changed
-    assert put_back(LOAN, now) == then
+    assert is_changed_by_hand(LOAN, now) is changed
+    assert restored(LOAN, now) == then
 
 
 bounds = st.builds(lambda least, more: Bounds(least, least + more), st.integers(0, 9), st.integers(0, 9))
-wishes = st.lists(st.builds(Wish, least=st.none() | st.integers(0, 20), most=st.none() | st.integers(1, 20)))
+wishes = st.lists(st.builds(WantedWorkers, least=st.none() | st.integers(0, 20), most=st.none() | st.integers(1, 20)))
 
 
 @given(before=bounds, wanted=wishes, now=bounds)
-def test_bounds_are_bounds_whatever_happens(before: Bounds, wanted: list[Wish], now: Bounds) -> None:
+def test_bounds_are_bounds_whatever_happens(before: Bounds, wanted: list[WantedWorkers], now: Bounds) -> None:
     up = raised(before, wanted)
-    loan = Loan(before=before, raised=up)
-    then = put_back(loan, now)
+    override = ScalingOverride(before=before, raised=up)
+    then = restored(override, now)
     assert up.least <= up.most
     assert then.least <= then.most
-    assert put_back(loan, up) == put_back(loan, before) == before
+    assert restored(override, up) == restored(override, before) == before
