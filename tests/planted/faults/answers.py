@@ -384,7 +384,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if later.count(False) < self.SHARE_MIN * len(later):",
         new="if False:",
         tests=(
-            "tests/core/polling/test_keeping.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
+            "tests/core/polling/test_retention.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
             FORGETFUL + "test_jobs_that_are_lost_by_chance_change_nothing",
         ),
     ),
