@@ -116,7 +116,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever job it names",
-        path="orchestrator/core/service/remote_ids.py::GivenIds.contradict",
+        path="orchestrator/core/service/remote_ids.py::RemoteIds.contradict",
         old="if known_as is None or known_as == remote_id:",
         new="if True:",
         tests=(
@@ -125,7 +125,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an uncertain submission adopts the id of another job",
-        path="orchestrator/core/service/remote_ids.py::GivenIds.contradict",
+        path="orchestrator/core/service/remote_ids.py::RemoteIds.contradict",
         old="return owner not in (None, job)",
         new="return False",
         tests=(OTHER + "test_an_uncertain_submission_is_not_adopted_by_the_record_of_another_job",),
@@ -176,7 +176,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where ids are given twice, the id goes before the token",
-        path="orchestrator/core/service/remote_ids.py::GivenIds.contradict",
+        path="orchestrator/core/service/remote_ids.py::RemoteIds.contradict",
         old="if self.are_repeated:\n    return False",
         new="",
         tests=(REPEATED,),
@@ -192,7 +192,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id that another job's webhook bore is not in doubt",
-        path="orchestrator/core/service/remote_ids.py::GivenIds.contradict",
+        path="orchestrator/core/service/remote_ids.py::RemoteIds.contradict",
         old="self._doubted.add(hash(remote_id))",
         new="",
         tests=(
@@ -203,7 +203,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job has the result of the one whose webhook has brought its id",
         path="orchestrator/engine/collecting/collector.py::Collector._finish",
-        old='if self._endpoint.ids.owner(job.remote_id or "") not in (None, job.id):',
+        old='if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):',
         new="if False:",
         tests=(REPEATED,),
     ),
@@ -300,14 +300,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="lost jobs are judged against the questions alone",
-        path="orchestrator/core/polling/missing_jobs.py::Absences.are_many",
+        path="orchestrator/core/polling/missing_jobs.py::MissingJobs.are_many",
         old="return len(later) > self.SHARE_MAX * await sent_since(later[0])",
         new="return True",
         tests=(ABSENCES + "test_lost_jobs_that_are_left_at_the_end_are_few_among_those_that_were_sent_with_them",),
     ),
     Fault(
         name="twenty missing jobs stop everything, whatever else is known",
-        path="orchestrator/core/polling/missing_jobs.py::Absences.are_many",
+        path="orchestrator/core/polling/missing_jobs.py::MissingJobs.are_many",
         old="if len(found) < self.MANY or len(found) <= self.SHARE_MAX * (sum(self._known) + len(found)):",
         new="if len(found) >= self.MANY:\n    return True\nif True:",
         tests=(MISSING + "test_some_lost_jobs_among_many_do_not_stop_a_run_with_webhooks",),
@@ -315,22 +315,22 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an endpoint that forgets everything is never suspect",
         path="orchestrator/engine/collecting/collector.py::Collector._ask",
-        old="self._endpoint.absences.missing(job.submission or 0, now)",
+        old="self._endpoint.missing_jobs.missing(job.submission or 0, now)",
         new="pass",
         tests=(MISSING + "test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs",),
     ),
     Fault(
         name="a lost job waits for a health that there is not",
         path="orchestrator/engine/collecting/collector.py::Collector._well_after",
-        old="return missed_at if missed_at is not None and self._endpoint.absences.answered_at > missed_at else None",
+        old="return missed_at if missed_at is not None and self._endpoint.missing_jobs.answered_at > missed_at else None",
         new="return None",
         tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
     ),
     Fault(
         name="webhooks show that an endpoint answers questions",
         path="orchestrator/engine/endpoint/endpoint.py::Endpoint.on_webhook",
-        old="self.absences.told(self.clock.now())",
-        new="self.absences.answered(self.clock.now(), self.clock.now())",
+        old="self.missing_jobs.known_by_webhook(self.clock.now())",
+        new="self.missing_jobs.answered(self.clock.now(), self.clock.now())",
         tests=(MISSING + "test_webhooks_of_other_jobs_do_not_show_that_an_endpoint_answers_questions",),
     ),
     Fault(
@@ -349,7 +349,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="results are counted on for as long as agreed, whatever the service does",
         path="orchestrator/engine/endpoint/endpoint.py::Endpoint.retention_us",
-        old="return self.keeping.retention_us(self.agreed_us(run))",
+        old="return self.retention_estimate.retention_us(self.agreed_us(run))",
         new="return self.agreed_us(run)",
         tests=(
             FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",
@@ -380,7 +380,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are lost by chance are taken for results that are forgotten too early",
-        path="orchestrator/core/polling/retention.py::Keeping.gone",
+        path="orchestrator/core/polling/retention.py::RetentionEstimate.gone",
         old="if later.count(False) < self.SHARE_MIN * len(later):",
         new="if False:",
         tests=(

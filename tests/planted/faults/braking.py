@@ -84,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are claimed at this moment are not counted",
-        path="orchestrator/core/gates/failure_breaker.py::Breaker.passage",
+        path="orchestrator/core/gates/failure_breaker.py::Breaker.gate_result",
         old="more = rules.first - at_service - claiming",
         new="more = rules.first - at_service",
         tests=(BREAKER + "test_before_the_first_success_no_more_go_than_have_to_fail",),
@@ -108,7 +108,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a half open breaker refills what has failed",
-        path="orchestrator/core/gates/failure_breaker.py::Breaker.passage",
+        path="orchestrator/core/gates/failure_breaker.py::Breaker.gate_result",
         old="return Open(max(0, more - self.state.tried),",
         new="return Open(max(0, more),",
         tests=(BREAKER + "test_the_first_success_half_opens_it_and_as_many_as_at_first_go",),

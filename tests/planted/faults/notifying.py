@@ -90,7 +90,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/jobs/result_reuse.py::why_not",
         old="if now - ended_at > reuse.young_us:",
         new="if now < ended_at:",
-        tests=("tests/core/jobs/test_reusing.py::test_a_result_is_taken_while_it_is_young",),
+        tests=("tests/core/jobs/test_result_reuse.py::test_a_result_is_taken_while_it_is_young",),
     ),
     Fault(
         name="a result that was damaged on the disk is taken again",

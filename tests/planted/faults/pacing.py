@@ -12,7 +12,7 @@ FAULTS: tuple[Fault, ...] = (
         old="full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))",
         new="full_ns = 1000 * self._window_us / (EVEN_SHARE * self._limit.requests)",
         tests=(
-            "tests/core/limits/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
+            "tests/core/limits/test_rate_pacer.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
         ),
     ),
     Fault(
@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/limits/rate_pacer.py::Pacer._took",
         old="self._trip_us = trip_us",
         new="pass",
-        tests=("tests/core/limits/test_pacing.py::test_the_spacing_follows_the_longest_round_trip_of_late",),
+        tests=("tests/core/limits/test_rate_pacer.py::test_the_spacing_follows_the_longest_round_trip_of_late",),
     ),
     Fault(
         name="a window may be quite full",
@@ -28,12 +28,12 @@ FAULTS: tuple[Fault, ...] = (
         old="return 2 * window_us + spread_us",
         new="return window_us + spread_us",
         tests=(
-            "tests/core/limits/test_pacing.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
+            "tests/core/limits/test_rate_pacer.py::test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting",
         ),
     ),
     Fault(
         name="questions to spare are not used",
-        path="orchestrator/core/polling/poll_budget.py::Spare._weighed",
+        path="orchestrator/core/polling/poll_budget.py::PollBudget._weighed",
         old="if self.is_free(outstanding):\n    return True",
         new="return False",
         tests=(
@@ -52,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a thousand jobs are asked for as closely as one",
-        path="orchestrator/core/polling/poll_budget.py::Spare.is_free",
+        path="orchestrator/core/polling/poll_budget.py::PollBudget.is_free",
         old="return outstanding <= max(1.0, self._per_s * FREE_SHARE)",
         new="return outstanding >= 0",
         tests=(
@@ -73,14 +73,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/polling/remote_queue.py::RemoteQueue.waits",
         old="self._waiting, self._waiting_at = number, now",
         new="",
-        tests=("tests/core/polling/test_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
+        tests=("tests/core/polling/test_poll_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
     ),
     Fault(
         name="times that were planned for many jobs stay when few are left",
         path="orchestrator/core/polling/poll_plan.py::Plan._is_outdated",
-        old="return is_news or self._spare.has_changed(len(self._entries))",
+        old="return is_news or self._budget.has_changed(len(self._entries))",
         new="return is_news",
-        tests=("tests/core/polling/test_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
+        tests=("tests/core/polling/test_poll_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
     ),
     Fault(
         name="what is missing at its deadline takes all questions",
@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
         old="max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline",
         new="entry.deadline",
         tests=(
-            "tests/core/polling/test_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
+            "tests/core/polling/test_poll_plan_missing.py::test_a_job_missing_at_its_deadline_lets_those_go_first_that_had_no_question",
         ),
     ),
     Fault(
@@ -96,7 +96,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/polling/poll_plan.py::Plan._plan_timeless",
         old="if entry is None or entry.is_asked or entry.troubles or entry.is_missing:",
         new="if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:",
-        tests=("tests/core/polling/test_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),
+        tests=("tests/core/polling/test_poll_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),
     ),
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",

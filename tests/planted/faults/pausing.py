@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if sent_at > self._shut_at and not is_past_wish:",
         new="if sent_at > self._shut_at:",
         tests=(
-            "tests/core/limits/test_pacing_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",
+            "tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",
         ),
     ),
     Fault(
@@ -46,7 +46,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/limits/rate_pacer.py::Pacer._accept",
         old="self._blocked_until = min(self._blocked_until, now)",
         new="pass",
-        tests=("tests/core/limits/test_pacing_past_wish.py::test_one_that_is_answered_ends_the_wish",),
+        tests=("tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_answered_ends_the_wish",),
     ),
     Fault(
         name="a cancel waits as long as the service wants",
@@ -114,8 +114,8 @@ FAULTS: tuple[Fault, ...] = (
         old="turn = self._turns",
         new="return self._missing\nturn = self._turns",
         tests=(
-            "tests/core/polling/test_plan_missing.py::test_thousands_that_are_missing_leave_half_of_the_questions_to_what_else_there_is_to_ask",
-            "tests/core/polling/test_plan_missing.py::test_thousands_that_are_missing_leave_most_questions_to_deadlines_of_others",
+            "tests/core/polling/test_poll_plan_missing.py::test_thousands_that_are_missing_leave_half_of_the_questions_to_what_else_there_is_to_ask",
+            "tests/core/polling/test_poll_plan_missing.py::test_thousands_that_are_missing_leave_most_questions_to_deadlines_of_others",
         ),
     ),
 )

@@ -193,8 +193,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a paused run is said to be held up for longer than it is",
         path="orchestrator/engine/sending/run_sender.py::RunSending.held_up",
-        old="self._endpoint.passages(self.run, Wishes())",
-        new="self._endpoint.passages(self.run, Wishes(pause=True))",
+        old="self._endpoint.gate_results(self.run, Wishes())",
+        new="self._endpoint.gate_results(self.run, Wishes(pause=True))",
         tests=("tests/api/inspect/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(
@@ -231,9 +231,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="workers that a person has changed are put back all the same",
-        path="orchestrator/core/gates/scaling_override.py::put_back",
-        old="most = loan.before.most if now.most == loan.raised.most else now.most",
-        new="most = loan.before.most",
+        path="orchestrator/core/gates/scaling_override.py::restored",
+        old="most = override.before.most if now.most == override.raised.most else now.most",
+        new="most = override.before.most",
         tests=(
             "tests/engine/hosting/test_workers.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",
         ),

@@ -74,7 +74,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/planning/observed_times.py::_at_once",
         old="room = {worker: max(1, _most(each, less_us=UNSURE_US)) for worker, each in of_worker.items()}",
         new="room = {worker: len(each) for worker, each in of_worker.items()}",
-        tests=("tests/core/planning/test_experience.py::test_a_worker_that_has_one_after_the_other_is_one",),
+        tests=("tests/core/planning/test_observed_times.py::test_a_worker_that_has_one_after_the_other_is_one",),
     ),
     Fault(
         name="a follower takes for its own what was done before",

@@ -45,7 +45,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/jobs/revalidation.py::tried_again",
         old="if left <= 0:",
         new="if False:",
-        tests=("tests/core/jobs/test_rechecking.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
+        tests=("tests/core/jobs/test_revalidation.py::test_a_job_is_tried_again_with_the_attempts_that_it_has_left",),
     ),
     Fault(
         name="what fails for another reason by now still tells the old one",
@@ -73,7 +73,7 @@ FAULTS: tuple[Fault, ...] = (
         old="failures=max(0, job.failures - 1))",
         new="failures=job.failures)",
         tests=(
-            "tests/core/jobs/test_rechecking.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
+            "tests/core/jobs/test_revalidation.py::test_an_output_that_is_good_by_now_is_a_result_and_no_failed_execution",
         ),
     ),
     Fault(
