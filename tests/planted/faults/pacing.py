@@ -73,7 +73,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/polling/remote_queue.py::RemoteQueue.waits",
         old="self._waiting, self._waiting_at = number, now",
         new="",
-        tests=("tests/core/polling/test_poll_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",),
+        tests=(
+            "tests/core/polling/test_poll_plan.py::test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for",
+        ),
     ),
     Fault(
         name="times that were planned for many jobs stay when few are left",
