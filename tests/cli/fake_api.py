@@ -460,11 +460,11 @@ _HOME = {
     "show": "orchestrator.api.inspect.status",
     "status": "orchestrator.api.inspect.status",
     "stop": "orchestrator.api.admin.process_stop",
-    "tick": "orchestrator.api.flows.tick",
+    "tick": "orchestrator.api.foreground.tick",
     "tidy": "orchestrator.api.admin.tidy",
     "trigger": "orchestrator.api.flows.flows",
     "verify": "orchestrator.api.outcomes.verify",
-    "wait_for_flow": "orchestrator.api.flows.tick",
+    "wait_for_flow": "orchestrator.api.foreground.tick",
     "watch": "orchestrator.api.foreground.watch",
 }
 

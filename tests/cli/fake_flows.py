@@ -9,7 +9,7 @@ from orchestrator.api.flows.flows import Asked, Fires, FlowShown, FlowStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.rerun import Rerun
 from orchestrator.api.flows.schedules import History, ScheduleStatus, Trouble
-from orchestrator.api.flows.tick import Ticked
+from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.engine.runtime.view import View

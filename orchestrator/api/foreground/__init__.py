@@ -1,1 +1,1 @@
-"""One run, or `serve`, in the foreground of this process."""
+"""One run, `serve`, `tick` or the wait for a flow, in the foreground of this process."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from orchestrator.api.foreground.follower import as_it_is
+from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.client import for_a_batch
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import State

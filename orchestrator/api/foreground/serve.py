@@ -3,15 +3,13 @@
 import anyio
 
 from orchestrator.api.flows.apply import apply
-from orchestrator.api.flows.flow_files import files_of
 from orchestrator.api.foreground.run_log import log_of, written
-from orchestrator.api.inspect.standstill import tell_standstills
+from orchestrator.api.hosting.host import Host
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.ledger_rescue import rescuing
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
@@ -47,70 +45,53 @@ async def serve(
             dependencies=dependencies,
             connection=request.connection,
         )
-    serving = Serving(request, log or view, dependencies, stop or anyio.Event())
+    host = Host(
+        path=request.ledger,
+        connection=request.connection,
+        dependencies=dependencies,
+        view=log or view,
+        stop=stop or anyio.Event(),
+        doing="orchestrator serve",
+    )
     try:
-        with (
-            written(log, f"serve {request.ledger}", lambda: "stopped, as asked"),
-            dependencies.lock(request.ledger, now=dependencies.clock.now(), doing="orchestrator serve"),
-        ):
-            return await serving.run()
+        with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"), host.lock():
+            return await _serve(host)
     except BaseExceptionGroup as group:
         raise leading(group) from group
 
 
-class Serving:
-    """One process that serves a ledger."""
+async def _serve(host: Host) -> list[RunStatus]:
+    """Serves until that is stopped. The ledger's lock is held."""
+    async with host.opened() as engine:
+        async with host.working(engine):
+            recovered, _ = await host.begin(engine, Firing.ALWAYS)
+            messages.say_recovered(host.view, recovered)
+            await engine.serving.serve_all()
+            host.view.say(f"serving {host.path}; stop with Ctrl-C")
+            host.ready(engine)
+            await RunNews(engine, host.view).serve()
+        return await runs_now(engine.ledger, None)
 
-    def __init__(self, request: ServeRequest, view: View, dependencies: Dependencies, stop: anyio.Event) -> None:
-        self._request = request
+
+class RunNews:
+    """Tells which runs an engine serves, cannot serve, and has finished."""
+
+    def __init__(self, engine: Engine, view: View) -> None:
+        self._engine = engine
         self._view = view
-        self._dependencies = dependencies
-        self._stop = stop
-        self._told: dict[int, str] = {}
+        self._latest: dict[int, str] = {}
         """What was said last of each run."""
 
-    async def run(self) -> list[RunStatus]:
-        """From its beginning to its end."""
-        request = self._request
-        async with open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine:
-            async with rescuing(engine.ledger):
-                await self._serve(engine)
-            return await runs_now(engine.ledger, None)
-
-    async def _serve(self, engine: Engine) -> None:
-        messages.say_opened(self._view, engine.ledger)
-        await engine.runs.learn_settings()
-        await engine.listen()
-        engine.stops_when_asked(self._stop)
-        async with anyio.create_task_group() as around:
-            around.start_soon(self._stop_when_asked, engine)
-            async with engine.working():
-                messages.say_recovered(self._view, await engine.collect())
-                await engine.keep_up()
-                engine.taking.start_soon(tell_standstills, engine)
-                await engine.serving.serve_all()
-                files = files_of(engine, self._request.connection, self._dependencies, self._view)
-                await engine.carry_out_flows(files, Firing.ALWAYS)
-                self._view.say(f"serving {self._request.ledger}; stop with Ctrl-C")
-                self._view.ready()
-                await self._follow(engine)
-            around.cancel_scope.cancel()
-
-    async def _stop_when_asked(self, engine: Engine) -> None:
-        await self._stop.wait()
-        self._view.say(messages.STOPPING)
-        engine.stop()
-
-    async def _follow(self, engine: Engine) -> None:
+    async def serve(self) -> None:
+        """Tells of each change, until cancelled."""
         while True:
-            self._tell(engine)
+            self._tell()
             await anyio.sleep(LOOK_S)
 
-    def _tell(self, engine: Engine) -> None:
-        """Says which runs are served, held and finished, each time that changes."""
-        for held in engine.runs.held.values():
+    def _tell(self) -> None:
+        for held in self._engine.runs.held.values():
             self._say(held.run, f"held: {held.why}")
-        for session in engine.runs.sessions.values():
+        for session in self._engine.runs.sessions.values():
             total, left = session.progress.total, session.progress.unfinished
             if session.is_released:
                 self._say(session.run, "stopped, as somebody asked")
@@ -121,6 +102,6 @@ class Serving:
                 self._say(session.run, "finished", f"{succeeded:,} of {counted(total, 'job')} succeeded")
 
     def _say(self, run: Run, what: str, figures: str = "") -> None:
-        if self._told.get(run.id) != what:
-            self._told[run.id] = what
+        if self._latest.get(run.id) != what:
+            self._latest[run.id] = what
             self._view.say(f"{run.name}: {what}{figures and '; '}{figures}")

@@ -15,12 +15,12 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from orchestrator.api.flows.flow_files import files_of
-from orchestrator.api.foreground.follower import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.foreground.forecast_line import outlook, tell_after_canary
 from orchestrator.api.foreground.partial_results import Growing
 from orchestrator.api.foreground.run_log import LogBook, log_of, written
 from orchestrator.api.foreground.stall_timeout import until_over
 from orchestrator.api.foreground.summary import snapshot_of, soonest_s, summary_of, with_failures
+from orchestrator.api.hosting.follower import LOOK_S, Followed, as_it_is, check_place
 from orchestrator.api.inspect.standstill import tell_standstills
 from orchestrator.api.inspect.status import safe_offline_s
 from orchestrator.api.outcomes import result_files

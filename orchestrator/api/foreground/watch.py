@@ -4,8 +4,8 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.api.foreground.follower import Followed
 from orchestrator.api.foreground.summary import snapshot_of
+from orchestrator.api.hosting.follower import Followed
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies

@@ -8,9 +8,9 @@ from typing import Final, Literal, overload
 
 from orchestrator.api.admin.revalidate import RecheckedRun, carried_out, looked, wanted_of
 from orchestrator.api.admin.run_admin import Exported, exported, note_export
-from orchestrator.api.foreground.follower import as_it_is
 from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
+from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
 from orchestrator.api.python.host import Attached, Host

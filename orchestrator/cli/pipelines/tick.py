@@ -20,7 +20,7 @@ from orchestrator.settings.sources import Choices
 from orchestrator.settings.structs import ServeRequest
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows.tick import Ticked  # at run time `--help` would pay for it
+    from orchestrator.api.foreground.tick import Ticked  # at run time `--help` would pay for it
 
 
 def duration_us(text: str) -> int:
@@ -67,11 +67,11 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], _Tick]) -> None:
     for warning in serve_warnings(asked.request):
         streams.warn(warning)
     work = partial(_tick, asked, view_for_stderr(quiet=quiet), as_json=as_json)
-    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs="orchestrator.api.flows.tick"))
+    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs="orchestrator.api.foreground.tick"))
 
 
 async def _tick(asked: _Tick, view: QuietView, *, as_json: bool) -> int:
-    from orchestrator.api.flows.tick import tick
+    from orchestrator.api.foreground.tick import tick
     from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view) as stop:

@@ -103,7 +103,7 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
 
 async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
     from orchestrator.api.flows.flows import trigger
-    from orchestrator.api.flows.tick import wait_for_flow
+    from orchestrator.api.foreground.tick import wait_for_flow
     from orchestrator.cli.framework.signals import stop_on_signals
 
     found = await trigger(asked.request.ledger, asked.name, asked.at)

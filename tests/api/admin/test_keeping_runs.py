@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.run_admin import Deleted, Exported, Renamed, delete, export_run, rename
-from orchestrator.api.foreground.follower import Followed
+from orchestrator.api.hosting.follower import Followed
 from orchestrator.api.inspect.status import results, show, status
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.runs.commands import control

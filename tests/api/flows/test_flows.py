@@ -26,7 +26,7 @@ from orchestrator.api.flows.schedules import (
     schedules_pause,
     schedules_remove,
 )
-from orchestrator.api.flows.tick import tick, wait_for_flow
+from orchestrator.api.foreground.tick import tick, wait_for_flow
 from orchestrator.api.runs.commands import control
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.client import Service

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.api.flows.flows import FlowShown, StageStatus
 from orchestrator.api.flows.schedules import History, Trouble
-from orchestrator.api.flows.tick import Ticked
+from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.settings.structs import Wish
 from orchestrator.units import MINUTE_US

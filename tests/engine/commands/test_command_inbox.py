@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.foreground.follower import Followed
+from orchestrator.api.hosting.follower import Followed
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import UsageError

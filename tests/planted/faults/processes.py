@@ -199,11 +199,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who follows asks the first process only to serve the run",
-        path="orchestrator/api/foreground/follower.py::Followed._ask_anew",
+        path="orchestrator/api/hosting/follower.py::Followed._ask_anew",
         old="if self._asked_of not in (None, self._process):",
         new="if False:",
         tests=(
-            "tests/api/foreground/test_following.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
+            "tests/api/hosting/test_follower.py::test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too",
         ),
     ),
     Fault(
@@ -265,7 +265,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who asked a process that has ended does not ask the next one",
-        path="orchestrator/api/foreground/follower.py::Followed.ask",
+        path="orchestrator/api/hosting/follower.py::Followed.ask",
         old="if acknowledged.outcome != OF_ANOTHER:",
         new="if acknowledged.outcome:",
         tests=(

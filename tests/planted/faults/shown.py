@@ -81,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/foreground/session.py::Foreground._beside",
         old="await followed.look()",
         new="",
-        tests=("tests/api/foreground/test_following.py::test_what_was_there_before_is_known_when_following_begins",),
+        tests=("tests/api/hosting/test_follower.py::test_what_was_there_before_is_known_when_following_begins",),
     ),
     Fault(
         name="an input that there is no room for is summed up as finished",

@@ -7,14 +7,12 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.api.flows.flow_files import files_of
 from orchestrator.api.flows.flows import FlowStatus, flow_named, hand_over, status_of
-from orchestrator.api.inspect.standstill import tell_standstills
+from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import beside
-from orchestrator.api.runs.ledger_rescue import rescuing
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
-from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
@@ -52,13 +50,13 @@ async def tick(
     """
     dependencies = dependencies or Dependencies()
     _check_made(request.ledger)
-    working = WorkingOff(request, view or Silent(), dependencies, stop or anyio.Event())
+    host = _host(request, view, dependencies, stop or anyio.Event(), doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
-        with dependencies.lock(request.ledger, now=began, doing="orchestrator tick"):
+        with host.lock():
             with anyio.move_on_after(None if within_us is None else within_us / SECOND_US):
-                await working.run(Firing.ONCE, _until_idle)
-            return Ticked(held_by=None, flows=await working.since(began))
+                await _work(host, Firing.ONCE, _until_idle)
+            return Ticked(held_by=None, flows=await _flows_since(request.ledger, began, dependencies))
     except LedgerBusyError:
         async with beside(request.ledger, dependencies) as ledger:
             return Ticked(held_by=await hand_over(ledger), flows=())
@@ -80,7 +78,7 @@ async def wait_for_flow(
     dependencies = dependencies or Dependencies()
     stop = stop or anyio.Event()
     _check_made(request.ledger)
-    working = WorkingOff(request, view or Silent(), dependencies, stop)
+    host = _host(request, view, dependencies, stop, doing=f"orchestrator trigger {name}")
     while True:
         async with beside(request.ledger, dependencies) as ledger:
             flow = await _followed(ledger, name, stop)
@@ -89,8 +87,8 @@ async def wait_for_flow(
         if flow.state is FlowState.HELD and not (flow.braked and holder(request.ledger) is None):
             raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator continue {flow.name}")
         try:
-            with dependencies.lock(request.ledger, now=dependencies.clock.now(), doing=f"orchestrator trigger {name}"):
-                await working.run(Firing.ASKED, working.until_ended(flow.name))
+            with host.lock():
+                await _work(host, Firing.ASKED, _until_ended(flow.name))
         except LedgerBusyError:  # somebody was faster
             continue
         except BaseExceptionGroup as group:
@@ -105,6 +103,19 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
             return status_of(flow, ledger.path)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
+
+
+def _host(
+    request: ServeRequest, view: View | None, dependencies: Dependencies, stop: anyio.Event, *, doing: str
+) -> Host:
+    return Host(
+        path=request.ledger,
+        connection=request.connection,
+        dependencies=dependencies,
+        view=view or Silent(),
+        stop=stop,
+        doing=doing,
+    )
 
 
 def _check_made(ledger: Path) -> None:
@@ -130,66 +141,34 @@ def _stopped(scheduler: Scheduler) -> StoppedError:
 Until = Callable[[Engine, Scheduler], Awaitable[None]]
 
 
-class WorkingOff:
-    """One process that works on a ledger for its flows, and ends with them."""
+async def _work(host: Host, firing: Firing, until: Until) -> None:
+    """Works on the flows, with the ledger's lock held, until that has come."""
+    async with host.opened() as engine, host.working(engine):
+        recovered, scheduler = await host.begin(engine, firing)
+        messages.say_recovered(host.view, recovered)
+        host.ready(engine)
+        await until(engine, scheduler)
+        await scheduler.notifier.until_idle()
+        await engine.finish()
 
-    def __init__(self, request: ServeRequest, view: View, dependencies: Dependencies, stop: anyio.Event) -> None:
-        self._request = request
-        self._view = view
-        self._dependencies = dependencies
-        self._stop = stop
 
-    async def run(self, firing: Firing, until: Until) -> None:
-        """Works, with the ledger's lock held, until that has come."""
-        request = self._request
-        async with (
-            open_engine(request.ledger, request.connection, self._dependencies, self._view) as engine,
-            rescuing(engine.ledger),
-        ):
-            messages.say_opened(self._view, engine.ledger)
-            await engine.runs.learn_settings()
-            await engine.listen()
-            await self._work(engine, firing, until)
+def _until_ended(name: str) -> Until:
+    """Until the flow of that name has ended, or is held. Raises `StoppedError` where nothing comes of it."""
 
-    async def _work(self, engine: Engine, firing: Firing, until: Until) -> None:
-        engine.stops_when_asked(self._stop)
-        async with anyio.create_task_group() as around:
-            around.start_soon(self._stop_when_asked, engine)
-            async with engine.working():
-                messages.say_recovered(self._view, await engine.collect())
-                await engine.keep_up()
-                engine.taking.start_soon(tell_standstills, engine)
-                files = files_of(engine, self._request.connection, self._dependencies, self._view)
-                scheduler = await engine.carry_out_flows(files, firing)
-                self._view.ready()
-                await until(engine, scheduler)
-                await scheduler.notifier.until_idle()
-                await engine.finish()
-            around.cancel_scope.cancel()
+    async def until(engine: Engine, scheduler: Scheduler) -> None:
+        while True:
+            seen = scheduler.changes
+            flow = await engine.ledger.flows.named(name)
+            if flow is None or flow.state in ENDED or (flow.state is FlowState.HELD and not flow.is_braked):
+                return
+            if scheduler.stuck and (scheduler.is_idle or name in {work.flow.name for work in scheduler.stuck}):
+                raise _stopped(scheduler)
+            await scheduler.change(seen)
 
-    async def _stop_when_asked(self, engine: Engine) -> None:
-        await self._stop.wait()
-        self._view.say(messages.STOPPING)
-        engine.stop()
+    return until
 
-    @staticmethod
-    def until_ended(name: str) -> Until:
-        """Until the flow of that name has ended, or is held. Raises `StoppedError` where nothing comes of it."""
 
-        async def until(engine: Engine, scheduler: Scheduler) -> None:
-            while True:
-                seen = scheduler.changes
-                flow = await engine.ledger.flows.named(name)
-                if flow is None or flow.state in ENDED or (flow.state is FlowState.HELD and not flow.is_braked):
-                    return
-                if scheduler.stuck and (scheduler.is_idle or name in {work.flow.name for work in scheduler.stuck}):
-                    raise _stopped(scheduler)
-                await scheduler.change(seen)
-
-        return until
-
-    async def since(self, began: int) -> tuple[FlowStatus, ...]:
-        """The flows that have begun or ended since then, and those that have not ended."""
-        async with beside(self._request.ledger, self._dependencies) as ledger:
-            latest = await ledger.flows.touched(began)
-            return tuple(status_of(flow, ledger.path) for flow in latest)
+async def _flows_since(ledger: Path, began: int, dependencies: Dependencies) -> tuple[FlowStatus, ...]:
+    """The flows that have begun or ended since then, and those that have not ended."""
+    async with beside(ledger, dependencies) as opened:
+        return tuple(status_of(flow, ledger) for flow in await opened.flows.touched(began))

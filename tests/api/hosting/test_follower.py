@@ -9,8 +9,8 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.foreground.follower import Followed
 from orchestrator.api.foreground.session import run
+from orchestrator.api.hosting.follower import Followed
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError

@@ -1,0 +1,152 @@
+"""The one way in which a process works on a ledger: takes its lock or waits for it, starts an engine and stops it.
+
+`run`, `serve`, `tick`, `trigger --wait` and programs (`orchestrator.Orchestrator`) all work by it.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from orchestrator.api.flows.flow_files import files_of
+from orchestrator.api.hosting.follower import LOOK_S, check_place
+from orchestrator.api.inspect.standstill import tell_standstills
+from orchestrator.api.runs import messages
+from orchestrator.api.runs.ledger_rescue import rescuing
+from orchestrator.engine.engine import Engine, open_engine
+from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.maintenance.janitor import Recovered
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import LedgerBusyError
+from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
+from orchestrator.settings.structs import ConnectionSettings
+
+OPENED_S_MAX: Final = 30.0
+"""How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Host:
+    """One process beside or on the ledger at `path`. What its engine says goes to `view`.
+
+    The order of a whole life: `take_lock_or_find`, `take_place` where another process has the lock, `opened`,
+    `working` and, inside of that, `begin`.
+    """
+
+    path: Path
+    connection: ConnectionSettings
+    dependencies: Dependencies
+    view: View
+    stop: anyio.Event
+    """Once set, the engine stops in order, and nobody waits for the lock any more."""
+
+    doing: str = ""
+    """What those are told who find the lock taken."""
+
+    is_stopped_by_others: bool = True
+    """Whether people may end the engine from other processes (`orchestrator stop`), or by setting `stop`. Else it works
+    to the end of the block `working`.
+    """
+
+    engine: Engine | None = None
+    """The engine, once it is open."""
+
+    # --- the lock
+
+    def lock(self) -> AbstractContextManager[None]:
+        """The ledger's lock, for as long as the block lasts. Raises `LedgerBusyError` where another process has it."""
+        return self.dependencies.lock(self.path, now=self.dependencies.clock.now(), doing=self.doing)
+
+    async def take_lock_or_find(self, held: ExitStack) -> bool:
+        """Takes the ledger's lock into `held`. Where another process has it, returns False once the ledger of that one
+        can be opened.
+
+        Raises `LedgerBusyError` where that takes too long, or `stop` is set meanwhile.
+        """
+        until = anyio.current_time() + OPENED_S_MAX
+        while True:
+            try:
+                held.enter_context(self.lock())
+            except LedgerBusyError:
+                if is_ready(self.path):
+                    return False
+                if self.stop.is_set() or anyio.current_time() > until:
+                    raise
+            else:
+                return True
+            await self._pause()
+
+    async def take_place(self, held: ExitStack, ledger: Ledger, is_left: Callable[[], bool]) -> bool:
+        """Takes the lock into `held` as soon as nobody has it any more. Returns False once `is_left` holds before.
+
+        `ledger` is open beside the process that works. Raises `StorageError` where it is lost, and `UsageError` where
+        whoever has the lock can never let go.
+        """
+        while not is_left():
+            if holder(self.path) is None:
+                check_place(ledger)  # that may be why whoever worked has ended
+                try:
+                    held.enter_context(self.lock())
+                except LedgerBusyError:  # somebody was faster
+                    pass
+                else:
+                    return True
+            refuse_abandoned(self.path)
+            await self._pause()
+        return False
+
+    async def _pause(self) -> None:
+        with anyio.move_on_after(LOOK_S):
+            await self.stop.wait()
+
+    # --- the engine
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Engine]:
+        """An engine on the ledger, whose lock is held. Raises `UsageError` where its address cannot be had, and
+        `StorageError` where the ledger was lost meanwhile: what could be saved of it is named.
+        """
+        async with (
+            open_engine(self.path, self.connection, self.dependencies, self.view) as engine,
+            rescuing(engine.ledger),
+        ):
+            messages.say_opened(self.view, engine.ledger)
+            self.engine = engine
+            yield engine
+
+    @asynccontextmanager
+    async def working(self, engine: Engine) -> AsyncIterator[None]:
+        """Listens, and lets the engine work inside of the block, which `stop` cuts short; see `Engine.working`."""
+        await engine.runs.learn_settings()
+        await engine.listen()
+        async with anyio.create_task_group() as around:
+            if self.is_stopped_by_others:
+                engine.stops_when_asked(self.stop)
+                around.start_soon(self._stop_when_asked, engine)
+            async with engine.working():
+                yield
+            around.cancel_scope.cancel()
+
+    async def _stop_when_asked(self, engine: Engine) -> None:
+        await self.stop.wait()
+        self.view.say(messages.STOPPING)
+        engine.stop()
+
+    async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:
+        """Begins to collect, to do what others ask for, and to carry out flows as `firing` says. Inside `working`.
+
+        Returns what an earlier process left, which is to be told, and what carries out the flows.
+        """
+        recovered = await engine.collect()
+        await engine.keep_up()
+        files = files_of(engine, self.connection, self.dependencies, self.view)
+        return recovered, await engine.carry_out_flows(files, firing)
+
+    def ready(self, engine: Engine) -> None:
+        """Whoever waits for it is told that the work has begun, and from now on why runs stand still."""
+        engine.taking.start_soon(tell_standstills, engine)
+        self.view.ready()
