@@ -2,11 +2,15 @@
 
 A message says what happened, where, and what to do. Where a class needs no more than one sentence, its docstring is
 the message, so that the two cannot drift apart.
+
+What can be set is named by its key, as `<setting ledger>` or `<setting format=csv>`: whoever shows a text says it as
+its reader would write it, a flag on the command line or a keyword of a program.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import TypeVar
+from typing import Final, TypeVar
 
 PROBLEMS_SHOWN_MAX = 20
 """How many problems of an input are printed; the rest is counted."""
@@ -14,15 +18,40 @@ PROBLEMS_SHOWN_MAX = 20
 LINES_SHOWN_MAX = 3
 """How many of the lines are named that have the same problem."""
 
+_SETTING: Final = re.compile(r"<setting ([a-z][a-z0-9-]*)(?:=([^<>\n]*))?>")
+
+
+def flag_name(key: str, value: str | None = None) -> str:
+    """What the command line calls the setting of that key, with a value where there is one."""
+    return f"--{key}" if value is None else f"--{key} {value}"
+
+
+def keyword_name(key: str, value: str | None = None) -> str:
+    """The same for a program."""
+    return f"{key.replace('-', '_')}={value or ''}"
+
+
+def with_settings_named(text: str, name: Callable[[str, str | None], str]) -> str:
+    """`text`, with each setting that it names by its key called what `name` makes of that and of its value."""
+    return _SETTING.sub(lambda found: name(found[1], found[2]), text) if "<setting " in text else text
+
 
 class OrchestratorError(Exception):
-    """Something went wrong."""
+    """Something went wrong. As text it names settings as a program does."""
 
     exit_code = 70
     """The exit code of the command line when this error ends it (see docs/reference.md)."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or type(self).__doc__)
+
+    def __str__(self) -> str:
+        return with_settings_named(self.message, keyword_name)
+
+    @property
+    def message(self) -> str:
+        """What went wrong, with settings by their keys."""
+        return super().__str__()
 
 
 class UsageError(OrchestratorError):
@@ -174,6 +203,11 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(inner)
     else:
         yield error
+
+
+def message_of(error: BaseException) -> str:
+    """What `error` says, for another message: with settings by their keys."""
+    return error.message if isinstance(error, OrchestratorError) else str(error)
 
 
 E = TypeVar("E", bound=BaseException)

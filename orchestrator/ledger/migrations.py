@@ -20,7 +20,6 @@ from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, storage_errors
 from orchestrator.ledger.sqlite.file_locks import refuse_second_name
 from orchestrator.ledger.sqlite.immutable_file import connected
-from orchestrator.settings import run_flags
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 SCRIPTS: Final = next(
@@ -45,7 +44,7 @@ def version_of(path: Path) -> str | None:
     # and with them those of a connection that is open, whose log another process would then remove.
     if path.is_dir() or not os.access(path, os.R_OK):
         why = os.strerror(errno.EISDIR if path.is_dir() else errno.EACCES)
-        raise UsageError(f"{path}: cannot be read ({why}); name another file with {run_flags.LEDGER}")
+        raise UsageError(f"{path}: cannot be read ({why}); name another file with <setting ledger>")
     with storage_errors(path), _foreign_files(path):
         connection = connected(path, timeout=BUSY_TIMEOUT_MS / 1000)
         try:
@@ -53,7 +52,7 @@ def version_of(path: Path) -> str | None:
             if not tables:
                 return None
             if not {"alembic_version", "jobs"} <= tables:
-                raise UsageError(f"{path}: this database is not a ledger; name another file with {run_flags.LEDGER}")
+                raise UsageError(f"{path}: this database is not a ledger; name another file with <setting ledger>")
             return str(connection.execute("SELECT version_num FROM alembic_version").fetchone()[0])
         finally:
             connection.close()
@@ -67,7 +66,7 @@ def _foreign_files(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_NOTADB:
             raise
-        raise UsageError(f"{path}: this file is not a ledger; name another file with {run_flags.LEDGER}") from error
+        raise UsageError(f"{path}: this file is not a ledger; name another file with <setting ledger>") from error
 
 
 def migrate(path: Path) -> None:

@@ -17,7 +17,6 @@ from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
 from orchestrator.ledger.sqlite.ledger_files import Place
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
-from orchestrator.settings import run_flags
 
 
 @asynccontextmanager
@@ -47,7 +46,7 @@ async def _migrate(path: Path, connect: Connect | None) -> None:
 
 def no_ledger(path: Path) -> UsageError:
     """There is none at `path`."""
-    return UsageError(f"{path}: there is no ledger here; name it with {run_flags.LEDGER}")
+    return UsageError(f"{path}: there is no ledger here; name it with <setting ledger>")
 
 
 @asynccontextmanager

@@ -36,6 +36,7 @@ PRICE_PER_SECOND: Final = _brake(
     "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are told by it.",
     more="Best set for each endpoint in the [file](#configuration).",
     default="costs are not told",
+    common=True,
 )
 
 BUDGET: Final = _brake(
@@ -44,6 +45,7 @@ BUDGET: Final = _brake(
     "Sends no more once what [was spent, and is expected](brakes.md#budgets) of what is outstanding, reaches this"
     " amount. Needs a price.",
     default="any amount",
+    common=True,
 )
 BUDGET_PER_DAY: Final = _brake(
     "budget-per-day",
@@ -58,6 +60,7 @@ FINISH_BY: Final = _brake(
     "When the run is to be finished: `06:00` (the next one, here), `06:00 Europe/Berlin`, `06:00Z`, or a time stamp"
     " with its zone. You are told as soon as it will be missed, and what would be needed.",
     default="whenever",
+    common=True,
 )
 STOP_LATE: Final = Setting(
     "stop-late",

@@ -1,11 +1,8 @@
 """The settings of how an input is read, each declared once, as those in `declared`."""
 
-import shlex
 from typing import Any, Final
 
 from orchestrator.core.jobs.result_reuse import Reuse
-from orchestrator.core.service.row_variables import RefusedVariables
-from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.core.text.durations import format_duration, parse_duration
 from orchestrator.settings import parsers
 from orchestrator.settings.setting import SWITCH, Form, Group, Kind, Setting, one_of, text, whole
@@ -22,12 +19,14 @@ FORMAT: Final[Setting[InputFormat]] = _input(
     one_of(InputFormat),
     "What [the input](#input) is written in.",
     default="as its name ends, or as it begins; gzip and zstd are unpacked",
+    common=True,
 )
 ID_FIELD: Final[Setting[str]] = _input(
     "id-field",
     text("NAME"),
     "The column or field that is the row's `custom_id`.",
     default="`custom_id`, if there is one",
+    common=True,
 )
 INPUT_FIELD: Final[Setting[str]] = _input(
     "input-field",
@@ -43,6 +42,7 @@ MAP: Final = _input(
     more="In `ORCHESTRATOR_MAP` each has a line of its own.",
     field="templates",
     default="the fields as they are",
+    common=True,
 )
 TYPES: Final = _input(
     "types",
@@ -99,12 +99,3 @@ ONCE: Final = Setting(
 )
 
 INPUTS: Final[tuple[Setting[Any], ...]] = (FORMAT, ID_FIELD, INPUT_FIELD, MAP, TYPES, MAX_INPUT_BYTES)
-
-
-def unusable_variables(error: UnusableVariables) -> str:
-    """What is wrong with a row that refers to variables it cannot have, and what lets it."""
-    if not isinstance(error, RefusedVariables):
-        return str(error)
-    if error.are_ours:
-        return f"{error}; name another variable in the row"
-    return f"{error}; if that is meant, add {shlex.join(ALLOW_ENV.words(error.names))}"

@@ -49,12 +49,14 @@ EXECUTION_TIME: Final = _figures(
     "How long a worker takes for a job, about; it goes before what the ledger knows of the endpoint.",
     field="execution_us",
     default="as the latest executions in the ledger took",
+    common=True,
 )
 WORKERS: Final = _figures(
     "workers",
     whole(1),
     "How many workers the endpoint will have at most.",
     default="as the account says of the endpoint, or as many as were seen at work",
+    common=True,
 )
 COLD_START: Final = _figures(
     "cold-start",
@@ -71,6 +73,7 @@ PROBE: Final = Setting(
     of=PlanRequest,
     default="nothing is sent",
     panel=FIGURES,
+    common=True,
 )
 
 FIGURES_OF_PLAN: Final[tuple[Setting[Any], ...]] = (EXECUTION_TIME, WORKERS, COLD_START, PROBE)
@@ -91,5 +94,9 @@ WORKERS_MIN: Final = _wish(
     default="as many as are kept warm",
 )
 DRY_RUN: Final = Setting(
-    "dry-run", SWITCH, "Sends nothing, and [tells how it would go](planning.md), as `plan` does.", panel="What is shown"
+    "dry-run",
+    SWITCH,
+    "Sends nothing, and [tells how it would go](planning.md), as `plan` does.",
+    panel="What is shown",
+    common=True,
 )

@@ -70,6 +70,7 @@ ENDPOINT: Final = Setting(
     of=RunRequest,
     default="required",
     panel=SERVICE,
+    common=True,
 )
 SERVERLESS_URL: Final = _service(
     "serverless-url", parsers.address("/v2"), "Where the service is. The path `/v2/{endpoint_id}/…` is added."
@@ -150,14 +151,16 @@ NAME: Final = _file(
     parsed("NAME", parsers.parse_name),
     "The run's name, 1 to 200 characters. The same name is the same run.",
     default="the input's file name without its ending; standard input needs a name",
+    common=True,
 )
-LEDGER: Final = _file("ledger", path(parsers.file_path), "The database that remembers everything.")
+LEDGER: Final = _file("ledger", path(parsers.file_path), "The database that remembers everything.", common=True)
 OUTPUT: Final = _file(
     "output",
     path(parsers.output_path),
     "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is standard"
     " output. Until then they grow in `FILE.partial`, as they come.",
     default="nowhere; the end names `orchestrator results NAME`",
+    common=True,
 )
 ERRORS: Final = _file(
     "errors",
@@ -213,7 +216,10 @@ VIA: Final = _job(
     " answer to the request is the result; for workers that take requests of an OpenAI Batch file in no other way.",
 )
 MAX_ATTEMPTS: Final = _job(
-    "max-attempts", whole(1, ATTEMPTS_MAX), "How often a job may be executed before it counts as failed, 1 to 1000."
+    "max-attempts",
+    whole(1, ATTEMPTS_MAX),
+    "How often a job may be executed before it counts as failed, 1 to 1000.",
+    common=True,
 )
 TTL: Final = Setting(
     "ttl",
@@ -232,6 +238,7 @@ EXECUTION_TIMEOUT: Final = Setting(
     field="execution_timeout_ms",
     default="the service's, 10m",
     panel=JOBS,
+    common=True,
 )
 PRIORITY: Final = _job(
     "priority",
@@ -305,6 +312,7 @@ REQUIRE_OUTPUT: Final = _trouble(
     SWITCH,
     "A job that completes without any output, or with `null`, has failed ([class `invalid_output`](retries.md)).",
     field="output_required",
+    common=True,
 )
 STREAM: Final = _trouble(
     "stream", SWITCH, "Gathers what [a worker yields](retries.md#workers-that-yield) into the output, as a list."
@@ -395,6 +403,7 @@ RETRY_FAILED: Final = Setting(
     " `orchestrator continue`.",
     of=RunRequest,
     panel=TROUBLE,
+    common=True,
 )
 
 # --- what is shown
@@ -404,6 +413,7 @@ DETACH: Final = Setting(
     SWITCH,
     "Goes on in the background once the input is taken in, and returns. What it says goes to `LEDGER.log`.",
     panel=SHOWN,
+    common=True,
 )
 
 LOG_FILE: Final = Setting(
@@ -423,7 +433,11 @@ LOG_FORMAT: Final = Setting(
     panel=SHOWN,
 )
 JSON: Final = Setting(
-    "json", SWITCH, "One JSON object, the [summary](#the-summary), on standard output at the end.", panel=SHOWN
+    "json",
+    SWITCH,
+    "One JSON object, the [summary](#the-summary), on standard output at the end.",
+    panel=SHOWN,
+    common=True,
 )
 QUIET: Final = Setting(
     "quiet", SWITCH, "No progress and no summary for people; warnings and errors remain.", panel=SHOWN

@@ -89,6 +89,9 @@ class Setting(Generic[T]):
     panel: str | None = None
     """Under which heading the help has it."""
 
+    common: bool = False
+    """Whether most people need it, so that the short help has it."""
+
     has_flag: bool = True
     """False: what is set once for good stands in the file only."""
 

@@ -135,7 +135,7 @@ def test_a_database_without_tables_becomes_a_ledger(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot be read \(Is a directory\); name another file with --ledger"):
+    with pytest.raises(UsageError, match=r"cannot be read \(Is a directory\); name another file with ledger="):
         migrate(tmp_path)
 
 
@@ -185,7 +185,7 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("milk, bread\n" * 100)
 
-    with pytest.raises(UsageError, match=r"notes\.txt: this file is not a ledger; name another file with --ledger"):
+    with pytest.raises(UsageError, match=r"notes\.txt: this file is not a ledger; name another file with ledger="):
         migrate(path)
 
 
@@ -194,7 +194,7 @@ def test_a_ledger_to_look_at_has_to_be_there(tmp_path: Path) -> None:
         async with read_ledger(tmp_path / "l.db", clock=SystemClock()):
             raise AssertionError("opened")
 
-    with pytest.raises(UsageError, match=r"l\.db: there is no ledger here; name it with --ledger"):
+    with pytest.raises(UsageError, match=r"l\.db: there is no ledger here; name it with ledger="):
         anyio.run(look)
 
 

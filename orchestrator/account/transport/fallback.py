@@ -10,7 +10,6 @@ from typing import Final, Generic, Protocol, TypeVar
 from orchestrator.client.jobs.refusals import RefusedError
 from orchestrator.core.service.account_interfaces import KNOWN, TITLES, Interface, Noun
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
 from orchestrator.settings.structs import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT
 
 PUBLIC: Final[Mapping[Interface, str]] = {
@@ -29,7 +28,7 @@ def elsewhere(urls: Mapping[Interface, str]) -> frozenset[Interface]:
     return frozenset(each for each, url in urls.items() if url.rstrip("/") != PUBLIC[each])
 
 
-USE_V2: Final = f"use {run_flags.INTERFACE} {Interface.V2}"
+USE_V2: Final = f"use <setting interface={Interface.V2}>"
 
 
 class CannotSayError(UsageError):
@@ -38,7 +37,7 @@ class CannotSayError(UsageError):
     def __init__(self, interface: Interface, what: str, advice: str = "") -> None:
         self.interface = interface
         others = ", ".join(each for each in TITLES if each is not interface)
-        advice = advice or f"another {run_flags.INTERFACE} may ({others})"
+        advice = advice or f"another <setting interface> may ({others})"
         super().__init__(f"{TITLES[interface]} cannot say {what}; {advice}; nothing was sent")
 
 
@@ -74,7 +73,7 @@ class Forms(Generic[F]):
         if not self._forms:
             others = ", ".join(KNOWN[self._noun])
             raise UsageError(
-                f"{TITLES[self._choice]} knows no {self._noun}; choose another {run_flags.INTERFACE}: {others}"
+                f"{TITLES[self._choice]} knows no {self._noun}; choose another <setting interface>: {others}"
             )
         while True:
             form = self._forms[0]
@@ -102,5 +101,5 @@ def _may_be_gone(error: RefusedError | CannotSayError, *, is_last: bool) -> bool
 def _retold(error: RefusedError | CannotSayError, interface: Interface) -> RefusedError:
     """A refusal that is not about what was asked for: nothing of that kind is there."""
     assert isinstance(error, RefusedError), "who has no words for it has not been asked"
-    advice = f"check the URL, or choose another {run_flags.INTERFACE}"
+    advice = "check the URL, or choose another <setting interface>"
     return type(error)(error.doing, error.refusal, (f"there is no {TITLES[interface]} at this address", advice))

@@ -20,7 +20,7 @@ from orchestrator.core.text.redaction import Redactor
 from orchestrator.core.text.wording import visible
 from orchestrator.engine.runtime.secret_scrubber import API_KEY_LABEL
 from orchestrator.engine.runtime.view import View
-from orchestrator.errors import UsageError, leading
+from orchestrator.errors import UsageError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import this_process
 from orchestrator.settings.structs import LogFormat, RunRequest, ServeRequest
@@ -72,7 +72,7 @@ class LogBook:
             level=level,
             event=event,
             process=self._process,
-            message=self._redactor.text(message),
+            message=self._redactor.text(with_settings_named(message, flag_name)),
         )
         try:
             os.write(self._file, self._encoded(line))
@@ -157,7 +157,7 @@ def written(log: LogBook | None, what: str, why: Callable[[], str]) -> Iterator[
         yield
     except BaseException as error:
         cause = leading(error)
-        log.note("stop", f"{type(cause).__name__}: {cause}", level="error")
+        log.note("stop", f"{type(cause).__name__}: {message_of(cause)}", level="error")
         raise
     else:
         log.note("stop", why())

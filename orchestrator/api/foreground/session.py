@@ -147,7 +147,7 @@ class Foreground:
             if not recalled.has_files:
                 raise
             raise UsageError(
-                f"{error} (the run's files were written there before; {run_flags.OUTPUT} names another)"
+                f"{error.message} (the run's files were written there before; {run_flags.OUTPUT} names another)"
             ) from error
         if request.output is not None and request.errors is not None:
             self._files = absolute(request.output), absolute(request.errors)

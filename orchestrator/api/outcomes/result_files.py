@@ -115,9 +115,9 @@ async def write_files(
     try:
         return await _write_files(ledger, run, output, errors, include, chosen, writing)
     except MisfitError as error:
-        raise MisfitError(f"{error}; everything is in the ledger") from error
+        raise MisfitError(f"{error.message}; everything is in the ledger") from error
     except UsageError as error:
-        raise StorageError(f"{error}; everything is in the ledger") from error
+        raise StorageError(f"{error.message}; everything is in the ledger") from error
 
 
 async def _write_files(

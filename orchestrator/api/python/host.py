@@ -30,7 +30,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.run_state import Standing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent
-from orchestrator.errors import LedgerBusyError, UsageError
+from orchestrator.errors import LedgerBusyError, UsageError, keyword_name, with_settings_named
 from orchestrator.ledger import Ledger, holder, is_held_here, is_ready, refuse_abandoned
 from orchestrator.ledger.runs.commands import ANSWER_S, Action, Argument
 from orchestrator.ledger.runs.heartbeats import this_process
@@ -53,11 +53,11 @@ class Logged(Silent):
 
     def say(self, line: str) -> None:
         """A line of information."""
-        log.info("%s", line)
+        log.info("%s", with_settings_named(line, keyword_name))
 
     def warn(self, line: str) -> None:
         """A warning."""
-        log.warning("%s", line)
+        log.warning("%s", with_settings_named(line, keyword_name))
 
 
 class Attached:

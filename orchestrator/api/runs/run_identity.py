@@ -127,7 +127,7 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: Vi
     except LedgerBusyError:
         raise
     except UsageError as error:
-        raise UsageError(f"{is_for} ({error}); {_other_name_advice(request)}") from None
+        raise UsageError(f"{is_for} ({error.message}); {_other_name_advice(request)}") from None
     view.say(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
     rebound = await ledger.runs.named(known.name)
     assert rebound is not None

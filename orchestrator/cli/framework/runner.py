@@ -175,7 +175,7 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
         case SystemExit() as cause:
             raise cause
         case OrchestratorError() as cause:
-            streams.complain(str(cause))
+            streams.complain(cause.message)
             return cause.exit_code
         case KeyboardInterrupt():
             return INTERRUPTED_EXIT_CODE

@@ -16,7 +16,7 @@ from orchestrator.cli.output import theme
 from orchestrator.cli.output.json_times import with_iso_times
 from orchestrator.core.text.named_commands import with_ledger
 from orchestrator.core.text.wording import visible, visible_json
-from orchestrator.errors import StoppedError
+from orchestrator.errors import StoppedError, flag_name, with_settings_named
 from orchestrator.settings import run_flags
 from orchestrator.settings.structs import LEDGER_DEFAULT
 
@@ -110,8 +110,8 @@ def speak_of(ledger: Path | None) -> None:
 
 
 def named(text: str) -> str:
-    """`text` with the ledger in each command that it names."""
-    return with_ledger(text, _ledger_words)
+    """`text` with its settings called by their flags, and with the ledger in each command that it names."""
+    return with_ledger(with_settings_named(text, flag_name), _ledger_words)
 
 
 def say(line: str, *, end: str = "\n") -> None:

@@ -17,7 +17,6 @@ from orchestrator.core.service.s3_config import S3Config, UnusableVariables, dec
 from orchestrator.core.text.durations import Policy, decode_policy, merge_policies
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_text import json_problem, kind_of
-from orchestrator.settings.input_flags import unusable_variables
 from orchestrator.settings.structs import STANDARD_INPUT
 from orchestrator.units import MIB
 
@@ -53,7 +52,7 @@ def read_job_input(given: str, *, policy: Policy, webhook: str | None, variables
     try:
         return _job_request(members, policy, webhook, variables)
     except UnusableVariables as error:
-        raise UsageError(f"--input: {unusable_variables(error)}") from None
+        raise UsageError(f"--input: {error.with_advice}") from None
     except ValueError as error:
         raise UsageError(f"--input: {error}") from None
 

@@ -5,6 +5,7 @@ that a person has allowed it, by name or by pattern, and never one that holds a 
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -64,6 +65,13 @@ class RefusedVariables(UnusableVariables):
         why = "a key of this program's own, which no row may have" if are_ours else "which no row may have unasked"
         super().__init__(f"s3Config refers to {named}, {why}", names)
         self.are_ours = are_ours
+
+    @property
+    def with_advice(self) -> str:
+        if self.are_ours:
+            return f"{self}; name another variable in the row"
+        allowed = " ".join(f"<setting allow-env={shlex.quote(name)}>" for name in self.names)
+        return f"{self}; if that is meant, add {allowed}"
 
 
 class RowVariables:

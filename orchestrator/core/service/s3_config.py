@@ -80,6 +80,11 @@ class UnusableVariables(ValueError):
         super().__init__(told)
         self.names = tuple(names)
 
+    @property
+    def with_advice(self) -> str:
+        """What is wrong, and what can be done about it."""
+        return str(self)
+
 
 class MissingVariables(UnusableVariables):
     """They are not set."""

@@ -46,7 +46,6 @@ from orchestrator.engine.sending.response_steps import answered, deferred, inter
 from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, SENDING, RunSending
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
-from orchestrator.settings.input_flags import unusable_variables
 from orchestrator.units import SECOND_US
 
 SLOW_ROOM: Final = 4
@@ -311,7 +310,7 @@ class Dispatcher:
             result: Answer | NotSent | Unanswered = await self._request(claim, permit, builder)
         except UnusableVariables as error:  # one went since the input was checked, or nobody had to allow any then
             permit.give_back()
-            self._endpoint.lack(job.run, unusable_variables(error), error.names)
+            self._endpoint.lack(job.run, error.with_advice, error.names)
             return deferred(job, due_at=sent_at, reason=str(error), now=sent_at)
         except UnusableInputError as error:
             permit.give_back()

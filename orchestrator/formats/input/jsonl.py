@@ -32,8 +32,6 @@ from orchestrator.formats.input.openai_batch import LOOKS_LIKE_IT, METADATA, is_
 from orchestrator.formats.input.rows import OversizeError, Problem, Row, problem_of
 from orchestrator.formats.text.json_text import canonical, json_problem, kind_of
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
-from orchestrator.settings import run_flags
-from orchestrator.settings.input_flags import unusable_variables
 from orchestrator.units import MIB
 
 BODY_BYTES_MAX: Final = 10 * MIB
@@ -210,7 +208,7 @@ class RowReader:
         try:
             resolved = self._variables.resolve(config)
         except UnusableVariables as error:
-            raise ValueError(unusable_variables(error)) from None
+            raise ValueError(error.with_advice) from None
         return msgspec.json.encode(config), len(b',"s3Config":') + len(msgspec.json.encode(resolved))
 
     def _check_size(self, part_bytes: int) -> None:
@@ -225,7 +223,7 @@ def _refuse_of_queue(policy: bytes | None, s3_config: bytes | None) -> None:
     own = NO_POLICY if policy is None else decode_policy(policy)
     if s3_config is not None or own != Policy(execution_timeout_ms=own.execution_timeout_ms):
         raise ValueError(
-            f"s3Config, ttl and lowPriority are for jobs in the service's queue, and {run_flags.VIA} {Via.OPENAI} goes"
+            f"s3Config, ttl and lowPriority are for jobs in the service's queue, and <setting via={Via.OPENAI}> goes"
             " past it"
         )
 
@@ -264,7 +262,7 @@ def _policy_bytes(policy: Policy) -> int:
 def _refuse_unknown_keys(members: Mapping[str, msgspec.Raw]) -> None:
     for key in members:
         if key == "webhook":
-            raise ValueError(f"webhook cannot be set for a row; use {run_flags.WEBHOOK_URL} for the run")
+            raise ValueError("webhook cannot be set for a row; use <setting webhook-url> for the run")
         if key not in _JOB_KEYS:
             near = difflib.get_close_matches(key, _JOB_KEYS, n=1)
             advice = f"did you mean {near[0]}?" if near else f"a line in job form takes {', '.join(_JOB_KEYS)}"

@@ -12,7 +12,6 @@ import msgspec
 from orchestrator.core.service.openai import check_not_streamed
 from orchestrator.formats.input.custom_id import decode_custom_id
 from orchestrator.formats.text.json_text import kind_of
-from orchestrator.settings.input_flags import FORMAT
 from orchestrator.settings.structs import InputFormat
 
 KEYS: Final = frozenset({"custom_id", "method", "url", "body"})
@@ -22,7 +21,7 @@ METADATA: Final = "metadata"
 
 LOOKS_LIKE_IT: Final = (
     "this looks like a request of an OpenAI Batch file, and the first line does not; keep to one form, or say"
-    f" {FORMAT} {InputFormat.OPENAI_BATCH}"
+    f" <setting format> {InputFormat.OPENAI_BATCH}"
 )
 
 

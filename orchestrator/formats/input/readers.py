@@ -29,7 +29,6 @@ from orchestrator.formats.input.records import RecordReader
 from orchestrator.formats.input.rows import Problem, Record, Row, problem_of
 from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
-from orchestrator.settings import input_flags
 from orchestrator.settings.structs import STANDARD_INPUT, InputFormat, InputSettings
 from orchestrator.user_code import here
 
@@ -193,13 +192,11 @@ def _rows(
     stream = unpacked(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
     if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
         raise DamagedInputError(
-            f"the input has {size:,} bytes; {input_flags.MAX_INPUT_BYTES} allows {settings.input_bytes_max:,}"
+            f"the input has {size:,} bytes; <setting max-input-bytes> allows {settings.input_bytes_max:,}"
         )
     kind = settings.format or _kind_of(source, stream)
     if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):
-        raise UsageError(
-            f"{source}: {input_flags.TYPES} is for CSV and TSV; the values of {kind} have types of their own"
-        )
+        raise UsageError(f"{source}: <setting types> is for CSV and TSV; the values of {kind} have types of their own")
     begin({InputFormat.JSON: "element", InputFormat.PARQUET: "row"}.get(kind, "line"))
     match kind:
         case InputFormat.CSV | InputFormat.TSV:

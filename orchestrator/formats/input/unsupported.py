@@ -5,7 +5,6 @@ from typing import Final
 
 from orchestrator.formats.text.compression import GZIP, ZSTD
 from orchestrator.formats.text.json_text import json_problem
-from orchestrator.settings.input_flags import FORMAT
 from orchestrator.settings.structs import InputFormat
 
 START_BYTES: Final = 256
@@ -22,11 +21,11 @@ _BINARY: Final = {
     ZSTD: "the file is packed twice; unpack it once",
 }
 
-_ARRAY: Final = f"the file looks like one JSON array, not like JSON lines; say {FORMAT} {InputFormat.JSON}"
+_ARRAY: Final = f"the file looks like one JSON array, not like JSON lines; say <setting format={InputFormat.JSON}>"
 _DOCUMENT: Final = (
     "the file looks like JSON that goes over several lines; write each object on one line: jq -c . FILE > FILE.jsonl"
 )
-_TABLE: Final = f"the file looks like CSV, not like JSON lines; call it .csv, or say {FORMAT} {InputFormat.CSV}"
+_TABLE: Final = f"the file looks like CSV, not like JSON lines; call it .csv, or say <setting format={InputFormat.CSV}>"
 
 _FIELDS: Final = re.compile(rb"[^,;\t]+(?:[,;\t][^,;\t]*)+")
 

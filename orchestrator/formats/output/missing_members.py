@@ -11,7 +11,6 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output.columns import Columns, kind_of_cell, roots_of
 from orchestrator.formats.output.lines import Outcome
-from orchestrator.settings import output_flags
 from orchestrator.settings.structs import OnMisfit
 
 ROWS_LOOKED_AT: Final = 1_000
@@ -52,8 +51,8 @@ class MissingMembers:
     def _told(self, path: str, first: Outcome) -> str:
         rows = "the first row does not have" if self._rows == 1 else f"none of the first {self._rows:,} rows has"
         return (
-            f"{output_flags.FLATTEN} {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
-            f" to be empty, add {output_flags.ON_MISFIT} {OnMisfit.JSON}"
+            f"<setting flatten> {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
+            f" to be empty, add <setting on-misfit={OnMisfit.JSON}>"
         )
 
 

@@ -14,7 +14,6 @@ from orchestrator.errors import MisfitError
 from orchestrator.formats.output import openai_lines
 from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, kind_of_cell
 from orchestrator.formats.output.lines import ErrorLine, Outcome, encoded
-from orchestrator.settings import output_flags
 from orchestrator.settings.structs import OnMisfit
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -37,7 +36,7 @@ _is_number: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmat
 def misfit(outcome: Outcome, what: str) -> MisfitError:
     """Why the row of `outcome` cannot be written as it is."""
     row = f"{outcome.line.custom_id} (row {outcome.number:,} of the input)"
-    return MisfitError(f"{row}: {what}; write it as its JSON text with {output_flags.ON_MISFIT} {OnMisfit.JSON}")
+    return MisfitError(f"{row}: {what}; write it as its JSON text with <setting on-misfit={OnMisfit.JSON}>")
 
 
 def json_line(columns: Columns) -> Callable[[Outcome], bytes]:

@@ -22,7 +22,6 @@ from orchestrator.formats.output.lines import Outcome
 from orchestrator.formats.output.missing_members import MissingMembers
 from orchestrator.formats.output.text import DELIMITERS, batch_line, json_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
-from orchestrator.settings import output_flags, run_flags
 from orchestrator.settings.structs import Include, OnMisfit, OutputFormat, OutputSettings
 
 _BY_SUFFIX: Final = {
@@ -91,7 +90,7 @@ def _check(path: Path, form: Form) -> None:
         )
     is_stream_of_several = form.split is not None and is_stream(path)
     if is_stream_of_several:
-        raise UsageError(f"{output_flags.SPLIT} {form.split}: {path} is one stream; name a file, or leave that out")
+        raise UsageError(f"<setting split={form.split}>: {path} is one stream; name a file, or leave that out")
     if form.format is OutputFormat.PARQUET:
         if bare_name(path.name) != path.name:
             raise UsageError(f"{path}: Parquet is packed inside, and not again; call it {bare_name(path.name)}")
@@ -99,11 +98,9 @@ def _check(path: Path, form: Form) -> None:
             raise UsageError(f"{path}: {not_installed()}")
     if form.format is OutputFormat.OPENAI_BATCH:
         include = [each for each in form.include if each is not Include.METADATA]
-        more = [
-            setting for setting, value in ((run_flags.INCLUDE, include), (output_flags.FLATTEN, form.flatten)) if value
-        ]
-        if more:
-            raise UsageError(f"{path}: lines of OpenAI Batch have no place for more; leave out {more[0]}")
+        if include or form.flatten:
+            more = "<setting include>" if include else "<setting flatten>"
+            raise UsageError(f"{path}: lines of OpenAI Batch have no place for more; leave out {more}")
 
 
 # --- rows to bytes
@@ -247,7 +244,7 @@ class OutcomeFile:
             try:
                 self._rows.write(outcome)
             except MisfitError as error:
-                raise MisfitError(f"{self._path}: {error}") from None
+                raise MisfitError(f"{self._path}: {error.message}") from None
             if self._empty is not None:
                 self._empty.saw(outcome)
             self.number += 1
@@ -263,7 +260,7 @@ class OutcomeFile:
         try:
             self._rows.finish()
         except MisfitError as error:
-            raise MisfitError(f"{self._path}: {error}") from None
+            raise MisfitError(f"{self._path}: {error.message}") from None
         self._end_part()
 
     def _open_part(self) -> Callable[[bytes], object]:

@@ -12,7 +12,6 @@ import msgspec
 
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import UsageError
-from orchestrator.settings import input_flags
 
 Template = Callable[[Mapping[str, Any]], Any]
 """From a record to a value. Raises `ValueError` in words for the template's author."""
@@ -42,7 +41,7 @@ def check_templates(templates: Iterable[tuple[str, str]]) -> None:
         try:
             template_of(text)
         except ValueError as error:
-            raise UsageError(f"{input_flags.MAP} {name}={text}: {error}") from None
+            raise UsageError(f"<setting map> {name}={text}: {error}") from None
 
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -12,7 +12,6 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, jobs, payloads
 from orchestrator.ledger.schema.row_codec import pack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.settings import run_flags
 
 DIGEST_BYTES: Final = 16
 """How much of an input's SHA-256 is kept, to notice that it changed."""
@@ -222,9 +221,7 @@ def _changed(row: PackedRow, job: _Known) -> Clash:
             " it first (orchestrator jobs cancel), or give the changed row a new custom_id",
         )
     done = "has succeeded with another input" if job.state is State.SUCCEEDED else "has another input in this run"
-    return Clash(
-        row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another {run_flags.NAME}"
-    )
+    return Clash(row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another <setting name>")
 
 
 def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.compiled_cache import COMPILED, URL
 from orchestrator.ledger.sqlite.connection import ThreadedConnection, driver_of
 from orchestrator.ledger.sqlite.immutable_file import connected
-from orchestrator.settings import run_flags
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a writer waits for another process's write to end."""
@@ -313,7 +312,5 @@ def _explain(path: Path, error: BaseException | None) -> str:
     if "locked" in text:
         return f"{path}: another program has locked the ledger ({text}); close it, then resume"
     if "malformed" in text or "not a database" in text:
-        return (
-            f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another {run_flags.LEDGER}"
-        )
+        return f"{path}: the ledger is damaged ({text}); restore it from a copy, or start with another <setting ledger>"
     return f"{path}: cannot use the ledger ({text})"

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.errors import IntakeBusyError, LedgerBusyError, UsageError
-from orchestrator.settings import run_flags
 from orchestrator.units import SECOND_US
 
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "9p", "afs", "ceph"})
@@ -245,7 +244,7 @@ def refuse_second_name(ledger: Path) -> None:
 
 def _held_by(ledger: Path, descriptor: int) -> str:
     holder = _text(descriptor)
-    return f"{ledger}: {holder} is working on this ledger; wait for it, stop it, or use another {run_flags.LEDGER}"
+    return f"{ledger}: {holder} is working on this ledger; wait for it, stop it, or use another <setting ledger>"
 
 
 def refuse_network_file_system(folder: Path, *, mounts: Path = MOUNTS) -> None:

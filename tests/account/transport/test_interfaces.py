@@ -139,7 +139,7 @@ async def test_an_interface_that_was_chosen_and_is_not_there_is_told(interface: 
     with pytest.raises((ProblemError, GraphQLError)) as caught:
         await scripted(Script(httpx.Response(status)), interface).templates.list()
     assert f"there is no {what} at this address" in str(caught.value)
-    assert str(caught.value).endswith("check the URL, or choose another --interface")
+    assert str(caught.value).endswith("check the URL, or choose another interface=")
 
 
 # --- what an interface cannot say
@@ -150,9 +150,9 @@ SERVERLESS = {**TEMPLATE, "env": (), "ports": None}
 @pytest.mark.parametrize(
     ("interface", "call", "why"),
     [
-        ("v1", lambda account: account.secrets.list(), "REST v1 knows no secrets; choose another --interface: v2, graphql"),
-        ("v1", lambda account: account.endpoints.workers("e"), "use --interface v2"),
-        ("graphql", lambda account: account.endpoints.workers("e"), "use --interface v2"),
+        ("v1", lambda account: account.secrets.list(), "REST v1 knows no secrets; choose another interface=: v2, graphql"),
+        ("v1", lambda account: account.endpoints.workers("e"), "use interface=v2"),
+        ("graphql", lambda account: account.endpoints.workers("e"), "use interface=v2"),
         ("v1", lambda account: account.endpoints.logs("e", "w", print), "REST v1 cannot say what worker w of e has"),
         ("graphql", lambda account: account.endpoints.logs("e", "w", print), "GraphQL cannot say what worker w of e"),
         ("v2", lambda account: create(account, None), "REST v2 cannot say an endpoint without a choice of GPUs"),
@@ -164,7 +164,7 @@ SERVERLESS = {**TEMPLATE, "env": (), "ports": None}
             lambda account: create(account, "ADA_24", 5, scalerType="REQUEST_COUNT"),
             "an idle time-out where REQUEST_COUNT scales a queue; leave the idle time-out out",
         ),
-        ("v2", lambda account: save(account, readme="r"), "REST v2 cannot say a readme; another --interface may"),
+        ("v2", lambda account: save(account, readme="r"), "REST v2 cannot say a readme; another interface= may"),
         ("v2", lambda account: save(account, is_serverless=False, volume_in_gb=5), "the smallest has 10 GB"),
         ("v2", lambda account: save(account, volume_mount_path="/w"), "where a volume is mounted that has 0 GB"),
         ("v1", lambda account: save(account, docker_args="a 'b"), "start arguments whose quotes do not close"),

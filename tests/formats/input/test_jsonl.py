@@ -192,7 +192,7 @@ def test_blank_lines_a_byte_order_mark_and_any_line_end_are_fine() -> None:
         (b'{"input":"cat","policy":{}}', "input must be an object, not a string"),
         (b'{"input":[1],"s3Config":{}}', "input must be an object, not an array"),
         (b'{"input":1,"webhook":"u"}', "input must be an object, not a number"),
-        (b'{"input":{"a":1},"webhook":"u"}', "webhook cannot be set for a row; use --webhook-url for the run"),
+        (b'{"input":{"a":1},"webhook":"u"}', "webhook cannot be set for a row; use <setting webhook-url> for the run"),
         (b'{"input":{"a":1},"customId":"u"}', 'unknown key "customId" beside input; did you mean custom_id?'),
         (
             b'{"input":{"a":1},"x":1}',
@@ -332,7 +332,7 @@ def test_a_text_of_another_kind_is_named_once_with_what_to_do(data: bytes, kind:
 
     assert isinstance(item, Problem)
     assert f"looks like {kind}" in item.text
-    assert item.text.endswith((" FILE > FILE.jsonl", " --format json", " --format csv"))
+    assert item.text.endswith((" FILE > FILE.jsonl", " <setting format=json>", " <setting format=csv>"))
     assert "\n" not in item.text
 
 

@@ -232,7 +232,7 @@ def test_a_bomb_ends_at_its_bound_and_takes_no_memory(put: Put, name: str) -> No
 
 def test_a_file_that_is_too_large_is_told_before_it_is_read(put: Put) -> None:
     [(_, text)] = problems(put("a.jsonl", '{"a":1}\n' * 100), input_bytes_max=100)
-    assert text == "the input has 800 bytes; --max-input-bytes allows 100"
+    assert text == "the input has 800 bytes; <setting max-input-bytes> allows 100"
 
 
 def test_several_inputs_are_one_and_each_problem_names_its_file(put: Put) -> None:
@@ -298,7 +298,7 @@ def test_a_folder_of_inputs_is_refused_with_what_was_probably_meant(put: Put, tm
 def test_what_is_said_wins_over_the_name(put: Put) -> None:
     assert inputs(put("a.txt", "a,b\n1,2\n"), format=InputFormat.CSV) == [(None, {"a": "1", "b": "2"})]
     assert problems(put("a.txt", "a,b\n1,2\n")) == [
-        (1, "the file looks like CSV, not like JSON lines; call it .csv, or say --format csv")
+        (1, "the file looks like CSV, not like JSON lines; call it .csv, or say <setting format=csv>")
     ]
 
 

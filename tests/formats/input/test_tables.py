@@ -103,7 +103,7 @@ def test_a_type_of_a_column_that_is_not_there_is_told_at_once(put: Put) -> None:
 
 
 def test_types_are_for_tables_of_text_only(put: Put) -> None:
-    with pytest.raises(UsageError, match="--types is for CSV and TSV; the values of jsonl have types"):
+    with pytest.raises(UsageError, match="types= is for CSV and TSV; the values of jsonl have types"):
         read(put("a.jsonl", '{"a":1}'), types=(("a", CellType.INT),))
 
 
@@ -204,5 +204,5 @@ def test_a_template_that_fails_is_told_for_its_row(put: Put, template: str, told
 
 
 def test_what_is_no_template_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(UsageError, match=r"--map prompt=\{\{ row\.a: this is no template: "):
+    with pytest.raises(UsageError, match=r"map= prompt=\{\{ row\.a: this is no template: "):
         check_templates([("prompt", "{{ row.a")])

@@ -157,7 +157,7 @@ def test_a_misfit_names_its_row_and_nothing_is_written(
     rows = [result(n, b'{"v":%b}' % value) for n, value in enumerate(values, start=1)]
     with pytest.raises(MisfitError) as refused:
         write(path, rows, flatten=("output.v",))
-    advice = "write it as its JSON text with --on-misfit json"
+    advice = "write it as its JSON text with on_misfit=json"
     assert str(refused.value) == f"{path}: r2 (row 2 of the input): {why}; {advice}"
     assert [each.name for each in tmp_path.iterdir()] == [name]
     assert path.read_text() == "before"
@@ -218,9 +218,9 @@ def test_of_files_that_appear_together_all_do_or_none(tmp_path: Path) -> None:
     ("output", "settings", "include", "message"),
     [
         ("o.parquet.gz", {}, (), "o.parquet.gz: Parquet is packed inside, and not again; call it o.parquet"),
-        ("o.jsonl", {"format": OutputFormat.OPENAI_BATCH}, (Include.LINE,), "o.jsonl: lines of OpenAI Batch have no place for more; leave out --include"),
-        ("o.jsonl", {"format": OutputFormat.OPENAI_BATCH, "flatten": ("output.a",)}, (), "o.jsonl: lines of OpenAI Batch have no place for more; leave out --flatten"),
-        ("/dev/stdout", {"split": 5}, (), "--split 5: /dev/stdout is one stream; name a file, or leave that out"),
+        ("o.jsonl", {"format": OutputFormat.OPENAI_BATCH}, (Include.LINE,), "o.jsonl: lines of OpenAI Batch have no place for more; leave out include="),
+        ("o.jsonl", {"format": OutputFormat.OPENAI_BATCH, "flatten": ("output.a",)}, (), "o.jsonl: lines of OpenAI Batch have no place for more; leave out flatten="),
+        ("/dev/stdout", {"split": 5}, (), "split=5: /dev/stdout is one stream; name a file, or leave that out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_written_is_refused_before_anything_is_sent(
@@ -329,9 +329,7 @@ def test_a_member_that_no_row_has_is_told_with_the_nearest_name(
     some = rows_with(b'{"caption":"a","in":{"x":1,"y":2}}', b'{"in":{}}')
     with pytest.raises(MisfitError) as refused:
         write(tmp_path / name, some, flatten=("output.caption", path))
-    assert str(refused.value).startswith(
-        f"{tmp_path / name}: --flatten {path}: none of the first 2 rows has it; {told}"
-    )
+    assert str(refused.value).startswith(f"{tmp_path / name}: flatten= {path}: none of the first 2 rows has it; {told}")
     assert list(tmp_path.iterdir()) == [], "nothing is written"
     write(tmp_path / name, some, flatten=("output.caption", path), on_misfit=OnMisfit.JSON)
 

@@ -28,7 +28,7 @@ def test_a_second_holder_is_refused_and_told_who_holds_it(tmp_path: Path) -> Non
         with pytest.raises(LedgerBusyError) as caught, dispatcher_lock(ledger, now=EPOCH_AT):
             raise AssertionError("two dispatchers at once")
         assert str(caught.value) == (
-            f"{ledger}: {who} is working on this ledger; wait for it, stop it, or use another --ledger"
+            f"{ledger}: {who} is working on this ledger; wait for it, stop it, or use another ledger="
         )
         assert holder(ledger) == who
 

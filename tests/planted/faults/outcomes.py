@@ -155,7 +155,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
         path="orchestrator/engine/sending/dispatcher.py::Dispatcher._sent",
-        old="self._endpoint.lack(job.run, unusable_variables(error), error.names)",
+        old="self._endpoint.lack(job.run, error.with_advice, error.names)",
         new="self._endpoint.stop_submitting(str(error))",
         tests=(
             "tests/engine/sending/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
