@@ -1,0 +1,122 @@
+"""What the lower floors do not know: flags, commands, keys; and that sentences are for people, codes for programs."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from orchestrator.settings.sources import RUNS
+from tests.architecture.rules import Rule
+from tests.architecture.source import Module
+
+BELOW_API: Final = tuple(
+    f"orchestrator/{room}/" for room in ("core", "ledger", "client", "formats", "account", "engine", "web")
+)
+
+COMMANDS: Final = re.compile(
+    r"(?<![\w-])--[a-z][a-z-]+|\borchestrator [a-z]+\b(?! (?:is|has|of|and|that|to)\b)|Ctrl[-+]C"
+)
+"""What people type."""
+
+ASKING: Final = frozenset(
+    {
+        "startswith",
+        "endswith",
+        "removeprefix",
+        "removesuffix",
+        "partition",
+        "rpartition",
+        "split",
+        "rsplit",
+        "find",
+        "index",
+        "count",
+    }
+)
+"""How a text is asked what it says."""
+
+SENTENCE: Final = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}|^ [a-z]{2,} $|^[a-z]{3,}: $")
+
+FOREIGN: Final = {
+    "orchestrator/formats/input/csv.py",
+    "orchestrator/formats/text/json_text.py",
+    "orchestrator/ledger/sqlite/database.py",
+}
+"""They ask the errors of the standard library and of SQLite, which have nothing but a sentence."""
+
+REPEATS: Final = "orchestrator/client/jobs/retries.py"
+
+
+def commands(modules: Sequence[Module]) -> list[str]:
+    return [
+        f"{module.name}: {match[0]}"
+        for module in modules
+        if module.name.startswith(BELOW_API)
+        for _, text in module.texts()
+        for match in COMMANDS.finditer(text)
+    ]
+
+
+def keys(modules: Sequence[Module]) -> list[str]:
+    """Keys of settings; one of a single word may be anybody's."""
+    return [
+        f"{module.name}: {text}"
+        for module in modules
+        if module.name.startswith(BELOW_API)
+        for _, text in module.texts()
+        if "-" in text and text in RUNS.settings
+    ]
+
+
+def sentences(modules: Sequence[Module]) -> list[str]:
+    return [
+        f"{module.name}: {text!r}"
+        for module in modules
+        if module.name not in FOREIGN
+        for node in module.nodes
+        for text in _asked(node)
+        if SENTENCE.search(text)
+    ]
+
+
+def _asked(node: ast.AST) -> Iterator[str]:
+    """The constants that something is compared with, or looked for in a text."""
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            parts = [left, *others]
+        case ast.Call(func=ast.Attribute(attr=name), args=parts) if name in ASKING:
+            pass
+        case _:
+            return
+    for part in parts:
+        for each in part.elts if isinstance(part, ast.Tuple | ast.Set | ast.List) else [part]:
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                yield each.value
+
+
+def repetitions(modules: Sequence[Module]) -> list[str]:
+    """Loops in which a request is sent, which is how a request would be repeated."""
+    return [
+        f"{module.name}: {ast.unparse(call)}"
+        for module in modules
+        if module.name != REPEATS
+        for loop in module.nodes
+        if isinstance(loop, ast.For | ast.AsyncFor | ast.While)
+        for call in ast.walk(loop)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "send"
+        and "transport" in ast.unparse(call.func.value).lower()
+    ]
+
+
+RULES: Final = (
+    Rule("commands below the api", commands, {"orchestrator/core/a.py": 'text = "give --max-attempts"\n'}),
+    Rule("keys of settings below the api", keys, {"orchestrator/core/a.py": 'key = "max-attempts"\n'}),
+    Rule("sentences that are parsed", sentences, {"orchestrator/core/a.py": 'if a == "the run is over": pass\n'}),
+    Rule(
+        "repetitions of requests",
+        repetitions,
+        {"orchestrator/account/a.py": "while True:\n    await self._transport.send(request)\n"},
+    ),
+)

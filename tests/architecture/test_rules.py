@@ -1,0 +1,27 @@
+"""Each rule is kept but for its list, which has no entry too many, and finds what breaks it."""
+
+from typing import Final
+
+import pytest
+
+from tests.architecture import floors, sizes, words
+from tests.architecture.rules import LISTS, Rule
+from tests.architecture.source import Module
+
+RULES: Final = (*sizes.RULES, *words.RULES, *floors.RULES)
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+
+
+@each_rule
+def test_the_rule_is_kept(rule: Rule) -> None:
+    assert rule.found() - rule.known() == set(), f"breaches of a rule: {rule.name}"
+
+
+@each_rule
+def test_the_rule_finds_what_breaks_it(rule: Rule) -> None:
+    assert list(rule.finds([Module(name, text) for name, text in rule.breach.items()]))
+
+
+def test_each_list_is_that_of_a_rule() -> None:
+    assert set(LISTS.glob("*")) <= {rule.list for rule in RULES}
