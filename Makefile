@@ -54,7 +54,7 @@ unit: $(READY)  ## the test suite with its coverage floors
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks
 
-figures: $(READY)  ## measures every promise anew, in an hour or two, and writes docs/guarantees.md
+figures: $(READY)  ## measures every promise anew, in an hour or two, and writes docs/why/guarantees.md
 	$(BIN)/python -m tests.benchmarks --record
 	$(BIN)/python -m tests.hostile --record
 	$(BIN)/python -m tests.limits --record

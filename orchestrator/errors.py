@@ -40,7 +40,7 @@ class OrchestratorError(Exception):
     """Something went wrong. As text it names settings as a program does."""
 
     exit_code = 70
-    """The exit code of the command line when this error ends it (see docs/reference.md)."""
+    """The exit code of the command line when this error ends it (see docs/reference/exit-codes-and-output.md)."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or type(self).__doc__)

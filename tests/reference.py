@@ -1,4 +1,4 @@
-"""Writes the tables of settings in docs/reference.md and docs/pipelines.md from their declarations.
+"""Writes the tables of settings of the reference and of docs/how-to/pipelines.md from their declarations.
 
 python -m tests.reference
 """
@@ -18,14 +18,31 @@ from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import RUNS, Section
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
-PAGES: Final = (DOCS / "reference.md", DOCS / "pipelines.md")
+REFERENCE: Final = tuple(
+    DOCS / "reference" / f"{name}.md" for name in ("commands", "configuration", "exit-codes-and-output", "file-formats")
+)
+PAGES: Final = (*REFERENCE, DOCS / "how-to" / "pipelines.md")
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
+_LINK: Final = re.compile(r"\]\(([a-z-]+\.md)?(#[a-z-]+)?\)")
 
 
 def written(page: str) -> str:
     """`page` with what follows from the declarations between its marks."""
-    return _BLOCK.sub(lambda found: f"{found[1]}{_BLOCKS[found[2]]}{found[4]}", page)
+    return _BLOCK.sub(lambda found: f"{found[1]}{_LINK.sub(_link, _BLOCKS[found[2]])}{found[4]}", page)
+
+
+def _link(found: re.Match[str]) -> str:
+    """Declarations name a page without its folder, and a heading of the reference without its page."""
+    name, anchor = found.groups(default="")
+    page = next(DOCS.rglob(name)) if name else next(page for page in REFERENCE if anchor[1:] in anchors(page))
+    return f"](../{page.relative_to(DOCS)}{anchor})"
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of `page` are linked by."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _table(heading: str, settings: Iterable[Setting[Any]]) -> str:
@@ -67,4 +84,4 @@ _BLOCKS: Final[Mapping[str, str]] = {
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
-        sys.stdout.write(f"written: docs/{page.name}\n")
+        sys.stdout.write(f"written: docs/{page.relative_to(DOCS)}\n")

@@ -8,10 +8,11 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.service.responses import POINTLESS, Trouble
+from tests.reference import anchors
 from tests.walks import PAGE, WALKS, definition, page
 
 ROOT = Path(__file__).parent.parent
-HOW = (ROOT / "docs" / "how-it-works.md").read_text()
+HOW = (ROOT / "docs" / "why" / "how-it-works.md").read_text()
 
 
 def drawn_from_the_table() -> str:
@@ -36,13 +37,9 @@ def test_every_refusal_that_stops_a_run_is_documented(status: int) -> None:
     assert str(status) in HOW
 
 
-def anchors(page: Path) -> set[str]:
-    """What the headings of `page` are linked by."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+)
 def test_every_link_between_pages_leads_somewhere(page: str) -> None:
     path = ROOT / page
     for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text()):
@@ -120,3 +117,15 @@ def test_every_step_of_the_walks_is_named_by_one_before_it() -> None:
 
 def test_the_page_of_the_walks_is_the_one_that_is_written() -> None:
     assert PAGE.read_text(encoding="utf-8") == page()
+
+
+def test_every_place_that_the_architecture_names_exists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    places = HOP.findall(page)
+    assert len(places) == 12
+    for path, name in places:
+        assert definition(f"{path}::{name}")[0]
+    packages = {path.parent.name for path in (ROOT / "orchestrator").glob("*/__init__.py")}
+    assert packages == {
+        word for row in re.findall(r"^\| (`.+`) \|", page, re.MULTILINE) for word in re.findall(r"`(\w+)`", row)
+    }

@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 @cache
 def text(page: str) -> str:
-    return (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    return next((ROOT / "docs").rglob(f"{page}.md")).read_text(encoding="utf-8")
 
 
 @cache
@@ -89,7 +89,7 @@ def test_every_test_that_a_page_names_is_where_it_says(page: str) -> None:
     assert [f"{word} {name}" for word, name in named if name not in docstrings(files[word])] == []
 
 
-@pytest.mark.parametrize("page", sorted(path.stem for path in (ROOT / "docs").glob("*.md")))
+@pytest.mark.parametrize("page", sorted(path.stem for path in (ROOT / "docs").rglob("*.md")))
 def test_every_test_that_any_other_page_names_exists(page: str) -> None:
     named = set(re.findall(r"`(?:[\w/]+/)?(test_\w+(?:\.py)?)(?:::(test_\w+))?`", text(page)))
     files = set((ROOT / "tests").rglob("test_*.py"))

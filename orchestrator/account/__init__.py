@@ -5,7 +5,7 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
     pod = await account.pods.create(PodCreate(name="trainer", image="img:1", gpu=GpuRequest(id="NVIDIA L4")))
 
 Their rules, and the client that keeps them; `BlockingAccount` is the same without `await`. All that one gives it, gets
-from it or has to catch has its name here, and stands on docs/account.md.
+from it or has to catch has its name here, and stands on docs/how-to/account.md.
 """
 
 from orchestrator.account.account import Account

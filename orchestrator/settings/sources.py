@@ -379,7 +379,7 @@ def _unknown(key: str, name: str, section: Section) -> str:
     if "api-key" in key or key in ("key", "apikey", "token"):
         return f"{name} cannot be set here; {KEY_ADVICE}"
     near = difflib.get_close_matches(key, section.settings, n=1)
-    advice = f"did you mean {near[0]}?" if near else "docs/reference.md lists the keys"
+    advice = f"did you mean {near[0]}?" if near else "docs/reference/configuration.md lists the keys"
     return f'there is no key "{name:.40}"; {advice}'
 
 

@@ -16,7 +16,7 @@ import orchestrator.account
 from orchestrator.account import Account
 from orchestrator.client import Service
 
-PAGE = (Path(__file__).parents[2] / "docs" / "account.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "account.md").read_text(encoding="utf-8")
 PARTS = ("pods", "endpoints", "templates", "secrets")
 RAISED = "ActionRefusedError AnswerError GraphQLError NotSent ProblemError Unanswered UsageError WaitError"
 

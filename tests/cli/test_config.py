@@ -198,7 +198,7 @@ def test_status_and_results_find_the_ledger_in_the_file() -> None:
     ("text", "message"),
     [
         ("max-atempts = 3", 'orchestrator.toml: there is no key "max-atempts"; did you mean max-attempts?'),
-        ("zzz = 3", 'orchestrator.toml: there is no key "zzz"; docs/reference.md lists the keys'),
+        ("zzz = 3", 'orchestrator.toml: there is no key "zzz"; docs/reference/configuration.md lists the keys'),
         ('api-key = "rpa_secret"', "orchestrator.toml: api-key cannot be set here; keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"),
         ('runpod_api_key = "rpa_secret"', "orchestrator.toml: runpod_api_key cannot be set here; keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"),
         ("max-attempts = '3'", "orchestrator.toml: max-attempts must be a whole number, as in max-attempts = 5"),

@@ -20,15 +20,15 @@ from tests.cli.fake_api import FakeApp, invoke
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
-REFERENCE = (DOCS / "reference.md").read_text(encoding="utf-8")
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+REFERENCE = "".join(page.read_text(encoding="utf-8") for page in reference.REFERENCE)
 
 
 @pytest.mark.parametrize(
     "command", ["run", "plan", "resume", "tick", "trigger", "backfill", "apply", "status", "results", "emulate"]
 )
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
-    assert f"### `orchestrator {command}" in REFERENCE
+    assert f"## `orchestrator {command}" in REFERENCE
     flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), command, "--help", COLUMNS="200").output))
     assert len(flags) > 2
     missing = sorted(flag for flag in flags if not re.search(rf"`(orchestrator )?{flag}\b", REFERENCE))
@@ -38,10 +38,10 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
 @pytest.mark.parametrize(
     ("noun", "page"),
     [
-        ("limits", "reference.md"),
-        ("runs", "reference.md"),
-        ("ledger", "reference.md"),
-        ("schedules", "reference.md"),
+        ("limits", "commands.md"),
+        ("runs", "commands.md"),
+        ("ledger", "commands.md"),
+        ("schedules", "commands.md"),
         ("api", "interface-jobs.md"),
         ("pods", "interface-pods.md"),
         ("endpoints", "interface-endpoints.md"),
@@ -50,8 +50,8 @@ def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     ],
 )
 def test_every_command_and_flag_of_a_noun_is_in_the_reference_or_on_its_page(noun: str, page: str) -> None:
-    assert f"### `orchestrator {noun}" in REFERENCE
-    documented = REFERENCE + (DOCS / page).read_text(encoding="utf-8")
+    assert f"## `orchestrator {noun}" in REFERENCE
+    documented = REFERENCE + (DOCS / "reference" / page).read_text(encoding="utf-8")
     commands = re.findall(r"^│ ([a-z]+) ", invoke(FakeApp(), noun, "--help", COLUMNS="200").output, re.MULTILINE)
     assert len(commands) > 2
     for command in commands:
@@ -133,7 +133,7 @@ def test_the_tables_of_settings_are_what_is_declared() -> None:
 
 
 def test_the_tables_of_a_pipeline_s_keys_are_what_is_declared() -> None:
-    page = (DOCS / "pipelines.md").read_text(encoding="utf-8")
+    page = (DOCS / "how-to" / "pipelines.md").read_text(encoding="utf-8")
     assert reference.written(page) == page, "python -m tests.reference writes them"
     assert page.count("<!-- declared: ") == 5
 

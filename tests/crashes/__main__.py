@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument(
         "--marks", choices=("kept", *SPOILERS), default="kept", help="what becomes of LEDGER.sent at each kill"
     )
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     parser.add_argument("--side-by-side", action="store_true", help="several runs on one ledger, and nothing else")
     chosen = parser.parse_args()
     if chosen.side_by_side:

@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=0, help="of real processes (default: %(default)s)")
     parser.add_argument("--processes", type=int, default=1, help="at a time (default: %(default)s)")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     problems = fires = commits = 0
     seeds = range(chosen.first, chosen.first + chosen.seeds)

@@ -1,4 +1,4 @@
-"""What the program promises, the tests that show it, and the figures measured; together they write docs/guarantees.md."""
+"""What the program promises, the tests that show it, and the figures measured; together they write docs/why/guarantees.md."""
 
 from tests.guarantees.recording import record
 

@@ -1,4 +1,4 @@
-"""Writes docs/guarantees.md from the promises and the figures.
+"""Writes docs/why/guarantees.md from the promises and the figures.
 
 python -m tests.guarantees
 """

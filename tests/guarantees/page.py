@@ -1,4 +1,4 @@
-"""docs/guarantees.md, written from the promises and the figures."""
+"""docs/why/guarantees.md, written from the promises and the figures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.guarantees.changes import CHANGES, SINCE
 from tests.guarantees.figures import ROOT, Recorded, recorded
 from tests.guarantees.promises import PROMISES, Promise
 
-PATH: Final = ROOT / "docs" / "guarantees.md"
+PATH: Final = ROOT / "docs" / "why" / "guarantees.md"
 
 _HEAD: Final = """\
 # Guarantees
@@ -62,7 +62,7 @@ def _item(line: str) -> str:
 
 def _test(test: str) -> str:
     path, _, name = test.partition("::")
-    return f"- [{name.removeprefix('test_').replace('_', ' ')}](../{path})"
+    return f"- [{name.removeprefix('test_').replace('_', ' ')}](../../{path})"
 
 
 def _table(figures: Sequence[Recorded]) -> list[str]:

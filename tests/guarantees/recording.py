@@ -18,7 +18,7 @@ def record(
     at_least: float | None = None,
     folder: Path = figures.FOLDER,
 ) -> None:
-    """Keeps a figure in docs/figures/ and brings docs/guarantees.md up to date.
+    """Keeps a figure in docs/figures/ and brings docs/why/guarantees.md up to date.
 
     `name` says what was measured and is unique among the figures of the command's module. `command` is what repeats the
     measurement, `python -m tests.… [ARGUMENTS]`. `at_most` or `at_least` is what is promised.

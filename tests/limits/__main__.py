@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=WINDOWS, help="how many windows (default: %(default)s)")
     parser.add_argument("--window-s", type=float, default=10.0, help="scales the contract's limits (default: 10)")
     parser.add_argument("--together", type=int, default=2, help="so many servers at once (default: %(default)s)")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     limits = {operation: _scaled(CONTRACT_LIMITS[operation], chosen.window_s) for operation in MEASURED}
     print(HEAD)

@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog=COMMAND, description="Rows, at a service that refuses some requests.")
     parser.add_argument("--rows", type=int, default=30_000, help="how many (default: %(default)s)")
     parser.add_argument("--only", default="", help="cases whose names have this in them")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     kept = True
     for case in CASES:

@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
     parser.add_argument("--only", default="", help="faults with this text in their names")
     parser.add_argument("--worlds", action="store_true", help="let the simulation find them too")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     given = parser.parse_args(arguments)
     started_s = time.perf_counter()
     faults = [fault for fault in FAULTS if given.only in fault.name]

@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="this world only, or the first one with --seeds")
     parser.add_argument("--trace", action="store_true", help="print what happened in the world of --seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     given = parser.parse_args(arguments)
     if given.trace:
         print(story(given.scenario, given.seed or 0))

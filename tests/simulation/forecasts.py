@@ -265,7 +265,7 @@ def play(case: Case) -> Found:
 def main() -> None:
     """Plays all cases and prints what came of them; exits with 1 where a forecast was too far off."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Forecasts compared with what then happened.")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     parser.add_argument("--case", help="this one only")
     chosen = parser.parse_args()
     worst = worst_cost = 0.0

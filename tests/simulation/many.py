@@ -137,7 +137,7 @@ def main() -> None:
     """Plays it at full size and prints what came of it; exits with 1 where a result came too close."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="As many outstanding jobs as may be, by polling alone.")
     parser.add_argument("--hours", type=float, default=3.0, help="hours of the endpoint's time (3)")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     size = Size(hours=chosen.hours)
     result = Many(size).play()

@@ -257,7 +257,7 @@ def _all_soon(*, keep: bool) -> bool:
 def main() -> None:
     """Plays all cases and prints what came of them; exits with 1 where one took too many, or too long."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Questions for each job, by polling alone.")
-    parser.add_argument("--record", action="store_true", help="keep the figures for docs/guarantees.md")
+    parser.add_argument("--record", action="store_true", help="keep the figures for docs/why/guarantees.md")
     chosen = parser.parse_args()
     worst = 0.0
     for case in CASES:

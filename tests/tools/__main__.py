@@ -22,7 +22,7 @@ from orchestrator.emulator.workers.handlers import AGGREGATE, Job
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PAGE = ROOT / "docs" / "tools.md"
+PAGE = ROOT / "docs" / "reference" / "tools.md"
 BEGIN, END = "<!-- tried: begin -->\n", "<!-- tried: end -->\n"
 
 PYTHON_PACKAGES = ("runpod<2", "runpod-flash", "openai")
@@ -156,7 +156,7 @@ def _told(why: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The exit code: 0 where all was tried."""
     parser = argparse.ArgumentParser(prog="python -m tests.tools", description=__doc__)
-    parser.add_argument("--record", action="store_true", help="write the table of docs/tools.md")
+    parser.add_argument("--record", action="store_true", help="write the table of docs/reference/tools.md")
     parser.add_argument("--folder", type=Path, help="where the tools are, or are to be; default: a scratch folder")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tools-") as scratch:

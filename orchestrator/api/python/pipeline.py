@@ -142,8 +142,8 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
 
 
 class Pipeline(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """A pipeline, by its name; each field means what the key of a [pipeline's file](docs/pipelines.md) means, and
-    `None` says nothing. Paths count from `folder`, or else from the folder in which the program works.
+    """A pipeline, by its name; each field means what the key of a [pipeline's file](docs/how-to/pipelines.md) means,
+    and `None` says nothing. Paths count from `folder`, or else from the folder in which the program works.
 
         pipeline = Pipeline(
             "captions",

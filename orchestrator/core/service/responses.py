@@ -300,7 +300,7 @@ _run_answer = msgspec.json.Decoder(_RunAnswer)
 
 
 def of_run(result: Answer | NotSent | Unanswered) -> RunOutcome:
-    """What the result of a `POST /run` means (docs/how-it-works.md, "What happened to a submission")."""
+    """What the result of a `POST /run` means (docs/why/how-it-works.md, "What happened to a submission")."""
     if isinstance(result, NotSent):
         return Deferred(Trouble.TRANSPORT, str(result))
     if isinstance(result, Unanswered):

@@ -23,7 +23,7 @@ from orchestrator.errors import OrchestratorError
 __all__ = ["emulated_service"]
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from orchestrator.settings.structs import VerifyRequest
 from tests.cli.fake_api import FakeApp, invoke
 
 ROOT = Path(__file__).parents[3]
-REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text()
 ENDED_S_MAX = 30.0
 FIGURES = AuditCounts(
     runs=1, jobs=2_000, events=6_000, submissions=2_001, outcomes=2_000, checksums=1_999, file_bytes=10**6

@@ -25,7 +25,7 @@ from orchestrator.core.service.health import Health
 from orchestrator.core.service.responses import POINTLESS
 from orchestrator.units import HOUR_US, MINUTE_US
 
-PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")
 
 AT_WORK = LedgerState(path="l.db", held_by="process 7 since noon")
 NOBODY = LedgerState(path="l.db")

@@ -63,7 +63,7 @@ def test_a_file_says_who_calls_and_what_is_left(tmp_path: Path) -> None:
 
 
 def test_the_file_of_the_page_is_one(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "interface-emulator.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "interface-emulator.md").read_text(encoding="utf-8")
     block = page.partition("    capacity = 2")[2].partition("\n`scopes`")[0]
     found = settings(tmp_path, textwrap.dedent("    capacity = 2" + block))
     assert set(callers_of(found) or ()) == {"the-key-of-a-reader", "the-token-of-ann", "the-key-of-a-team"}

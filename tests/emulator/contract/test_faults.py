@@ -73,7 +73,7 @@ def test_the_choices_of_a_fault_are_its_own() -> None:
 
 
 def test_every_fault_is_documented() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "interface-emulator.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "interface-emulator.md").read_text()
     section = page.partition("## Faults")[2].partition("\n## ")[0]
     rows = " ".join(row.partition("|")[2].partition("|")[0] for row in section.splitlines() if row.startswith("| `"))
     assert set(re.findall(r"`(\w+)`", rows)) == set(Fault)

@@ -33,5 +33,5 @@ def test_the_name_is_the_one_under_which_it_is_built_and_none_of_the_pages_has_a
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["name"] == DISTRIBUTION
     assert list(project["scripts"]) == ["orchestrator"]
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert [page.name for page in pages if "'orchestrator[" in page.read_text()] == []
