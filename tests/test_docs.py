@@ -1,13 +1,13 @@
 """What the documentation says is what the program does."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.service.responses import POINTLESS, Trouble
+from tests import rooms
 from tests.reference import anchors
 from tests.walks import PAGE, WALKS, definition, page
 
@@ -75,22 +75,8 @@ def section(title: str) -> str:
     return CONTRIBUTING.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
-def test_every_room_stands_in_the_layout() -> None:
-    shown = section("Where things are").split("```")[1]
-    rooms = {path.parent.relative_to(ROOT / "orchestrator") for path in (ROOT / "orchestrator").rglob("__init__.py")}
-    for room in rooms - {Path()}:
-        package = re.split(rf"^  {room.parts[0]}/ ", shown, flags=re.MULTILINE)
-        assert len(package) == 2, room
-        assert len(room.parts) == 1 or re.search(rf"^    {room.name}/ ", package[1], re.MULTILINE), room
-    for module in (ROOT / "orchestrator").glob("[a-z]*.py"):
-        assert module.name in shown
-
-
-def test_the_order_of_imports_is_the_one_that_is_checked() -> None:
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers = next(each["layers"] for each in contracts if each.get("containers") == ["orchestrator"])
-    said = " ".join(section("Where things are").split())
-    assert f"`{' > '.join(layers).strip()}`" in said
+def test_the_page_of_the_rooms_is_the_one_that_is_written() -> None:
+    assert rooms.PAGE.read_text(encoding="utf-8") == rooms.page(), "python -m tests.rooms writes it"
 
 
 def test_every_place_where_something_is_decided_exists_and_is_the_only_one() -> None:
