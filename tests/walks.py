@@ -182,7 +182,7 @@ ONE_ROW: Final = Walk(
             (
                 "engine/hosting/run_registry.py::KnownRuns.open_session",
                 "engine/runtime/progress.py::Progress.on_steps",
-                "engine/hosting/run_state.py::Standing.until_over",
+                "engine/hosting/served_run.py::ServedRun.until_over",
                 "api/foreground/session.py::Foreground._end",
                 "api/foreground/session.py::Foreground._write_files",
                 "api/outcomes/result_files.py::write_files",

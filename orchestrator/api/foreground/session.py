@@ -36,7 +36,7 @@ from orchestrator.api.runs.run_identity import check_given, check_not_local, che
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing
-from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
@@ -91,7 +91,7 @@ class Foreground:
         self._started_at = dependencies.clock.now()
         self._stop = stop
         self._engine: Engine | None = None
-        self._standing: Standing | None = None
+        self._standing: ServedRun | None = None
         self._turn = AsyncExitStack()
         """The turn to take in, from before the run is looked up to the end of its intake."""
 
@@ -392,7 +392,7 @@ class Foreground:
 
     # --- ending
 
-    async def _end(self, ledger: Ledger, standing: Standing) -> Summary:
+    async def _end(self, ledger: Ledger, standing: ServedRun) -> Summary:
         """Files and summary; raises `StoppedError` when the run could not go on, or was deleted."""
         standing.run = await as_it_is(ledger, standing.run)
         self._is_called(standing.run.name)
@@ -445,7 +445,7 @@ class Foreground:
         else:
             self._standing.progress.nudge()
 
-    async def _summary(self, ledger: Ledger, standing: Standing) -> Summary:
+    async def _summary(self, ledger: Ledger, standing: ServedRun) -> Summary:
         run = standing.run
         counts = await ledger.runs.counts(run=run.id)
         margins = await ledger.margins.of(run=run.id)
@@ -454,7 +454,7 @@ class Foreground:
         return await with_failures(ledger, run, summary)
 
     def _summary_of(
-        self, standing: Standing, counts: Mapping[str, int], margins: Margins, safe_s: float | None
+        self, standing: ServedRun, counts: Mapping[str, int], margins: Margins, safe_s: float | None
     ) -> Summary:
         interrupted = self._stop.is_set() or standing.is_released
         summary = summary_of(

@@ -7,14 +7,14 @@ import anyio
 
 from orchestrator.core.jobs.job import FAILED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.units import SECOND_US
 
 LOOKS: Final = 20
 """How often to look in the time after which a run is given up: it may last longer by one part in so many."""
 
 
-async def until_over(look: Callable[[], Standing | None], after_us: int, now: Callable[[], int]) -> None:
+async def until_over(look: Callable[[], ServedRun | None], after_us: int, now: Callable[[], int]) -> None:
     """Returns once what `look` finds got nowhere for `after_us` microseconds: it may be served by another process by
     then.
     """
@@ -38,7 +38,7 @@ class Patience:
         """How long to wait between two looks."""
         return self._us / LOOKS / SECOND_US
 
-    def is_over(self, standing: Standing, now: int) -> bool:
+    def is_over(self, standing: ServedRun, now: int) -> bool:
         """Whether the service took no job of it and none came to an end for so long, nobody having paused it.
 
         A job that goes back and forth between here and a service that does not answer is no news.

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EX
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.error_text import told
-from orchestrator.engine.hosting.run_state import THROTTLED, Standing
+from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
@@ -26,7 +26,7 @@ _NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowanc
 def summary_of(
     counts: Mapping[str, int],
     margins: Margins,
-    standing: Standing,
+    standing: ServedRun,
     *,
     safe_offline_s: float | None,
     wall_s: float,
@@ -62,7 +62,7 @@ async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
 
 
-def snapshot_of(standing: Standing, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:
+def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:
     """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
     progress, said = standing.progress, standing.said  # of all runs, so it is asked for once
     of_run = said.of(standing.run.id)

@@ -8,7 +8,7 @@ import anyio
 from orchestrator.api.runs.commands import asked
 from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.engine.hosting.run_state import Standing, totals
+from orchestrator.engine.hosting.served_run import ServedRun, totals
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
@@ -43,7 +43,7 @@ def check_place(ledger: Ledger) -> None:
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
 
 
-class Followed(Standing):
+class Followed(ServedRun):
     """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date.
 
     `silent` is what there is to say should that process stand still.

@@ -27,7 +27,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import LedgerBusyError, UsageError, keyword_name, with_settings_named
@@ -63,7 +63,7 @@ class Logged(Silent):
 class Attached:
     """A run of this program's: how it stands, wherever it is served."""
 
-    def __init__(self, standing: Standing) -> None:
+    def __init__(self, standing: ServedRun) -> None:
         self.standing = standing
         self.readers = 0
         """How many inputs are being read for it."""
@@ -77,7 +77,7 @@ class Attached:
         """What it is by now."""
         return self.standing.run
 
-    def move(self, standing: Standing) -> None:
+    def move(self, standing: ServedRun) -> None:
         """It is served elsewhere from now on."""
         before, self.standing = self.standing, standing
         before.progress.nudge()

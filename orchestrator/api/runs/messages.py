@@ -3,7 +3,7 @@
 from orchestrator.api.runs.next_command import pause_command, resume_command
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import collect_again, counted
-from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.view import View
 from orchestrator.ledger import Ledger
@@ -113,7 +113,9 @@ def say_left(view: View, request: RunRequest, served_by: str) -> None:
     view.say(f"stop it with: {pause_command(request)}")
 
 
-def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: float | None, *, is_reading: bool) -> None:
+def say_goodbye(
+    view: View, request: RunRequest, standing: ServedRun, safe_s: float | None, *, is_reading: bool
+) -> None:
     """How things stand for somebody who interrupted the run."""
     at_service = standing.progress.at_service
     if at_service and standing.run.service_url == LOCAL:
@@ -126,7 +128,7 @@ def say_goodbye(view: View, request: RunRequest, standing: Standing, safe_s: flo
         view.say(f"continue with: {resume_command(request)}")
 
 
-async def stopped_advice(ledger: Ledger, standing: Standing, gave_up: str) -> str:
+async def stopped_advice(ledger: Ledger, standing: ServedRun, gave_up: str) -> str:
     """Why a run ends that has not finished, up to the command that goes on with it."""
     if gave_up:
         return f"{gave_up}. Go on with"
@@ -137,7 +139,7 @@ async def stopped_advice(ledger: Ledger, standing: Standing, gave_up: str) -> st
     return f"{why}; mend that, then"
 
 
-def refusal_advice(request: RunRequest, standing: Standing, safe_s: float | None) -> str:
+def refusal_advice(request: RunRequest, standing: ServedRun, safe_s: float | None) -> str:
     """What to know when a changed input was refused while jobs are at the service."""
     at_service = standing.progress.at_service
     if not at_service:

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.openai import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import Control
-from orchestrator.engine.hosting.run_state import Standing
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.dispatcher import Dispatcher
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     sending: RunSending
 
 
-class RunSession(Standing):
+class RunSession(ServedRun):
     """One run, from its taking on to its end. Nothing of it is sent before `send`, or after `release`.
 
     It has a part at its own endpoint, and one at each other to which jobs of it were sent again.

@@ -23,7 +23,7 @@ def totals(said: Said) -> Counter[str]:
     return +sent
 
 
-class Standing(ABC):
+class ServedRun(ABC):
     """One run that is served. Whatever else changes than its `progress` is told of by `progress.nudge`."""
 
     def __init__(self, run: Run, progress: Progress) -> None:
