@@ -50,7 +50,7 @@ from orchestrator.engine.sending.brakes import Brakes
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Command, Reply
-from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
 from orchestrator.user_code import absolute
@@ -458,13 +458,13 @@ class Engine:
         if self._tells_of_runs is not None:
             await self._tells_of_runs.finish()
 
-    def said_lately(self) -> Said:
+    def said_lately(self) -> ProcessReport:
         """The same as `said`, but for runs that ended long ago."""
         return self.said(lately=True)
 
-    def said(self, *, lately: bool = False) -> Said:
+    def said(self, *, lately: bool = False) -> ProcessReport:
         """What there is to say of this process."""
-        return Said(
+        return ProcessReport(
             runs=self.runs.said(self.stuck, lately=lately),
             meters=self.limits.meters(),
             janitor=self.janitor.summary,

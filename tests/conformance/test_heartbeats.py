@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from orchestrator.ledger.runs.heartbeats import STALE_US, RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import STALE_US, ProcessReport, RunReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
 from tests.conformance.backends import OpenBackend
@@ -20,13 +20,15 @@ async def test_each_process_has_one_row_with_what_it_said_last(open_backend: Ope
     async with open_backend(clock=clock) as ledger, open_backend(clock=clock) as other:
         other.heartbeats.slot, other.heartbeats.epoch = 5, 2
         assert await ledger.heartbeats.all() == []
-        last = Said(runs={7: RunSaid(held="it refuses everything")}, janitor=JanitorSummary(at=1, failing=("tidy",)))
-        for by, said in ((ledger, Said()), (other, Said()), (ledger, last)):
+        last = ProcessReport(
+            runs={7: RunReport(held="it refuses everything")}, janitor=JanitorSummary(at=1, failing=("tidy",))
+        )
+        for by, said in ((ledger, ProcessReport()), (other, ProcessReport()), (ledger, last)):
             await anyio.sleep(2)
             await by.heartbeats.beat(said)
         first, second = await other.heartbeats.all()
         assert (first.slot, first.epoch, first.said) == (0, 0, last)
-        assert (second.slot, second.epoch, second.said) == (5, 2, Said())
+        assert (second.slot, second.epoch, second.said) == (5, 2, ProcessReport())
         assert first.process == second.process
         assert first.process.endswith(f" {os.getpid()}")
         assert first.began_at < second.beaten_at < first.beaten_at
@@ -38,7 +40,7 @@ async def test_whoever_comes_next_beats_in_the_row_of_whoever_has_ended(open_bac
     for _ in range(2):
         async with open_backend(clock=clock) as ledger:
             await anyio.sleep(10)
-            await ledger.heartbeats.beat(Said())
+            await ledger.heartbeats.beat(ProcessReport())
             [beat] = await ledger.heartbeats.all()
             began.append(beat.began_at)
     assert began[1] - began[0] >= 10 * S
@@ -53,6 +55,6 @@ async def test_what_was_said_over_half_a_minute_ago_is_not_believed_nor_what_is_
 ) -> None:
     assert STALE_US == 30 * SECOND_US
     async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT)) as ledger:
-        await ledger.heartbeats.beat(Said())
+        await ledger.heartbeats.beat(ProcessReport())
         [beat] = await ledger.heartbeats.all()
         assert beat.is_fresh(beat.beaten_at + behind_us) is is_fresh

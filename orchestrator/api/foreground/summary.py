@@ -15,7 +15,7 @@ from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
-from orchestrator.ledger.runs.heartbeats import Reading, RunSaid
+from orchestrator.ledger.runs.heartbeats import Reading, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Snapshot, Summary
@@ -105,7 +105,7 @@ def _eta_s(progress: Progress, crawl_s: float | None) -> float | None:
     return progress.unfinished * crawl_s if crawl_s else progress.eta_s()
 
 
-def soonest_s(runs: Iterable[RunSaid], now: int) -> float | None:
+def soonest_s(runs: Iterable[RunReport], now: int) -> float | None:
     """For how many seconds no result of any of `runs` can expire if nobody collects; None where none can."""
     until = [each.collecting.safe_until for each in runs if each.collecting is not None]
     known = [at for at in until if at is not None]

@@ -14,7 +14,7 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.runs.commands import OF_ANOTHER, Action
-from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, Said
+from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.units import SECOND_US
@@ -40,7 +40,7 @@ def check_place(ledger: Ledger) -> None:
         raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
 
 
-_NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=Said())
+_NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=ProcessReport())
 
 
 class Followed(ServedRun):
@@ -73,7 +73,7 @@ class Followed(ServedRun):
         """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
 
     @property
-    def said(self) -> Said:
+    def said(self) -> ProcessReport:
         """What the other process said last."""
         return self._beat.said
 

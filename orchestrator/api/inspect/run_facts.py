@@ -8,7 +8,7 @@ from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.ledger import held_since
 from orchestrator.ledger.reports.overview import Overview
 from orchestrator.ledger.runs.commands import Action
-from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings import run_flags
@@ -28,9 +28,9 @@ def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> L
     return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at), flags=flags)
 
 
-def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now: int) -> RunState:
+def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
     """One run; `present` is what the processes at work say together."""
-    said = present.runs.get(run.id, RunSaid())
+    said = present.runs.get(run.id, RunReport())
     wishes = seen.wishes.get(run.id, Wishes())
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
@@ -61,7 +61,7 @@ def run_state(run: Run, seen: Overview, present: Said, safe_s: float | None, now
     )
 
 
-def _sending(run: Run, present: Said) -> Sending | None:
+def _sending(run: Run, present: ProcessReport) -> Sending | None:
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     meter = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
     if meter is None:

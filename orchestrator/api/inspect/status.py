@@ -28,7 +28,7 @@ from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.reports.overview import Overview
-from orchestrator.ledger.runs.heartbeats import Heartbeat, RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings.structs import LOCAL, OutputFormat, ResultOrder, ResultsRequest
@@ -120,7 +120,7 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
             return None  # of ten thousand runs most are finished
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
-        return said.runs.get(run.id, RunSaid()).finding or by_ledger
+        return said.runs.get(run.id, RunReport()).finding or by_ledger
 
     found = [
         (
@@ -144,27 +144,27 @@ async def _with_retried(ledger: Ledger, run: Run, status: RunStatus) -> RunStatu
 
 async def picture(
     ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
-) -> tuple[Overview, Said, Mapping[int, float]]:
+) -> tuple[Overview, ProcessReport, Mapping[int, float]]:
     """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
     how many seconds no result can expire, by run.
     """
     now = ledger.now()
     seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
-    said = _at_present(seen, now, held_since(ledger.path) or 0) if held_by else Said()
+    said = _at_present(seen, now, held_since(ledger.path) or 0) if held_by else ProcessReport()
     return seen, said, await _safe_s(ledger, seen, said, now)
 
 
-def _at_present(seen: Overview, now: int, since: int) -> Said:
+def _at_present(seen: Overview, now: int, since: int) -> ProcessReport:
     """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
     fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
-    return Said(
+    return ProcessReport(
         runs={run: each for said in fresh for run, each in said.runs.items()},
         meters=tuple(meter for said in fresh for meter in said.meters),
         webhook_url=next((said.webhook_url for said in fresh if said.webhook_url is not None), None),
     )
 
 
-async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Mapping[int, float]:
+async def _safe_s(ledger: Ledger, seen: Overview, present: ProcessReport, now: int) -> Mapping[int, float]:
     """For how many seconds no result can expire, by run.
 
     By what the process at work says, which costs nothing; else by the outstanding jobs.
@@ -179,7 +179,7 @@ async def _safe_s(ledger: Ledger, seen: Overview, present: Said, now: int) -> Ma
     return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
 
 
-def _safe_until(said: RunSaid) -> int | None:
+def _safe_until(said: RunReport) -> int | None:
     return None if said.collecting is None else said.collecting.safe_until
 
 
@@ -187,7 +187,7 @@ def _status(
     run: Run,
     seen: Overview,
     held_by: str | None,
-    present: Said,
+    present: ProcessReport,
     safe_offline_s: float | None,
     finding: str | None,
     *,
@@ -196,7 +196,7 @@ def _status(
 ) -> RunStatus:
     counts = seen.counts.get(run.id, {})
     wishes = seen.wishes.get(run.id, Wishes())
-    said = present.runs.get(run.id, RunSaid())
+    said = present.runs.get(run.id, RunReport())
     held = seen.brakes.get(run.id)
     left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
     held_up = gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held

@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_sender import RunSending
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import RunSaid
+from orchestrator.ledger.runs.heartbeats import RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import LOCAL, RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US
@@ -50,14 +50,14 @@ class ServedEndpoint(NamedTuple):
     collector: Collector
     dispatcher: Dispatcher
 
-    def said_of(self, run: int, *, sending: RunSending | None, is_released: bool, stuck: StuckSummary) -> RunSaid:
+    def said_of(self, run: int, *, sending: RunSending | None, is_released: bool, stuck: StuckSummary) -> RunReport:
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
         unreachable_us = endpoint.connectivity.unreachable_us(now)
         unwanted_until = self.api.limiter.wished_until(Operation.STATUS)
         if not endpoint.is_local:
             collecting = Collecting(by=endpoint.collected_by, safe_until=self.collector.soonest_deadline())
-        return RunSaid(
+        return RunReport(
             collecting=collecting,
             stuck=stuck,
             # But for what people ask: the ledger says that itself, and at once.

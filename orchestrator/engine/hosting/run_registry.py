@@ -23,7 +23,7 @@ from orchestrator.engine.sending.brakes import Brakes, RunBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sender import RunSending
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import RunSaid, Said, together
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, together
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import brake_flags
 from orchestrator.settings.structs import RunSettings
@@ -161,7 +161,7 @@ class KnownRuns:
             endpoints.append(run.endpoint_id)
 
     async def open_session(
-        self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], Said]
+        self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], ProcessReport]
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
         self._signs_with = await self._ledger.pipelines.secret_variables()
@@ -241,7 +241,7 @@ class KnownRuns:
         for session in self.sessions.values():
             session.progress.nudge()
 
-    def said(self, stuck: Stuck, *, lately: bool = False) -> dict[int, RunSaid]:
+    def said(self, stuck: Stuck, *, lately: bool = False) -> dict[int, RunReport]:
         """How each stands of which there is something to say, for those who look from outside; `lately`: of those that
         ended long ago there is not.
         """
@@ -260,10 +260,10 @@ class KnownRuns:
             else:
                 self._ended_at.setdefault(run, self._clock.now())
 
-    def _said_of(self, run: int, stuck: Stuck) -> RunSaid:
+    def _said_of(self, run: int, stuck: Stuck) -> RunReport:
         if run not in self._endpoints_of:
             held = self.held.get(run)
-            return RunSaid(held=held and held.why, is_unserved=True)
+            return RunReport(held=held and held.why, is_unserved=True)
         session = self.sessions.get(run)
         own, *others = [self._said_at(number, run, session, stuck) for number in self._endpoints_of[run]]
         said = reduce(together, others, own)
@@ -272,14 +272,14 @@ class KnownRuns:
         said = replace(said, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
         return self._with_finding(said, session)
 
-    def _with_finding(self, said: RunSaid, session: RunSession | None) -> RunSaid:
+    def _with_finding(self, said: RunReport, session: RunSession | None) -> RunReport:
         """`said`, and why the run stands still, if it still does."""
         standstill = None if session is None else self.standstills.get(session.run.id)
         if session is None or standstill is None or standstill.stands != session.progress.stands:
             return said
         return replace(said, finding=standstill.sentence)
 
-    def _said_at(self, number: int, run: int, session: RunSession | None, stuck: Stuck) -> RunSaid:
+    def _said_at(self, number: int, run: int, session: RunSession | None, stuck: Stuck) -> RunReport:
         part = None if session is None else session.part(number)
         return self._endpoints.served(number).said_of(
             run,

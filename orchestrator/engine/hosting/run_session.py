@@ -15,7 +15,7 @@ from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.engine.sending.run_sender import RunSending
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 
@@ -43,7 +43,7 @@ class RunSession(ServedRun):
         progress: Progress,
         control: Control,
         taking: TaskGroup,
-        said: Callable[[], Said],
+        said: Callable[[], ProcessReport],
         brakes: RunBrakes,
     ) -> None:
         super().__init__(run, progress)
@@ -58,7 +58,7 @@ class RunSession(ServedRun):
         part.endpoint.on_change(progress.nudge)
 
     @property
-    def said(self) -> Said:
+    def said(self) -> ProcessReport:
         """What this process says of itself."""
         return self._said()
 

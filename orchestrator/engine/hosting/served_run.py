@@ -7,14 +7,14 @@ from typing import Final
 
 from orchestrator.core.gates import gates
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 
 THROTTLED: Final = "throttled"
 
 
-def totals(said: Said) -> Counter[str]:
+def totals(said: ProcessReport) -> Counter[str]:
     """The requests of a process by operation, and under `THROTTLED` how many were answered 429."""
     sent: Counter[str] = Counter()
     for meter in said.meters:
@@ -32,7 +32,7 @@ class ServedRun(ABC):
 
     @property
     @abstractmethod
-    def said(self) -> Said:
+    def said(self) -> ProcessReport:
         """What the process that serves it says of itself."""
 
     @property
@@ -66,7 +66,7 @@ class ServedRun(ABC):
         """For how long its results may be counted on."""
 
     @property
-    def of_run(self) -> RunSaid:
+    def of_run(self) -> RunReport:
         """What that process says of the run."""
         return self.said.of(self.run.id)
 
@@ -80,7 +80,7 @@ class ServedRun(ABC):
         """Why no job of it is sent, or single ones only, in one sentence; None where nothing is wrong."""
         return self.held_up_by(self.of_run)
 
-    def held_up_by(self, of_run: RunSaid) -> str | None:
+    def held_up_by(self, of_run: RunReport) -> str | None:
         """The same where the process that serves it says `of_run`."""
         return gates.asked(cancelled=self.wishes.cancel, paused=self.wishes.pause) or of_run.held
 

@@ -12,7 +12,7 @@ from orchestrator.clock import Clock
 from orchestrator.engine.runtime.poll_loop import keep_picturing
 from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.units import SECOND_US
 
 LOOK_S: Final = 2.0
@@ -43,14 +43,16 @@ def why_stopped(error: Exception) -> str:
 class Heart:
     """Of one process. `said` gives what there is to say."""
 
-    def __init__(self, *, ledger: Ledger, clock: Clock, said: Callable[[], Said], look_every_s: float = LOOK_S) -> None:
+    def __init__(
+        self, *, ledger: Ledger, clock: Clock, said: Callable[[], ProcessReport], look_every_s: float = LOOK_S
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._said = said
         self._look_every_s = look_every_s
-        self._last: Said | None = None
+        self._last: ProcessReport | None = None
         self._beaten_at = 0
-        self._latest: Said | None = None
+        self._latest: ProcessReport | None = None
         self.is_asked_to_stop = False
         """Whether the process was, or has lost its ledger."""
 
@@ -87,7 +89,7 @@ class Heart:
                 await self._ledger.heartbeats.beat(msgspec.structs.replace(self._latest, stopped=why[:WHY_CHARS_MAX]))
 
 
-def _steady(said: Said) -> Said:
+def _steady(said: ProcessReport) -> ProcessReport:
     """Without the times, which change all along."""
     runs = {
         run: msgspec.structs.replace(

@@ -134,7 +134,7 @@ class RunSending:
 
     @property
     def crawl_s(self) -> float | None:
-        """How long a job takes while single ones find out whether all may go; see `RunSaid.crawl_s`."""
+        """How long a job takes while single ones find out whether all may go; see `RunReport.crawl_s`."""
         us = self.brakes.crawl_us
         return None if us is None else us / SECOND_US
 

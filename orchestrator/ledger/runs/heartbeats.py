@@ -50,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     concurrent: int | None = None
 
 
-class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a process stands with one run."""
 
     collecting: Collecting | None = None
@@ -98,7 +98,7 @@ class RunSaid(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing of it has moved for a while, in one sentence, where something holds it up."""
 
 
-def together(one: RunSaid, other: RunSaid) -> RunSaid:
+def together(one: RunReport, other: RunReport) -> RunReport:
     """How a process stands with a run at two endpoints, of which `one` is the run's own."""
     untils = [said.safe_until for said in (one.collecting, other.collecting) if said and said.safe_until is not None]
     return msgspec.structs.replace(
@@ -115,10 +115,10 @@ def together(one: RunSaid, other: RunSaid) -> RunSaid:
     )
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a process says of itself."""
 
-    runs: Mapping[int, RunSaid] = {}
+    runs: Mapping[int, RunReport] = {}
     meters: tuple[Reading, ...] = ()
     janitor: JanitorSummary | None = None
     webhook_url: str | None = None
@@ -130,9 +130,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     webhook_bytes: int = 0
     """How many bytes a webhook URL adds to its requests, at most."""
 
-    def of(self, run: int) -> RunSaid:
+    def of(self, run: int) -> RunReport:
         """What it says of `run`."""
-        return self.runs.get(run, RunSaid())
+        return self.runs.get(run, RunReport())
 
 
 class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,14 +143,14 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     began_at: int
     beaten_at: int
     epoch: int
-    said: Said
+    said: ProcessReport
 
     def is_fresh(self, now: int) -> bool:
         """Whether it says anything of the present; clocks of two processes may differ either way."""
         return abs(now - self.beaten_at) <= STALE_US
 
 
-_said: Final = msgspec.json.Decoder(Said)
+_said: Final = msgspec.json.Decoder(ProcessReport)
 
 _WRITE: Final = upsert(
     heartbeats, lambda new: {name: new[name] for name in ("process", "began_at", "beaten_at", "epoch", "said")}
@@ -168,7 +168,7 @@ class Heartbeats(Noun):
 
         self.epoch = 0
 
-    async def beat(self, said: Said) -> None:
+    async def beat(self, said: ProcessReport) -> None:
         """Writes down what this process says of itself now. Raises `StorageError`."""
         row = {
             "slot": self.slot,
@@ -196,12 +196,12 @@ class Heartbeats(Noun):
         ]
 
 
-def _decoded(said: bytes) -> Said:
+def _decoded(said: bytes) -> ProcessReport:
     """What another program may have said in words that this one does not know is no news."""
     try:
         return _said.decode(said)
     except msgspec.ValidationError:
-        return Said()
+        return ProcessReport()
 
 
 def this_process() -> str:

@@ -449,7 +449,7 @@ heartbeats = Table(
     Column("began_at", INTEGER, nullable=False),
     Column("beaten_at", INTEGER, nullable=False),
     Column("epoch", INTEGER, nullable=False),
-    Column("said", BLOB, nullable=False),  # `heartbeats.Said` as JSON
+    Column("said", BLOB, nullable=False),  # `heartbeats.ProcessReport` as JSON
 )
 """What each process at work last said of itself, for those who look from outside."""
 

@@ -14,7 +14,7 @@ from orchestrator.api.inspect.status import show
 from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import dispatcher_lock, open_ledger
-from orchestrator.ledger.runs.heartbeats import Said, this_process
+from orchestrator.ledger.runs.heartbeats import ProcessReport, this_process
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from tests.ledger.ledgers import a_run
 
@@ -26,7 +26,7 @@ def a_ledger(folder: Path) -> Path:
         async with open_ledger(folder / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
             await a_run(ledger, 2_000)
-            await ledger.heartbeats.beat(Said())
+            await ledger.heartbeats.beat(ProcessReport())
             tasks.cancel_scope.cancel()
 
     anyio.run(made)

@@ -29,7 +29,7 @@ LISTED = [{"id": "abc123", "name": "captions"}, {"id": "big456", "name": "large"
           {"id": "two2", "name": "twin"}]  # fmt: skip
 
 
-class Said(Silent):
+class ProcessReport(Silent):
     """What was warned of."""
 
     def __init__(self) -> None:
@@ -134,8 +134,10 @@ endpoint = "local:f.py:f"
 """
 
 
-async def applied(named: Named, account: Account, *, check: bool = False, text: str = PIPELINE) -> tuple[Applied, Said]:
-    file, said = named.desk.folder / "nightly.toml", Said()
+async def applied(
+    named: Named, account: Account, *, check: bool = False, text: str = PIPELINE
+) -> tuple[Applied, ProcessReport]:
+    file, said = named.desk.folder / "nightly.toml", ProcessReport()
     file.write_text(text)
     given = account.in_(named.desk.dependencies)
     [found] = await apply([file], named.desk.ledger, check=check, view=said, dependencies=given, connection=OURS)
@@ -171,7 +173,7 @@ async def test_a_name_in_a_pipeline_that_leads_nowhere_is_refused(
 
 
 async def test_without_a_key_a_name_is_taken_for_an_id_and_that_is_said(named: Named) -> None:
-    file, said = named.desk.folder / "nightly.toml", Said()
+    file, said = named.desk.folder / "nightly.toml", ProcessReport()
     file.write_text(PIPELINE)
     [found] = await apply([file], named.desk.ledger, check=True, view=said, dependencies=named.dependencies)
     assert found.endpoints["caption"] == "captions"

@@ -16,7 +16,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
 from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Reply
-from orchestrator.ledger.runs.heartbeats import STALE_US, Reading, RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import STALE_US, ProcessReport, Reading, RunReport
 from orchestrator.settings.structs import ConnectionSettings, RunRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, Snapshot
@@ -47,7 +47,7 @@ async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
                 group.cancel_scope.cancel()
 
 
-async def says(ledger: Ledger, said: Said, began_at: int) -> None:
+async def says(ledger: Ledger, said: ProcessReport, began_at: int) -> None:
     """Another process, which began then, says it."""
     ledger.heartbeats._began_at = began_at
     await ledger.heartbeats.beat(said)
@@ -63,7 +63,7 @@ async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once
         [warning] = f.heard.warnings
         assert "has said nothing for 30 s" in warning
         assert f.it.held_by is not None
-        await f.ledger.heartbeats.beat(Said())
+        await f.ledger.heartbeats.beat(ProcessReport())
         await anyio.sleep(1)
         await f.it.look()
         await anyio.sleep(60)
@@ -79,15 +79,15 @@ async def test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_as
         return sum((command.action, command.run) == (Action.SERVE, f.run.id) for command in pending)
 
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(Said())
+        await f.ledger.heartbeats.beat(ProcessReport())
         async with anyio.create_task_group() as group:
             group.start_soon(f.it.ask)
             await anyio.sleep(10)
         assert await asked() == 1
-        await f.ledger.heartbeats.beat(Said(webhook_bytes=7))
+        await f.ledger.heartbeats.beat(ProcessReport(webhook_bytes=7))
         await f.it.look()
         assert await asked() == 1, "it only says something else"
-        await says(f.ledger, Said(), f.clock.now() + 1)
+        await says(f.ledger, ProcessReport(), f.clock.now() + 1)
         await f.it.look()
         assert await asked() == 2
 
@@ -99,7 +99,7 @@ async def test_a_successor_that_finds_what_was_asked_of_another_is_asked_itself(
         answers.append((await f.it.ask()).outcome)
 
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(Said())
+        await f.ledger.heartbeats.beat(ProcessReport())
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             for outcome in (OF_ANOTHER, "it is served"):
@@ -112,11 +112,11 @@ async def test_a_successor_that_finds_what_was_asked_of_another_is_asked_itself(
 async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has_sent_since_then(
     tmp_path: Path,
 ) -> None:
-    def said(sent: int, **of_run: object) -> Said:
+    def said(sent: int, **of_run: object) -> ProcessReport:
         meter = Reading(
             endpoint_id=f.run.endpoint_id, operation=Operation.RUN, used=1, allowance=9, throttled=sent // 10, sent=sent
         )
-        return Said(meters=(meter,), runs={f.run.id: msgspec.structs.replace(RunSaid(), **of_run)})
+        return ProcessReport(meters=(meter,), runs={f.run.id: msgspec.structs.replace(RunReport(), **of_run)})
 
     async with followed(tmp_path) as f:
         await f.ledger.heartbeats.beat(said(50))
@@ -154,7 +154,7 @@ async def test_what_was_there_before_is_known_when_following_begins(tmp_path: Pa
     """Else the whole run is divided by the seconds for which a process followed it."""
     view = First()
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(Said())
+        await f.ledger.heartbeats.beat(ProcessReport())
         connection = ConnectionSettings(api_key="key", serverless_url=f.run.service_url)
         around = Dependencies(clock=f.clock, environ={}, connect=async_creator)
         request = RunRequest(ledger=f.path, name="run", source=None, endpoint=None, connection=connection)

@@ -13,7 +13,7 @@ from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.views.status import CollectedBy, Collecting, JanitorSummary, MarginSummary
 from tests.factories import S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, opened
@@ -73,7 +73,7 @@ def key(table: str) -> str:
 async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await with_one_run(ledger)
-        await ledger.heartbeats.beat(Said(janitor=JanitorSummary(at=AT, failing=("prune",))))
+        await ledger.heartbeats.beat(ProcessReport(janitor=JanitorSummary(at=AT, failing=("prune",))))
         with statements() as asked_of_one:
             [one] = await runs_now(ledger, None)
         multiplied(tmp_path / "l.db", MANY - 1)
@@ -102,7 +102,7 @@ async def test_what_the_process_at_work_says_of_some_runs_is_believed_and_the_ot
         [alone] = await runs_now(ledger, None)
         now = ledger.now()
         said = Collecting(by=CollectedBy.POLLING, safe_until=now + 77 * S)
-        await ledger.heartbeats.beat(Said(runs={1: RunSaid(collecting=said)}))
+        await ledger.heartbeats.beat(ProcessReport(runs={1: RunReport(collecting=said)}))
         [told] = await runs_now(ledger, "process 4711")
         [stale] = await runs_now(ledger, None)
 

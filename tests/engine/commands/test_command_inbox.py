@@ -16,7 +16,7 @@ from orchestrator.settings.structs import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
-from tests.engine.scripted import Reply as Said
+from tests.engine.scripted import Reply as ProcessReport
 from tests.factories import S
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -32,7 +32,7 @@ async def asked(p: Process, action: str, argument: Argument | None = None, *, ru
 def cancellable() -> Scripted:
     """A service whose jobs are in progress until they are cancelled."""
 
-    def status(asked: Asked) -> Said:
+    def status(asked: Asked) -> ProcessReport:
         return CANCELLED if asked.remote_id in {each.remote_id for each in transport.of("cancel")} else IN_PROGRESS
 
     transport = Scripted(run=numbered(), status=status)

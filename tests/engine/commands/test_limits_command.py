@@ -17,7 +17,7 @@ from orchestrator.engine.runtime.ledger_watch import Watch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Command
-from orchestrator.ledger.runs.heartbeats import Reading, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, Reading
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.settings.structs import RunSettings
 from orchestrator.views.status import EndpointLimits, OperationLimits
@@ -98,7 +98,7 @@ async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: 
         Reading(endpoint_id=1, operation=each, used=7, allowance=1000, throttled=2) for each in (RUN, Operation.STATUS)
     )
     async with at_work(path) as ledger:
-        await ledger.heartbeats.beat(Said(meters=meters))
+        await ledger.heartbeats.beat(ProcessReport(meters=meters))
         line = of((await limits(path, "captions"))[0])["run"]
         assert (line.used, line.allowed, line.throttled) == (7, 1000, 2)
         found = {run.run: run for run in await status(path)}

@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, Heart
 from orchestrator.engine.runtime.ledger_watch import Watch
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
-from orchestrator.ledger.runs.heartbeats import Reading, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, Reading
 from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
 from tests.ledger.ledgers import obeyed
@@ -82,7 +82,7 @@ class World:
             changed=self.based.append,
         )
         self.limits.add(1, "ep", self.kept)
-        self.heart = Heart(ledger=ledger, clock=clock, said=lambda: Said(meters=self.limits.meters()))
+        self.heart = Heart(ledger=ledger, clock=clock, said=lambda: ProcessReport(meters=self.limits.meters()))
         self.watch = Watch(ledger.commits_of_others)
         self.watch.subscribe(self.limits.on_change)
 

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.api.inspect.status import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.ledger.runs.heartbeats import RunSaid, Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, JanitorSummary, RunStatus, StuckSummary
 from tests.engine.commands.test_limits_command import at_work
@@ -28,8 +28,8 @@ async def seen(path: Path, *, age_s: int, ended: bool = False) -> RunStatus:
     async with at_work(empty_ledger(path)) as ledger:
         run = await a_run(ledger)
         await brought_to(ledger, State.OUTSTANDING, now)
-        news = RunSaid(collecting=said, stuck=StuckSummary(in_queue=3))
-        await ledger.heartbeats.beat(Said(runs={run.id: news}, janitor=JanitorSummary(at=now)))
+        news = RunReport(collecting=said, stuck=StuckSummary(in_queue=3))
+        await ledger.heartbeats.beat(ProcessReport(runs={run.id: news}, janitor=JanitorSummary(at=now)))
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("UPDATE heartbeats SET beaten_at = beaten_at - ?", (age_s * SECOND_US,))
             connection.commit()
@@ -57,9 +57,9 @@ async def test_without_news_looking_goes_through_the_jobs(tmp_path: Path, age_s:
 
 async def test_what_a_newer_program_says_otherwise_is_no_news(tmp_path: Path) -> None:
     async with at_work(empty_ledger(tmp_path / "l.db")) as ledger:
-        await ledger.heartbeats.beat(Said())
+        await ledger.heartbeats.beat(ProcessReport())
         with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
             connection.execute("UPDATE heartbeats SET said = ?", (b'{"runs": [1]}',))
             connection.commit()
         [beat] = await ledger.heartbeats.all()
-    assert beat.said == Said()
+    assert beat.said == ProcessReport()

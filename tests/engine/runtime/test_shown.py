@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.core.gates.gates import CANCELLED, PAUSED
 from orchestrator.engine.runtime.heartbeat import BEAT_S
-from orchestrator.ledger.runs.heartbeats import Said
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, Snapshot
 from tests.api.runs.test_program import Silence, program
@@ -103,7 +103,7 @@ async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_resul
             await anyio.sleep(BEAT_S)
             with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
                 at, found = connection.execute("SELECT beaten_at, said FROM heartbeats").fetchone()
-                collecting = msgspec.json.decode(found, type=Said).runs[1].collecting
+                collecting = msgspec.json.decode(found, type=ProcessReport).runs[1].collecting
                 assert collecting is not None
                 said.append(collecting)
                 beaten_at.append(at)

@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="status does not know what the process at work has found out",
         path="orchestrator/api/inspect/status.py::runs_now",
-        old="return said.runs.get(run.id, RunSaid()).finding or by_ledger",
+        old="return said.runs.get(run.id, RunReport()).finding or by_ledger",
         new="return by_ledger",
         tests=(
             "tests/api/foreground/test_standstill.py::test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks",
