@@ -134,7 +134,7 @@ ONE_ROW: Final = Walk(
             (
                 "engine/engine.py::Engine.take_on",
                 "engine/engine.py::Engine.reach",
-                "engine/hosting/run_registry.py::KnownRuns.add_endpoint",
+                "engine/hosting/run_registry.py::RunRegistry.add_endpoint",
                 "engine/hosting/endpoint_registry.py::Endpoints.add",
                 "engine/collecting/collector.py::Collector.__init__",
                 "engine/collecting/collector.py::Collector._on_steps",
@@ -180,7 +180,7 @@ ONE_ROW: Final = Walk(
         Part(
             "It is written",
             (
-                "engine/hosting/run_registry.py::KnownRuns.open_session",
+                "engine/hosting/run_registry.py::RunRegistry.open_session",
                 "engine/runtime/progress.py::Progress.on_steps",
                 "engine/hosting/served_run.py::ServedRun.until_over",
                 "api/foreground/session.py::Foreground._end",

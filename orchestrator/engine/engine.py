@@ -28,7 +28,7 @@ from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.hosting.endpoint_registry import Endpoints
 from orchestrator.engine.hosting.run_control import Control
 from orchestrator.engine.hosting.run_host import Serving
-from orchestrator.engine.hosting.run_registry import KnownRuns
+from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.stuck_jobs import Stuck
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
@@ -129,7 +129,7 @@ class Engine:
         self.listener = WebhookListener(
             ledger.path, connection, dependencies, sink=self.inbox, scrub=self._secrets.scrub
         )
-        self.runs = KnownRuns(
+        self.runs = RunRegistry(
             ledger=ledger,
             clock=clock,
             environ=dependencies.environ,

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.escalation import endpoints_of
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.responses import Pointless, of_run
 from orchestrator.engine.commands.retry_jobs import retried
-from orchestrator.engine.hosting.run_registry import HeldRun, KnownRuns
+from orchestrator.engine.hosting.run_registry import HeldRun, RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import Workers
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
@@ -30,7 +30,7 @@ class Serving:
     """
 
     ledger: Ledger
-    runs: KnownRuns
+    runs: RunRegistry
     services: Services
     workers: Workers
     take_on: Callable[[Run], Awaitable[RunSession]]

@@ -56,7 +56,7 @@ class Standstill(Struct, frozen=True, kw_only=True):
     """Why, where something holds it up."""
 
 
-class KnownRuns:
+class RunRegistry:
     """Those that are served have a session; those that are only collected for have an endpoint; the others neither."""
 
     def __init__(

@@ -22,7 +22,7 @@ from orchestrator.core.gates.scaling_override import (
     restored,
 )
 from orchestrator.core.service.profiles import address_of
-from orchestrator.engine.hosting.run_registry import KnownRuns
+from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.service_registry import Services
 from orchestrator.engine.ports.worker_ports import MakeBounds, WorkerBounds
@@ -72,7 +72,7 @@ class Workers:
         self,
         *,
         ledger: Ledger,
-        runs: KnownRuns,
+        runs: RunRegistry,
         services: Services,
         make_bounds: MakeBounds,
         rest_url: str,

@@ -103,7 +103,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the heartbeat tells of each run that was ever served",
-        path="orchestrator/engine/hosting/run_registry.py::KnownRuns.said",
+        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.said",
         old="if lately:",
         new="if False:",
         tests=("tests/engine/runtime/test_last_word.py::test_of_a_run_that_ended_long_ago_nothing_is_said_any_more",),
