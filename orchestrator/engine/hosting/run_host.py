@@ -11,7 +11,7 @@ from orchestrator.core.jobs.escalation import endpoints_of
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.responses import Pointless, of_run
 from orchestrator.engine.commands.retry_jobs import retried
-from orchestrator.engine.hosting.run_registry import HeldRun, RunRegistry
+from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import Workers
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
@@ -62,7 +62,7 @@ class Serving:
             await session.count_anew()
             await self.workers.raise_for(run)
         except UsageError as error:
-            self.runs.held[run.id] = HeldRun(run, str(error))
+            self.runs.held[run.id] = UnservableRun(run, str(error))
             return str(error)
         self.runs.held.pop(run.id, None)
         await session.send()

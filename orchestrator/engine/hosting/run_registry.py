@@ -37,7 +37,7 @@ SAID_AFTER_US: Final = MINUTE_US
 """For so long after its end others still hear how a run stood."""
 
 
-class HeldRun(NamedTuple):
+class UnservableRun(NamedTuple):
     """A run that is to be served and cannot, and why."""
 
     run: Run
@@ -90,7 +90,7 @@ class RunRegistry:
         self.standstills: dict[int, Standstill] = {}
         """Since when nothing has moved of the runs that are served, and why, as far as somebody has found out."""
 
-        self.held: dict[int, HeldRun] = {}
+        self.held: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 
         self._endpoints_of: dict[int, list[int]] = {}
