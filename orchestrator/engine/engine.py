@@ -27,7 +27,7 @@ from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.hosting.endpoint_registry import Endpoints
 from orchestrator.engine.hosting.run_control import Control
-from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.stuck_jobs import Stuck
@@ -212,7 +212,7 @@ class Engine:
             changed=self.runs.on_change,
             owed=self.canceller.wake,
         )
-        self.serving = Serving(
+        self.serving = RunHost(
             ledger=ledger,
             runs=self.runs,
             services=self.services,

@@ -20,7 +20,7 @@ from orchestrator.engine.flows.command_stage import CommandStage, PrintedLine
 from orchestrator.engine.flows.notifier import Notifier, Tells
 from orchestrator.engine.flows.row_handover import MakesRows, StageRelay
 from orchestrator.engine.flows.stage_executor import ServedStage, StageWork
-from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flows import Flow, StageRow
@@ -63,7 +63,7 @@ class FlowWork:
     pipeline: Pipeline
     ledger: Ledger
     files: FlowFiles
-    serving: Serving
+    serving: RunHost
     relay: StageRelay
     notifier: Notifier
     say: Callable[[str], None]

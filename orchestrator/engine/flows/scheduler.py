@@ -21,7 +21,7 @@ from orchestrator.engine.flows.flow_executor import FlowFiles, FlowWork
 from orchestrator.engine.flows.notifier import Notifier
 from orchestrator.engine.flows.row_handover import StageRelay
 from orchestrator.engine.flows.schedule_evaluator import Looker
-from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -59,7 +59,7 @@ class Scheduler:
     ledger: Ledger
     clock: Clock
     files: FlowFiles
-    serving: Serving
+    serving: RunHost
     relay: StageRelay
     notifier: Notifier
     asked: Callable[[], None]

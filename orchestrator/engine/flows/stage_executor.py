@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.row_handover import StageRelay
-from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -121,7 +121,7 @@ Look = Callable[[StageWork], Awaitable[None]]
 class ServedStage(StageWork):
     """One whose rows are jobs at an endpoint."""
 
-    serving: Serving
+    serving: RunHost
     session: RunSession | None = field(init=False, default=None)
     """While somebody can serve it."""
 

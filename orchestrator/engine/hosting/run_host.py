@@ -24,7 +24,7 @@ from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL
 
 
 @dataclass(kw_only=True, eq=False)
-class Serving:
+class RunHost:
     """What one engine does with its `runs` once it keeps up. `take_on` and `reach` are the engine's, `say` tells the
     person something, and `beat` writes down how this process stands.
     """

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.engine.hosting.run_host import Serving
+from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.errors import IntakeBusyError, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Hold
@@ -31,7 +31,7 @@ class Outlived:
     """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
 
     ledger: Ledger
-    serving: Serving
+    serving: RunHost
     hold: Hold
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:

@@ -208,7 +208,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a dead process was asked for is paid for by the next one",
-        path="orchestrator/engine/hosting/run_host.py::Serving.serve_asked",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.serve_asked",
         old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif command.id <= self.asked_before:',
         new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif False:',
         tests=(
@@ -217,7 +217,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="rows that come later are not counted by who serves the run already",
-        path="orchestrator/engine/hosting/run_host.py::Serving.serve",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.serve",
         old="await session.count_anew()\nawait self.workers",
         new="await self.workers",
         tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
