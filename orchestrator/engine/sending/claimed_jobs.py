@@ -10,7 +10,7 @@ HELD_BYTES_MAX: Final = 32 * MIB
 """Their inputs come to no more than this, but for the last of them."""
 
 
-class Held:
+class ClaimedJobs:
     """Claimed jobs, until they are released."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ from orchestrator.engine.collecting.validation_pool import Validators
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import TaskPool
-from orchestrator.engine.sending.claimed_jobs import Held
+from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.direct_responses import DirectAnswers
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.sending.response_steps import answered, deferred, interrupted, rejected
@@ -84,7 +84,7 @@ class Dispatcher:
         self._runs: dict[int, RunSending] = {}
         self.share = FairShare()
         self._in_flight: set[int] = set()
-        self.held = Held()
+        self.held = ClaimedJobs()
         self._counted_at = -COUNT_EVERY_US
         self.is_serving = False
         self._lanes = tuple(_Lane(self, operation) for operation in SENDING)

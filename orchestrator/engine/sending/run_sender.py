@@ -17,7 +17,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
 from orchestrator.engine.sending.brakes import RunBrakes
-from orchestrator.engine.sending.claimed_jobs import Held
+from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.engine.sending.ttl_filter import Prospects
@@ -143,7 +143,7 @@ class RunSending:
         """Whether not even what is claimed may be sent."""
         return gates.recalls(self._endpoint.gate_results(self.run, self._wishes()))
 
-    async def claim(self, operation: Operation, most: int, held: Held) -> list[Claim]:
+    async def claim(self, operation: Operation, most: int, held: ClaimedJobs) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""
         by_retry = operation is Operation.RETRY
         claim = partial(
@@ -197,7 +197,7 @@ class RunSending:
         """How long a job lasts there, in time of here."""
         return self._endpoint.here_us(self.builder.ttl_us(payload))
 
-    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: Held) -> list[Claim]:
+    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: ClaimedJobs) -> list[Claim]:
         """Those of `claims` that are not given up, as no execution is as short as their TTL."""
         good: list[Claim] = []
         hopeless: list[Transition] = []
