@@ -34,7 +34,7 @@ from orchestrator.engine.hosting.stuck_jobs import Stuck
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
 from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S, Workers
 from orchestrator.engine.maintenance.canceller import Canceller
-from orchestrator.engine.maintenance.flow_retention import Outlived
+from orchestrator.engine.maintenance.flow_retention import FlowRetention
 from orchestrator.engine.maintenance.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.engine.maintenance.reconciler import Reconciler
@@ -444,7 +444,7 @@ class Engine:
         await self.taking.start(notifier.serve)
         await self.taking.start(self._tells_of_runs.serve)
         hold = self._dependencies.holding_intakes(self.ledger.path)
-        await self.taking.start(Outlived(ledger=self.ledger, serving=self.serving, hold=hold).serve)
+        await self.taking.start(FlowRetention(ledger=self.ledger, serving=self.serving, hold=hold).serve)
         await self.taking.start(scheduler.serve)
         return scheduler
 

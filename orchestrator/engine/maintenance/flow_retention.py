@@ -27,7 +27,7 @@ NOTIFICATIONS_MAX: Final = 500
 
 
 @dataclass(kw_only=True, eq=False)
-class Outlived:
+class FlowRetention:
     """Of one ledger. `hold` keeps others from taking in for a run while it is removed."""
 
     ledger: Ledger
