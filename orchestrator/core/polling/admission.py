@@ -81,7 +81,7 @@ class Throughput:
             self._window_at = now
 
 
-class Prospect(Enum):
+class TtlVerdict(Enum):
     """Whether a job's TTL leaves room for it."""
 
     GOOD = auto()
@@ -92,7 +92,7 @@ class Prospect(Enum):
     """Nearly every execution here takes longer than its whole TTL."""
 
 
-class Outlook:
+class TtlOutlook:
     """Which TTLs can be met, as far as the endpoint's times are known. `is_idle`: it has none of our jobs."""
 
     ENOUGH: Final = 20
@@ -111,11 +111,11 @@ class Outlook:
         self.needed_us = _rounded_down((waits_us or 0) + (execution.p50_us or 0)) if waits_us else 0
         """Not even every second job with a TTL as short as this would be finished within it."""
 
-    def of(self, ttl_us: int) -> Prospect:
+    def of(self, ttl_us: int) -> TtlVerdict:
         """What a job with this TTL has before it."""
         if ttl_us <= self.hopeless_us:
-            return Prospect.HOPELESS
-        return Prospect.LATE if ttl_us <= self.needed_us else Prospect.GOOD
+            return TtlVerdict.HOPELESS
+        return TtlVerdict.LATE if ttl_us <= self.needed_us else TtlVerdict.GOOD
 
 
 def _rounded_down(quantile_us: int) -> int:

@@ -12,7 +12,7 @@ from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.polling.admission import Outlook, Prospect
+from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
@@ -20,7 +20,7 @@ from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.response_steps import rejected
-from orchestrator.engine.sending.ttl_filter import Prospects
+from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.ledger.transactions.run_controls import Wishes
@@ -70,7 +70,7 @@ class RunSending:
         self._clock = endpoint.clock
         self._wishes = wishes
         self._at_service = at_service
-        self._prospects = Prospects(endpoint=endpoint, is_idle=is_idle)
+        self._prospects = TtlFilter(endpoint=endpoint, is_idle=is_idle)
         self._none_before = dict.fromkeys(SENDING, 0)
         """No job is due before, unless the feed tells of one."""
 
@@ -197,14 +197,14 @@ class RunSending:
         """How long a job lasts there, in time of here."""
         return self._endpoint.here_us(self.builder.ttl_us(payload))
 
-    async def _without_hopeless(self, claims: list[Claim], outlook: Outlook, held: ClaimedJobs) -> list[Claim]:
+    async def _without_hopeless(self, claims: list[Claim], outlook: TtlOutlook, held: ClaimedJobs) -> list[Claim]:
         """Those of `claims` that are not given up, as no execution is as short as their TTL."""
         good: list[Claim] = []
         hopeless: list[Transition] = []
         for claim in claims:
             ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
-            if outlook.of(ttl_us) is Prospect.HOPELESS:
-                self._prospects.tell(Prospect.HOPELESS, ttl_us)
+            if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
+                self._prospects.tell(TtlVerdict.HOPELESS, ttl_us)
                 held.release(claim.job.id)
                 hopeless.append(self._hopeless(claim.job, ttl_us))
             else:
@@ -270,5 +270,5 @@ class RunSending:
         return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)
 
 
-def _is_late(outlook: Outlook, ttl_us: int) -> bool:
-    return outlook.of(ttl_us) is Prospect.LATE
+def _is_late(outlook: TtlOutlook, ttl_us: int) -> bool:
+    return outlook.of(ttl_us) is TtlVerdict.LATE

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from orchestrator.core.polling.admission import Outlook, Prospect
+from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
@@ -17,7 +17,7 @@ AGAIN_US: Final = MINUTE_US
 """So often those are looked at again that had waited for a time: a job whose `/retry` came to nothing may be there."""
 
 
-class Prospects:
+class TtlFilter:
     """How far one run's claims have passed jobs over. `is_idle`: whether the endpoint has none of ours."""
 
     def __init__(self, *, endpoint: Endpoint, is_idle: Callable[[], bool]) -> None:
@@ -27,19 +27,19 @@ class Prospects:
         self._passed = HEAD
         self._again_at = 0
         self._latest = Claimed([], HEAD, is_at_end=True)
-        self._told: set[Prospect] = set()
+        self._told: set[TtlVerdict] = set()
 
-    def outlook(self) -> Outlook:
+    def outlook(self) -> TtlOutlook:
         """Which TTLs can be met now."""
-        return Outlook(self._endpoint.durations, is_idle=self._is_idle())
+        return TtlOutlook(self._endpoint.durations, is_idle=self._is_idle())
 
-    def behind(self, outlook: Outlook) -> Passed:
+    def behind(self, outlook: TtlOutlook) -> Passed:
         """Behind whom the next look begins: those who were passed over, while they all are late.
 
         When some are not it begins at the head, and yet they are remembered: a moment without jobs at the endpoint lets
         a few of a million go, and the others need not be met again.
         """
-        if outlook.of(self._passed.ttl_us) is not Prospect.LATE:
+        if outlook.of(self._passed.ttl_us) is not TtlVerdict.LATE:
             return HEAD
         return replace(self._passed, due_at=0, due_job=0) if self._is_due_again() else self._passed
 
@@ -51,7 +51,7 @@ class Prospects:
         self._passed = claimed.passed
         if not behind.due_at or not (claimed.claims or claimed.is_at_end):
             self._again_at = self._clock.now() + AGAIN_US
-        self.tell(Prospect.LATE, claimed.passed.ttl_us)
+        self.tell(TtlVerdict.LATE, claimed.passed.ttl_us)
 
     @property
     def are_passed_over(self) -> bool:
@@ -72,13 +72,13 @@ class Prospects:
     def _is_due_again(self) -> bool:
         return self._passed.due_at > 0 and self._clock.now() >= self._again_at
 
-    def tell(self, prospect: Prospect, ttl_us: int) -> None:
+    def tell(self, prospect: TtlVerdict, ttl_us: int) -> None:
         """Says once what becomes of jobs whose TTL is too short, and what helps."""
         if prospect in self._told:
             return
         self._told.add(prospect)
         ttl = format_duration(ttl_us)
-        if prospect is Prospect.LATE:
+        if prospect is TtlVerdict.LATE:
             self._endpoint.warn(
                 f"jobs with a TTL of {ttl} wait here until the endpoint's queue is shorter: they would probably die in "
                 f"it; a longer {run_flags.TTL} lets them go now"

@@ -8,9 +8,9 @@ from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.polling.admission import (
     DEPTH_MIN,
     HORIZON_S,
-    Outlook,
-    Prospect,
     Throughput,
+    TtlOutlook,
+    TtlVerdict,
     at_service_max,
     outstanding_max,
 )
@@ -62,7 +62,7 @@ def test_an_endpoint_that_finishes_nothing_any_more_is_at_zero_after_two_minutes
 # --- prospects
 
 
-def known(delay_s: float, execution_s: float, *, jobs: int = Outlook.ENOUGH) -> Durations:
+def known(delay_s: float, execution_s: float, *, jobs: int = TtlOutlook.ENOUGH) -> Durations:
     durations = Durations()
     for _ in range(jobs):
         durations.observe(round(delay_s * 1_000), round(execution_s * 1_000))
@@ -72,33 +72,33 @@ def known(delay_s: float, execution_s: float, *, jobs: int = Outlook.ENOUGH) -> 
 @pytest.mark.parametrize(
     ("ttl_s", "is_idle", "prospect"),
     [
-        (30, False, Prospect.HOPELESS),
-        (30, True, Prospect.HOPELESS),
-        (300, False, Prospect.LATE),
-        (300, True, Prospect.GOOD),
-        (900, False, Prospect.GOOD),
+        (30, False, TtlVerdict.HOPELESS),
+        (30, True, TtlVerdict.HOPELESS),
+        (300, False, TtlVerdict.LATE),
+        (300, True, TtlVerdict.GOOD),
+        (900, False, TtlVerdict.GOOD),
     ],
 )
 def test_a_ttl_must_have_room_for_the_queue_and_for_the_execution(
-    ttl_s: int, is_idle: bool, prospect: Prospect
+    ttl_s: int, is_idle: bool, prospect: TtlVerdict
 ) -> None:
-    assert Outlook(known(600, 60), is_idle=is_idle).of(ttl_s * S) is prospect
+    assert TtlOutlook(known(600, 60), is_idle=is_idle).of(ttl_s * S) is prospect
 
 
 def test_while_little_is_known_every_job_is_worth_sending() -> None:
-    for durations in (Durations(), known(600, 60, jobs=Outlook.ENOUGH - 1)):
-        assert Outlook(durations, is_idle=False).of(10 * S) is Prospect.GOOD
+    for durations in (Durations(), known(600, 60, jobs=TtlOutlook.ENOUGH - 1)):
+        assert TtlOutlook(durations, is_idle=False).of(10 * S) is TtlVerdict.GOOD
 
 
 def test_where_the_service_tells_no_time_in_the_queue_only_the_execution_counts() -> None:
     durations = Durations()
-    for _ in range(Outlook.ENOUGH):
+    for _ in range(TtlOutlook.ENOUGH):
         durations.observe(None, 60_000)
 
-    assert Outlook(durations, is_idle=False).of(70 * S) is Prospect.GOOD
+    assert TtlOutlook(durations, is_idle=False).of(70 * S) is TtlVerdict.GOOD
 
 
 @given(st.floats(0, 10_000), st.floats(0.001, 10_000), st.booleans())
 def test_a_ttl_that_the_usual_job_meets_is_never_held_back(delay_s: float, execution_s: float, is_idle: bool) -> None:
     ttl_us = round((delay_s + execution_s) * S) + 2 * S
-    assert Outlook(known(delay_s, execution_s), is_idle=is_idle).of(ttl_us) is Prospect.GOOD
+    assert TtlOutlook(known(delay_s, execution_s), is_idle=is_idle).of(ttl_us) is TtlVerdict.GOOD

@@ -123,7 +123,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs whose TTL is too short for the queue are claimed",
         path="orchestrator/engine/sending/run_sender.py::_is_late",
-        old="return outlook.of(ttl_us) is Prospect.LATE",
+        old="return outlook.of(ttl_us) is TtlVerdict.LATE",
         new="return False",
         tests=(
             f"{ADMISSION}::test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the_ledger_and_then_they_go",
@@ -140,7 +140,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody is looked for among those that were passed over",
-        path="orchestrator/engine/sending/ttl_filter.py::Prospects._is_due_again",
+        path="orchestrator/engine/sending/ttl_filter.py::TtlFilter._is_due_again",
         old="return self._passed.due_at > 0 and self._clock.now() >= self._again_at",
         new="return False",
         tests=(f"{ADMISSION}::test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minute",),
