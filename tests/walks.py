@@ -148,7 +148,7 @@ ONE_ROW: Final = Walk(
                 "core/service/responses.py::of_status",
                 "engine/collecting/collector.py::Collector._act",
                 "engine/collecting/collector.py::Collector._finish",
-                "engine/collecting/validation_pool.py::Validators.judged",
+                "engine/collecting/validation_pool.py::ValidationPool.judged",
                 "engine/collecting/result_steps.py::finished",
                 "core/service/responses.py::verdict_of",
                 "engine/collecting/result_steps.py::completed",

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from orchestrator.core.jobs.job import PAID_TWICE
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.commands.inbox import CommandInbox
 from orchestrator.engine.commands.resend import resent
@@ -111,7 +111,7 @@ class Engine:
             warn=view.warn,
         )
         self.limits = LimitKeeper(ledger=ledger, say=view.say)
-        self.validators = Validators(settings_of, view.warn, make_code=dependencies.user_code)
+        self.validators = ValidationPool(settings_of, view.warn, make_code=dependencies.user_code)
         retries = Retries(settings_of)
         ledger.subscribe(retries.on_steps)
         self.endpoints = Endpoints(

@@ -16,7 +16,7 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.service.responses import Trouble
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.commands.revalidate import Rechecker
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
@@ -123,7 +123,7 @@ async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
     """The longest transaction, its way there included, of a recheck that takes every result back, to be tried again."""
     wanted = NewValidator(schema_file(str(schema)), None, False)
     settings = msgspec.structs.replace(run.settings, schema=wanted.schema)
-    validators = Validators({run.id: settings}, print)
+    validators = ValidationPool({run.id: settings}, print)
     took: list[float] = []
     apply = ledger.commands.apply
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.api.runs.commands import asked, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.revalidation import Rechecked
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.commands.revalidate import Rechecker, validated_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
@@ -91,7 +91,7 @@ async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> New
 
 def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Rechecker:
     settings = validated_by(run, wanted)
-    validators = Validators({run.id: settings}, lambda _: None)
+    validators = ValidationPool({run.id: settings}, lambda _: None)
     validators.load(settings)
     return Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
 

@@ -53,7 +53,7 @@ from orchestrator.engine.collecting.missing_job_check import Wellness
 from orchestrator.engine.collecting.question_turns import QuestionTurns
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.segment_tracker import Segments
-from orchestrator.engine.collecting.validation_pool import GOOD, Validators
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
@@ -79,7 +79,7 @@ LATE_US: Final = 300_000_000
 class Collector:
     """Collects for one endpoint. `task_pool` is where questions in flight live."""
 
-    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: Validators) -> None:
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: ValidationPool) -> None:
         self._endpoint = endpoint
         self._validators = validators
         self._ledger = ledger

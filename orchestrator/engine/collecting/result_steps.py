@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import JOB_CANCELLED, Job, Outcome, Transition, 
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.service.responses import Failure, Record, Trouble, failure_of, verdict_of
-from orchestrator.engine.collecting.validation_pool import GOOD, Judged
+from orchestrator.engine.collecting.validation_pool import GOOD, Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.units import MIB
 
@@ -31,7 +31,7 @@ def finished(
     margin_us: int | None,
     cancel_why: CancelWhy | None = None,
     end: SegmentEnd | None = None,
-    judged: Judged = GOOD,
+    judged: Validation = GOOD,
 ) -> Transition:
     """The step for `job` whose latest execution has ended as `record` says.
 
@@ -62,7 +62,7 @@ def finished(
 
 
 def completed(
-    endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str, judged: Judged, end: SegmentEnd | None = None
+    endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str, judged: Validation, end: SegmentEnd | None = None
 ) -> Transition:
     """The step for `job`, of which `outcome` is the result; where nobody could judge that, its run goes no further."""
     if judged.unjudged is not None:

@@ -36,7 +36,7 @@ NULLS_MIN: Final = 20
 """After so many results without anything in them the user hears of it."""
 
 
-class Judged(NamedTuple):
+class Validation(NamedTuple):
     """What was found of an output."""
 
     invalid: str | None = None
@@ -46,7 +46,7 @@ class Judged(NamedTuple):
     """Why nobody could say."""
 
 
-GOOD: Final = Judged()
+GOOD: Final = Validation()
 
 
 class OneThread(Executor):
@@ -80,7 +80,7 @@ class OneThread(Executor):
 _Key = tuple[Pinned | None, Pinned | None]
 
 
-class Validators:
+class ValidationPool:
     """Those of all runs of one process. `warn` tells the user something; `most_s`: see `CHECK_S_MAX`; `make_code` makes
     what calls people's functions.
     """
@@ -116,7 +116,7 @@ class Validators:
         """Whether anybody has to look at the outputs of `run`."""
         return _key(self._settings_of[run]) != (None, None)
 
-    async def judged(self, run: int, record: Record) -> Judged:
+    async def judged(self, run: int, record: Record) -> Validation:
         """What the validator of `run` says of the output of `record`, which is COMPLETED."""
         settings = self._settings_of[run]
         if record.output in (None, b"null"):
@@ -128,7 +128,7 @@ class Validators:
             return GOOD
         size = len(record.output or b"")
         if self._waiting and (self._waiting >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX):
-            return Judged(unjudged=f"{self._waiting:,} outputs wait for it already: it is slower than they come")
+            return Validation(unjudged=f"{self._waiting:,} outputs wait for it already: it is slower than they come")
         self._waiting, self._waiting_bytes = self._waiting + 1, self._waiting_bytes + size
         try:
             async with self._turn:
@@ -136,9 +136,9 @@ class Validators:
         finally:
             self._waiting, self._waiting_bytes = self._waiting - 1, self._waiting_bytes - size
 
-    async def _judged(self, key: _Key, settings: RunSettings, record: Record) -> Judged:
+    async def _judged(self, key: _Key, settings: RunSettings, record: Record) -> Validation:
         if (why := self._broken.get(key)) is not None:
-            return Judged(unjudged=why)
+            return Validation(unjudged=why)
         if key not in self._loaded:
             try:
                 self.load(settings)
@@ -150,7 +150,7 @@ class Validators:
         try:
             with anyio.fail_after(self._most_s):
                 loop = asyncio.get_running_loop()
-                return Judged(await loop.run_in_executor(self._thread, validator.why_invalid, record.output))
+                return Validation(await loop.run_in_executor(self._thread, validator.why_invalid, record.output))
         except TimeoutError:
             self._thread = None  # left behind with what it does
             validator.leave()
@@ -159,10 +159,10 @@ class Validators:
         except CheckDiedError as error:
             return self._gave_out(key, f"{_named(key)} has died: {error}")
 
-    def _gave_out(self, key: _Key, why: str) -> Judged:
+    def _gave_out(self, key: _Key, why: str) -> Validation:
         self._broken[key] = why
         self._warn(f"{why}: outputs are kept without being judged, and nothing more is sent of the run")
-        return Judged(unjudged=why)
+        return Validation(unjudged=why)
 
     def _count_null(self, run: int) -> None:
         seen = self._nulls[run] = self._nulls.get(run, 0) + 1

@@ -26,7 +26,7 @@ from orchestrator.core.service.responses import TERMINAL_STATUSES, TOLD_OF_ANOTH
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.result_steps import completed, finished
 from orchestrator.engine.collecting.segment_tracker import is_resumable
-from orchestrator.engine.collecting.validation_pool import GOOD, Judged, Validators
+from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.output_streams import EMPTY
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
@@ -102,7 +102,7 @@ class WebhookInbox:
         clock: Clock,
         endpoint_of: Callable[[int], Endpoint | None],
         hint: Hint,
-        validators: Validators,
+        validators: ValidationPool,
         launch: Callable[[Request], None],
         paid_twice: PaidTwice = lambda _run, _n: None,
         owed: Callable[[], None] = lambda: None,
@@ -116,7 +116,7 @@ class WebhookInbox:
         self._validators = validators
         self._launch = launch
         self._being_judged: dict[_Key, Notice] = {}
-        self._judged: dict[_Key, Judged] = {}
+        self._judged: dict[_Key, Validation] = {}
         self._paid_twice = paid_twice
         self._owed = owed
         self._waiting_max = waiting_max

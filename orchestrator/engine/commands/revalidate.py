@@ -15,7 +15,7 @@ from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.service.responses import Record, Trouble, verdict_of
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -44,7 +44,7 @@ class Rechecker:
     """Of one process. `settings_of`: the settings by which its runs go."""
 
     ledger: Ledger
-    validators: Validators
+    validators: ValidationPool
     settings_of: dict[int, RunSettings]
 
     async def recheck_asked(self, command: Command) -> Reply:

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.engine.collecting.collector import Collector
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
@@ -83,7 +83,7 @@ class Endpoints:
     clock: Clock
     settings_of: Mapping[int, RunSettings]
     limits: LimitKeeper
-    validators: Validators
+    validators: ValidationPool
     retries: Retries
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.job import Job, Transition, outcome_of
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.responses import Record, Trouble
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
-from orchestrator.engine.collecting.validation_pool import GOOD, Validators
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger.jobs.history import Took
 from orchestrator.units import MILLISECOND_US
@@ -18,7 +18,7 @@ UNREADABLE = "the answer is no JSON"
 class DirectAnswers:
     """Turns the answers at one endpoint into steps. There is no second question: what comes once is what there is."""
 
-    def __init__(self, endpoint: Endpoint, validators: Validators) -> None:
+    def __init__(self, endpoint: Endpoint, validators: ValidationPool) -> None:
         self._endpoint = endpoint
         self._validators = validators
 

@@ -35,7 +35,7 @@ from orchestrator.core.service.responses import (
     of_run,
 )
 from orchestrator.core.service.s3_config import UnusableVariables
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import TaskPool
@@ -73,7 +73,7 @@ class Dispatcher:
         ledger: Ledger,
         task_pool: TaskPool,
         outstanding: Callable[[], int],
-        validators: Validators,
+        validators: ValidationPool,
     ) -> None:
         self._direct = DirectAnswers(endpoint, validators)
         self._endpoint = endpoint

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.service.responses import Record
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.structs import RunSettings
 
@@ -31,7 +31,7 @@ async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path
     settings = {
         n: RunSettings(check=check_function(f"{tmp_path}/stuck.py:{of}")) for n, of in ((1, "waits"), (2, "good"))
     }
-    validators = Validators(settings, said.append, most_s=0.2)
+    validators = ValidationPool(settings, said.append, most_s=0.2)
     for run in settings.values():
         validators.load(run)
     record = Record(remote_id=None, status="COMPLETED", output=b"1")

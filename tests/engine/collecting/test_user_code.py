@@ -14,7 +14,7 @@ from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import Handler
-from orchestrator.engine.collecting.validation_pool import Validators
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMaker
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.ledger.flows.handovers import Owed
@@ -88,7 +88,7 @@ async def test_whatever_a_check_raises_says_that_an_output_is_none_or_that_nobod
     file = file_of_functions(tmp_path / "checks.py")
     record = Record(remote_id=None, status="COMPLETED", output=b"1")
     for kind in IN_THREADS:
-        validators = Validators({1: RunSettings(check=check_function(f"{file}:{kind}"))}, lambda _: None)
+        validators = ValidationPool({1: RunSettings(check=check_function(f"{file}:{kind}"))}, lambda _: None)
         judged = await validators.judged(1, record)
         assert (judged.invalid is None) is not (judged.unjudged is None), kind
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.collecting.validation_pool import WAITING_MAX, Validators
+from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.run_flags import CHECK, SCHEMA
@@ -155,7 +155,7 @@ async def test_another_process_holds_the_run_where_the_file_has_changed(tmp_path
 
 
 async def test_too_many_that_wait_are_kept_unjudged(tmp_path: Path) -> None:
-    validators = Validators({1: RunSettings(schema=schema(tmp_path))}, lambda _: None)
+    validators = ValidationPool({1: RunSettings(schema=schema(tmp_path))}, lambda _: None)
     validators._waiting = WAITING_MAX
     judged = await validators.judged(1, record("COMPLETED", output=b"1"))
     assert judged.invalid is None
@@ -213,7 +213,7 @@ async def test_what_was_noted_last_is_judged_before_the_end(tmp_path: Path) -> N
     ],
 )
 def test_a_schema_that_cannot_be_used_is_refused(tmp_path: Path, document: object, message: str) -> None:
-    validators = Validators({}, lambda _: None)
+    validators = ValidationPool({}, lambda _: None)
     with pytest.raises(UsageError, match=message):
         validators.load(RunSettings(schema=schema(tmp_path, document)))
 
@@ -227,7 +227,7 @@ def test_a_schema_that_cannot_be_used_is_refused(tmp_path: Path, document: objec
     ],
 )
 def test_a_function_that_cannot_be_used_is_refused(tmp_path: Path, function: str, text: str, message: str) -> None:
-    validators = Validators({}, lambda _: None)
+    validators = ValidationPool({}, lambda _: None)
     with pytest.raises(UsageError, match=message):
         validators.load(RunSettings(check=check(tmp_path, function, text)))
 
