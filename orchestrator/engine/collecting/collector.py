@@ -49,7 +49,7 @@ from orchestrator.core.service.responses import (
     plausible,
 )
 from orchestrator.core.text.durations import rough_duration
-from orchestrator.engine.collecting.missing_job_check import Wellness
+from orchestrator.engine.collecting.missing_job_check import MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.segment_tracker import Segments
@@ -99,7 +99,7 @@ class Collector:
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
-        self._wellness = Wellness(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
+        self._wellness = MissingJobCheck(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
         self._counted_on_us = endpoint.retention_estimate.counted_on_us
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self._wakeup.wake)

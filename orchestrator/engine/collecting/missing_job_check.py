@@ -11,7 +11,7 @@ from orchestrator.units import SECOND_US
 
 
 @dataclass(kw_only=True, eq=False)
-class Wellness:
+class MissingJobCheck:
     """Of one endpoint. `outstanding` is how many jobs are collected there."""
 
     endpoint: Endpoint

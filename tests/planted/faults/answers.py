@@ -400,7 +400,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="while it is found out whether many are missing, what was known before counts",
-        path="orchestrator/engine/collecting/missing_job_check.py::Wellness.are_many_missing",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.are_many_missing",
         old="if now >= self._judged_at + SECOND_US:",
         new="if now >= self._judged_at + SECOND_US:\n    self._judged_at = now",
         tests=(
