@@ -52,7 +52,7 @@ from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.collecting.missing_job_check import MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
-from orchestrator.engine.collecting.segment_tracker import Segments
+from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
@@ -86,7 +86,7 @@ class Collector:
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._wakeup = Wakeup()
-        self._segments = Segments(endpoint=endpoint, ledger=ledger)
+        self._segments = SegmentTracker(endpoint=endpoint, ledger=ledger)
         self._plan = Plan(
             learned=endpoint.durations.whole,
             execution=endpoint.durations.execution,

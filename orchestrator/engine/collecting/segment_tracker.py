@@ -29,7 +29,7 @@ async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) 
 
 
 @dataclass(kw_only=True, eq=False)
-class Segments:
+class SegmentTracker:
     """Of one endpoint."""
 
     endpoint: Endpoint

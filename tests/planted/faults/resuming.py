@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="after a restart a stall is counted from the restart",
-        path="orchestrator/engine/collecting/segment_tracker.py::Segments._keep",
+        path="orchestrator/engine/collecting/segment_tracker.py::SegmentTracker._keep",
         old="self.endpoint.stuck_detector.moved(job, latest.reported_at)",
         new="self.endpoint.stuck_detector.moved(job, sent_at)",
         tests=(RESUMABLE + "test_after_a_restart_a_stall_counts_from_the_last_report",),
