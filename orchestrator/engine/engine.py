@@ -18,7 +18,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.commands.inbox import CommandInbox
 from orchestrator.engine.commands.resend import resent
-from orchestrator.engine.commands.revalidate import Rechecker
+from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.endpoint.limits import LimitKeeper
 from orchestrator.engine.flows.flow_executor import FlowFiles
 from orchestrator.engine.flows.notifier import Notifier
@@ -225,7 +225,7 @@ class Engine:
         self.commands = CommandInbox(ledger=ledger, obeyed=self._obeyed)
         self.commands.register(Action.RETRY, self.serving.retry_asked)
         self.commands.register(Action.RESEND, partial(resent, ledger))
-        rechecker = Rechecker(ledger=ledger, validators=self.validators, settings_of=self.runs.settings_of)
+        rechecker = Revalidator(ledger=ledger, validators=self.validators, settings_of=self.runs.settings_of)
         self.commands.register(Action.RECHECK, rechecker.recheck_asked)
         self.commands.register(Action.CANCEL_JOBS, self.canceller.carry_out)
         self.commands.register(Action.SERVE, self.serving.serve_asked)

@@ -17,7 +17,7 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.service.responses import Trouble
 from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.engine.commands.revalidate import Rechecker
+from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Action, NewValidator
@@ -135,7 +135,7 @@ async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
 
     ledger.commands.apply = timed  # type: ignore[method-assign]
     asked = await ledger.commands.ask(Action.RECHECK, run=run.id, argument=wanted)
-    rechecker = Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
+    rechecker = Revalidator(ledger=ledger, validators=validators, settings_of={run.id: settings})
     found = await rechecker.recheck(run, settings, await ledger.commands.one(asked))
     assert found.rejected == found.again > 0
     return 1000 * max(took)

@@ -11,7 +11,7 @@ from orchestrator.api.runs.commands import asked, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.revalidation import Rechecked
 from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.engine.commands.revalidate import Rechecker, validated_by
+from orchestrator.engine.commands.revalidate import Revalidator, validated_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
@@ -89,11 +89,11 @@ async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> New
         raise UsageError(str(error)) from None
 
 
-def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Rechecker:
+def _rechecker(ledger: Ledger, run: Run, wanted: NewValidator) -> Revalidator:
     settings = validated_by(run, wanted)
     validators = ValidationPool({run.id: settings}, lambda _: None)
     validators.load(settings)
-    return Rechecker(ledger=ledger, validators=validators, settings_of={run.id: settings})
+    return Revalidator(ledger=ledger, validators=validators, settings_of={run.id: settings})
 
 
 async def looked(ledger: Ledger, run: Run, wanted: NewValidator) -> RecheckedRun:

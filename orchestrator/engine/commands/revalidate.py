@@ -40,7 +40,7 @@ def validated_by(run: Run, asked: NewValidator) -> RunSettings:
 
 
 @dataclass(kw_only=True, eq=False)
-class Rechecker:
+class Revalidator:
     """Of one process. `settings_of`: the settings by which its runs go."""
 
     ledger: Ledger

@@ -56,7 +56,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is only looked at is changed",
-        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck",
+        path="orchestrator/engine/commands/revalidate.py::Revalidator.recheck",
         old=(
             "if command is not None and (steps or restated):\n    done = await self.ledger.commands.apply(\n        command.id, steps,"
         ),
@@ -78,14 +78,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a cancelled run whose outputs are judged anew goes on",
-        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck",
+        path="orchestrator/engine/commands/revalidate.py::Revalidator.recheck",
         old="max_attempts=0 if is_cancelled else settings.max_attempts)",
         new="max_attempts=settings.max_attempts)",
         tests=("tests/engine/commands/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
     ),
     Fault(
         name="what comes after outputs were judged anew is judged by the old rules",
-        path="orchestrator/engine/commands/revalidate.py::Rechecker.recheck_asked",
+        path="orchestrator/engine/commands/revalidate.py::Revalidator.recheck_asked",
         old="self.settings_of[run.id] = settings",
         new="",
         tests=(
