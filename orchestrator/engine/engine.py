@@ -26,7 +26,7 @@ from orchestrator.engine.flows.row_handover import StageRelay
 from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.hosting.endpoint_registry import Endpoints
-from orchestrator.engine.hosting.run_control import Control
+from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
@@ -204,7 +204,7 @@ class Engine:
             ledger.commits_of_others, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s
         )
         self.watch.subscribe(self._on_change)
-        self.control = Control(
+        self.control = RunController(
             ledger=ledger,
             brakes=self.runs.brakes,
             is_served=self.runs.is_collected_for,

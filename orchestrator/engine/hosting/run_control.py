@@ -24,7 +24,7 @@ AGAIN_S: Final = 1.0
 
 
 @dataclass(kw_only=True, eq=False)
-class Control:
+class RunController:
     """Of every run whose endpoint this process serves, those that it only collects for included.
 
     `brakes` hear of those that people had go on. `say` is told of a run (its number and name) what is asked of it,

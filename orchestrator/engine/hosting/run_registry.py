@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.engine.hosting.endpoint_registry import Endpoints
-from orchestrator.engine.hosting.run_control import Control
+from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import Part, RunSession
 from orchestrator.engine.hosting.stuck_jobs import Stuck
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
@@ -161,7 +161,7 @@ class RunRegistry:
             endpoints.append(run.endpoint_id)
 
     async def open_session(
-        self, run: Run, *, control: Control, taking: TaskGroup, said: Callable[[], ProcessReport]
+        self, run: Run, *, control: RunController, taking: TaskGroup, said: Callable[[], ProcessReport]
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
         self._signs_with = await self._ledger.pipelines.secret_variables()
@@ -188,7 +188,7 @@ class RunRegistry:
         self._retries.follow(run.id, progress)
         return progress
 
-    def part_of(self, run: Run, progress: Progress, control: Control, brakes: RunBrakes) -> Part:
+    def part_of(self, run: Run, progress: Progress, control: RunController, brakes: RunBrakes) -> Part:
         """The part of `run` at the endpoint where it is, which is known."""
         served = self._endpoints.served(run.endpoint_id)
         sending = RunSending(

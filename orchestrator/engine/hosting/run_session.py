@@ -8,7 +8,7 @@ from anyio.abc import TaskGroup
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.openai import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.hosting.run_control import Control
+from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.brakes import RunBrakes
@@ -41,7 +41,7 @@ class RunSession(ServedRun):
         part: Part,
         ledger: Ledger,
         progress: Progress,
-        control: Control,
+        control: RunController,
         taking: TaskGroup,
         said: Callable[[], ProcessReport],
         brakes: RunBrakes,
