@@ -30,7 +30,7 @@ from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.hosting.stuck_jobs import Stuck
+from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
 from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S, Workers
 from orchestrator.engine.maintenance.canceller import Canceller
@@ -173,7 +173,7 @@ class Engine:
     def _looks_after(self) -> Janitor:
         """Whoever keeps things in order, with what has to be done for that now and then."""
         ledger, clock = self.ledger, self.clock
-        self.stuck = Stuck(ledger=ledger, endpoints=self.endpoints, warn=self._view.warn, owed=self.canceller.wake)
+        self.stuck = StuckJobs(ledger=ledger, endpoints=self.endpoints, warn=self._view.warn, owed=self.canceller.wake)
         self.reconciler = Reconciler(ledger=ledger, endpoints=self.endpoints)
         self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=self.runs.settings_of)
         duties = (

@@ -13,7 +13,7 @@ from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.engine.hosting.endpoint_registry import Endpoints
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import Part, RunSession
-from orchestrator.engine.hosting.stuck_jobs import Stuck
+from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
 from orchestrator.engine.ports.service_registry import Services
 from orchestrator.engine.runtime.progress import Progress
@@ -241,7 +241,7 @@ class RunRegistry:
         for session in self.sessions.values():
             session.progress.nudge()
 
-    def said(self, stuck: Stuck, *, lately: bool = False) -> dict[int, RunReport]:
+    def said(self, stuck: StuckJobs, *, lately: bool = False) -> dict[int, RunReport]:
         """How each stands of which there is something to say, for those who look from outside; `lately`: of those that
         ended long ago there is not.
         """
@@ -260,7 +260,7 @@ class RunRegistry:
             else:
                 self._ended_at.setdefault(run, self._clock.now())
 
-    def _said_of(self, run: int, stuck: Stuck) -> RunReport:
+    def _said_of(self, run: int, stuck: StuckJobs) -> RunReport:
         if run not in self._endpoints_of:
             held = self.held.get(run)
             return RunReport(held=held and held.why, is_unserved=True)
@@ -279,7 +279,7 @@ class RunRegistry:
             return said
         return replace(said, finding=standstill.sentence)
 
-    def _said_at(self, number: int, run: int, session: RunSession | None, stuck: Stuck) -> RunReport:
+    def _said_at(self, number: int, run: int, session: RunSession | None, stuck: StuckJobs) -> RunReport:
         part = None if session is None else session.part(number)
         return self._endpoints.served(number).said_of(
             run,

@@ -33,7 +33,7 @@ NOTHING_LEARNED: Final = DurationHistogram()
 
 
 @dataclass(kw_only=True, eq=False)
-class Stuck:
+class StuckJobs:
     """Looks at every endpoint that this process serves; `owed` is called when something is to be cancelled."""
 
     ledger: Ledger
