@@ -23,7 +23,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.spending import Spent
+from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
 from orchestrator.ledger.runs.runs import Run
@@ -51,7 +51,7 @@ class RunBrakes:
         clock: Clock,
         settings: Callable[[], RunSettings],
         progress: Progress,
-        spent: Spent,
+        spent: Spending,
         say: Callable[[str], None],
         warn: Callable[[str], None],
     ) -> None:
@@ -379,7 +379,7 @@ class Brakes:
         self._clock = clock
         self._settings_of = settings_of
         self._say, self._warn = say, warn
-        self._spent = Spent()
+        self._spent = Spending()
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
         ledger.subscribe(self._on_steps)

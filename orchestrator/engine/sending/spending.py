@@ -8,7 +8,7 @@ from orchestrator.ledger.transactions.execution_totals import Place
 NONE = Took()
 
 
-class Spent:
+class Spending:
     """As the ledger counts it, and by the steps since then."""
 
     def __init__(self) -> None:
