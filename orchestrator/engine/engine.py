@@ -25,25 +25,25 @@ from orchestrator.engine.flows.notifier import Notifier
 from orchestrator.engine.flows.row_handover import StageRelay
 from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
-from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S, Workers
+from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S, WorkerScaling
 from orchestrator.engine.maintenance.canceller import Canceller
 from orchestrator.engine.maintenance.flow_retention import FlowRetention
 from orchestrator.engine.maintenance.janitor import Duty, Janitor, Recovered
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.engine.maintenance.reconciler import Reconciler
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.service_registry import Services
-from orchestrator.engine.runtime.heartbeat import LOOK_S, Heart
-from orchestrator.engine.runtime.ledger_watch import Watch
-from orchestrator.engine.runtime.retry_budget import Retries
-from orchestrator.engine.runtime.secret_scrubber import Secrets
+from orchestrator.engine.ports.service_registry import ServiceRegistry
+from orchestrator.engine.runtime.heartbeat import LOOK_S, HeartbeatWriter
+from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
+from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.engine.runtime.task_pool import Request, TaskPool
 from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.brakes import Brakes
@@ -103,8 +103,8 @@ class Engine:
         self._is_working = self._is_collecting = False
         self._tells_of_runs: RunNotifier | None = None
         settings_of: dict[int, RunSettings] = {}
-        self.services = Services(connection, dependencies, view, outer)
-        self._secrets = Secrets(
+        self.services = ServiceRegistry(connection, dependencies, view, outer)
+        self._secrets = SecretScrubber(
             lambda: ledger.claims.secret_names,
             dependencies.environ,
             api_keys=self.services.api_keys,
@@ -112,9 +112,9 @@ class Engine:
         )
         self.limits = LimitKeeper(ledger=ledger, say=view.say)
         self.validators = ValidationPool(settings_of, view.warn, make_code=dependencies.user_code)
-        retries = Retries(settings_of)
+        retries = RetryBudgets(settings_of)
         ledger.subscribe(retries.on_steps)
-        self.endpoints = Endpoints(
+        self.endpoints = EndpointRegistry(
             ledger=ledger,
             clock=clock,
             settings_of=settings_of,
@@ -141,7 +141,9 @@ class Engine:
             brakes=Brakes(ledger, clock, settings_of, say=view.say, warn=view.warn),
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
-        self.heart = Heart(ledger=ledger, clock=clock, said=self.said_lately, look_every_s=dependencies.say_every_s)
+        self.heart = HeartbeatWriter(
+            ledger=ledger, clock=clock, said=self.said_lately, look_every_s=dependencies.say_every_s
+        )
         self._hears_people()
         self.janitor = self._looks_after()
 
@@ -158,9 +160,9 @@ class Engine:
             owed=self.canceller.wake,
         )
 
-    def _raises_workers(self) -> Workers:
+    def _raises_workers(self) -> WorkerScaling:
         """Whoever gives runs the workers that they want."""
-        return Workers(
+        return WorkerScaling(
             ledger=self.ledger,
             runs=self.runs,
             services=self.services,
@@ -200,7 +202,7 @@ class Engine:
         """Whoever carries out what people ask for in other processes, and notices that they do."""
         ledger = self.ledger
         self.workers = self._raises_workers()
-        self.watch = Watch(
+        self.watch = LedgerWatch(
             ledger.commits_of_others, missing=ledger.place.missing, every_s=self._dependencies.watch_every_s
         )
         self.watch.subscribe(self._on_change)

@@ -17,7 +17,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.flows.row_handover import StageRelay
-from orchestrator.engine.flows.row_mapper import RowMaker
+from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
@@ -60,8 +60,8 @@ class Files:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
-        return RowMaker(
+    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMapper:
+        return RowMapper(
             stage=stage,
             folder=Path(pipeline.folder),
             variables=NO_VARIABLES,

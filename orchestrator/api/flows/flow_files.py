@@ -37,7 +37,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.named_commands import message_with_ledger
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
-from orchestrator.engine.flows.row_mapper import RowMaker
+from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.engine.intake.intake import InputBatch, Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
@@ -148,10 +148,10 @@ class LocalFiles:
         await self.ledger.handovers.follow(flow.id, stage.name, sources=sources, to_run=known, gathering=gathering)
         return known
 
-    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
+    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMapper:
         """What makes the rows of a stage, as `MakesRows` has it."""
         settings = run_settings(stage.settings)
-        return RowMaker(
+        return RowMapper(
             stage=stage,
             folder=Path(pipeline.folder),
             variables=RowVariables(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchestrator.api.python.results import Job
 from orchestrator.api.runs.keyword_options import OF_INPUT, Function
 from orchestrator.core.service.row_variables import RowVariables
-from orchestrator.engine.intake.row_pump import Pump
+from orchestrator.engine.intake.row_pump import RowPump
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.jsonl import RowReader
 from orchestrator.formats.input.readers import Reading, read_inputs
@@ -59,8 +59,8 @@ def pump_of(
     body_bytes_max: int,
     first: int,
     to_the_end: bool,
-) -> Pump:
-    """What reads `inputs` into rows, counting from after `first`; the rest is as with `RowReader` and `Pump`."""
+) -> RowPump:
+    """What reads `inputs` into rows, counting from after `first`; the rest is as with `RowReader` and `RowPump`."""
     if isinstance(inputs, str | PathLike):
         rows = read_inputs(
             [str(inputs)],
@@ -74,7 +74,7 @@ def pump_of(
                 via=settings.via,
             ),
         )
-        return Pump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
+        return RowPump(rows, lambda _, row: _moved(row, first), first=first, to_the_end=to_the_end)
 
     def reader() -> RowReader:
         return RowReader(variables, settings.policy, webhook_bytes, body_bytes_max, settings.resumable, settings.via)
@@ -89,7 +89,7 @@ def pump_of(
                 return Problem(line=number, text=str(error))
         return values.read(number, value)
 
-    return Pump(inputs, read, first=first, to_the_end=to_the_end)
+    return RowPump(inputs, read, first=first, to_the_end=to_the_end)
 
 
 def _moved(row: object, first: int) -> Row | Problem:

@@ -48,7 +48,7 @@ from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.endpoint.output_streams import OutputStreams
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
-from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger.jobs.history import Took
 from orchestrator.ledger.transactions.run_controls import Wishes
@@ -74,7 +74,7 @@ class Endpoint:
         api: ServerlessEndpoint,
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
-        retries: Retries,
+        retries: RetryBudgets,
         webhooks: bool,
         status_limit: Limit,
         warn: Callable[[str], None],

@@ -20,7 +20,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_enough
 from orchestrator.core.text.local_time import local
-from orchestrator.engine.flows.row_mapper import Made, RowMaker
+from orchestrator.engine.flows.row_mapper import Made, RowMapper
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 class MakesRows(Protocol):
     """Knows what makes the rows of a stage."""
 
-    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMaker:
+    def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMapper:
         """What makes the rows of this stage."""
         ...
 
@@ -64,7 +64,7 @@ class StageRelay:
     files: MakesRows
     session_of: Callable[[int], RunSession | None]
     warn: Callable[[str], None]
-    _makers: dict[int, RowMaker] = field(init=False, default_factory=dict)
+    _makers: dict[int, RowMapper] = field(init=False, default_factory=dict)
     """By the run that is handed the rows."""
 
     _lanes: TaskGroup = field(init=False)
@@ -184,13 +184,13 @@ class StageRelay:
         session = self.session_of(relay.to_run)
         return session is not None and session.wishes.cancel
 
-    async def _maker(self, relay: Relay) -> RowMaker:
+    async def _maker(self, relay: Relay) -> RowMapper:
         if relay.to_run not in self._makers:
             [pipeline] = (await self.ledger.pipelines.definitions([relay.definition])).values()
             self._makers[relay.to_run] = self.files.row_maker(pipeline, pipeline.stage(relay.stage))
         return self._makers[relay.to_run]
 
-    async def _in_thread(self, relay: Relay, maker: RowMaker, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, relay: Relay, maker: RowMapper, work: Callable[[], Result]) -> Result:
         """In a thread of its own, for which nobody waits when we are cancelled: the function may never return."""
         async with anyio.create_task_group() as watching:
             watching.start_soon(self._tell_if_slow, relay, maker)
@@ -202,7 +202,7 @@ class StageRelay:
             watching.cancel_scope.cancel()
         return done
 
-    async def _tell_if_slow(self, relay: Relay, maker: RowMaker) -> None:
+    async def _tell_if_slow(self, relay: Relay, maker: RowMapper) -> None:
         told = None
         while True:
             await anyio.sleep(SLOW_S)

@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False)
-class RowMaker:
+class RowMapper:
     """Of one stage. Called in a thread: the function may take its time."""
 
     stage: Stage

@@ -15,10 +15,10 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
-from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.dispatcher import Dispatcher
-from orchestrator.engine.sending.run_sender import RunSending
+from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import RunReport
 from orchestrator.ledger.runs.runs import Run
@@ -50,7 +50,7 @@ class ServedEndpoint(NamedTuple):
     collector: Collector
     dispatcher: Dispatcher
 
-    def said_of(self, run: int, *, sending: RunSending | None, is_released: bool, stuck: StuckSummary) -> RunReport:
+    def said_of(self, run: int, *, sending: RunSender | None, is_released: bool, stuck: StuckSummary) -> RunReport:
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
         unreachable_us = endpoint.connectivity.unreachable_us(now)
@@ -76,7 +76,7 @@ class ServedEndpoint(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False)
-class Endpoints:
+class EndpointRegistry:
     """All endpoints that this process serves. `scrub` takes secrets out of what a service says."""
 
     ledger: Ledger
@@ -84,7 +84,7 @@ class Endpoints:
     settings_of: Mapping[int, RunSettings]
     limits: LimitKeeper
     validators: ValidationPool
-    retries: Retries
+    retries: RetryBudgets
     warn: Callable[[str], None]
     scrub: Callable[[bytes], bytes]
     _owed: list[Callable[[], None]] = field(init=False, default_factory=list)

@@ -13,9 +13,9 @@ from orchestrator.core.service.responses import Pointless, of_run
 from orchestrator.engine.commands.retry_jobs import retried
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.hosting.worker_scaling import Workers
+from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
-from orchestrator.engine.ports.service_registry import Services
+from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
@@ -31,8 +31,8 @@ class RunHost:
 
     ledger: Ledger
     runs: RunRegistry
-    services: Services
-    workers: Workers
+    services: ServiceRegistry
+    workers: WorkerScaling
     take_on: Callable[[Run], Awaitable[RunSession]]
     reach: Callable[[Run], Awaitable[None]]
     say: Callable[[str], None]

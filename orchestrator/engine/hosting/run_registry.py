@@ -10,18 +10,18 @@ from msgspec.structs import replace
 
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import Part, RunSession
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
-from orchestrator.engine.ports.service_registry import Services
+from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.brakes import Brakes, RunBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
-from orchestrator.engine.sending.run_sender import RunSending
+from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, together
 from orchestrator.ledger.runs.runs import Run
@@ -65,10 +65,10 @@ class RunRegistry:
         ledger: Ledger,
         clock: Clock,
         environ: Mapping[str, str],
-        services: Services,
-        endpoints: Endpoints,
+        services: ServiceRegistry,
+        endpoints: EndpointRegistry,
         settings_of: dict[int, RunSettings],
-        retries: Retries,
+        retries: RetryBudgets,
         listener: WebhookListener,
         brakes: Brakes,
     ) -> None:
@@ -191,7 +191,7 @@ class RunRegistry:
     def part_of(self, run: Run, progress: Progress, control: RunController, brakes: RunBrakes) -> Part:
         """The part of `run` at the endpoint where it is, which is known."""
         served = self._endpoints.served(run.endpoint_id)
-        sending = RunSending(
+        sending = RunSender(
             run=run.id,
             endpoint=served.endpoint,
             ledger=self._ledger,

@@ -13,7 +13,7 @@ from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.dispatcher import Dispatcher
-from orchestrator.engine.sending.run_sender import RunSending
+from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
     endpoint: Endpoint
     dispatcher: Dispatcher
-    sending: RunSending
+    sending: RunSender
 
 
 class RunSession(ServedRun):

@@ -14,7 +14,7 @@ from orchestrator.core.polling.latency import DurationHistogram
 from orchestrator.core.polling.stuck_jobs import Suspect, running_us_max, waiting_us_max
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.ledger import Ledger
 from orchestrator.settings import run_flags
 from orchestrator.settings.structs import OnStuck
@@ -37,7 +37,7 @@ class StuckJobs:
     """Looks at every endpoint that this process serves; `owed` is called when something is to be cancelled."""
 
     ledger: Ledger
-    endpoints: Endpoints
+    endpoints: EndpointRegistry
     warn: Callable[[str], None]
     owed: Callable[[], None]
     _idle_before: set[int] = field(init=False, default_factory=set)

@@ -24,7 +24,7 @@ from orchestrator.core.gates.scaling_override import (
 from orchestrator.core.service.profiles import address_of
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.ports.service_registry import Services
+from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.ports.worker_ports import MakeBounds, WorkerBounds
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
@@ -65,7 +65,7 @@ def knows_account(rest_url: str, service_url: str) -> bool:
     return rest_url != REST_URL_DEFAULT or address_of(service_url) == SERVERLESS_URL_DEFAULT
 
 
-class Workers:
+class WorkerScaling:
     """The bounds of endpoints' workers, as the runs of one ledger want them."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Workers:
         *,
         ledger: Ledger,
         runs: RunRegistry,
-        services: Services,
+        services: ServiceRegistry,
         make_bounds: MakeBounds,
         rest_url: str,
         say: Callable[[str], None],

@@ -43,7 +43,7 @@ Read = Callable[[int, object], Row | Problem]
 """The row that the value of this number is, or why it is none."""
 
 
-class Pump:
+class RowPump:
     """Reads `values` with `read`, counting from after `first`.
 
     At a value that is no row it ends, or, with `to_the_end`, goes on, so that all of them are known.

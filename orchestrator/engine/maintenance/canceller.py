@@ -19,7 +19,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.responses import of_cancel
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
@@ -46,7 +46,7 @@ CLOSE_LOOKS_FOR_US: Final = 180_000_000
 class Canceller:
     """Settles what is owed at `endpoints`; a job whose `/cancel` was answered is asked for at once."""
 
-    def __init__(self, ledger: Ledger, endpoints: Endpoints) -> None:
+    def __init__(self, ledger: Ledger, endpoints: EndpointRegistry) -> None:
         self._ledger = ledger
         self._endpoints = endpoints
         self._wakeup = Wakeup()

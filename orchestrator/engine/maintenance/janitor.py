@@ -23,7 +23,7 @@ from orchestrator.core.service.responses import Trouble
 from orchestrator.engine.collecting.result_steps import in_trouble
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.uncertain_grace import settle_at
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
@@ -79,7 +79,11 @@ class Janitor:
     """Recovers at start, then settles uncertain submissions when their grace is over."""
 
     def __init__(
-        self, ledger: Ledger, endpoints: Endpoints, settings_of: Mapping[int, RunSettings], duties: Sequence[Duty] = ()
+        self,
+        ledger: Ledger,
+        endpoints: EndpointRegistry,
+        settings_of: Mapping[int, RunSettings],
+        duties: Sequence[Duty] = (),
     ) -> None:
         self._ledger = ledger
         self._endpoints = endpoints

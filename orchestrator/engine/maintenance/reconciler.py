@@ -11,7 +11,7 @@ from typing import Final
 
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.hosting.endpoint_registry import Endpoints
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.maintenance.janitor import left_submitting
 from orchestrator.ledger import Ledger
 
@@ -27,7 +27,7 @@ class Reconciler:
     """Compares for the endpoints that this process serves."""
 
     ledger: Ledger
-    endpoints: Endpoints
+    endpoints: EndpointRegistry
     _suspicious: set[int] = field(init=False, default_factory=set)
 
     async def run_once(self) -> None:

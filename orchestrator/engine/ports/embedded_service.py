@@ -16,7 +16,7 @@ from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
 from orchestrator.units import SECOND_US
 
 
-class Embedded:
+class EmbeddedService:
     """An emulator that serves the function which `endpoint` names, or `function`, within the limits that the client
     keeps.
 

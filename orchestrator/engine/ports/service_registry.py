@@ -21,7 +21,7 @@ from orchestrator.settings.profiles import own_keys, whose
 from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
 
 
-class Services:
+class ServiceRegistry:
     """Opens the service of a run when it is first asked for, and closes all of them. Embedded ones live in `outer`."""
 
     def __init__(
@@ -109,10 +109,10 @@ class Services:
         return self._dependencies.service(connection, self._dependencies.clock)
 
     async def _embedded(self, run: Run, settings: RunSettings) -> Service:
-        from orchestrator.engine.ports.embedded_service import Embedded  # noqa: PLC0415  no other run needs the emulator
+        from orchestrator.engine.ports.embedded_service import EmbeddedService  # noqa: PLC0415  no other run needs the emulator
 
         function = self.functions.get(run.endpoint)
-        embedded = Embedded(run.endpoint, self._connection, settings, self._dependencies.clock, function)
+        embedded = EmbeddedService(run.endpoint, self._connection, settings, self._dependencies.clock, function)
         await self._outer.start(embedded.serve)
         return embedded.service
 

@@ -40,7 +40,7 @@ def why_stopped(error: Exception) -> str:
             return f"a defect of the program: {type(cause).__name__}"
 
 
-class Heart:
+class HeartbeatWriter:
     """Of one process. `said` gives what there is to say."""
 
     def __init__(

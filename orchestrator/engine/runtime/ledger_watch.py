@@ -21,7 +21,7 @@ ASK_EVERY_S: Final = 0.25
 """A command takes effect within this time, and that of reading its row."""
 
 
-class Watch:
+class LedgerWatch:
     """Wakes its subscribers once when it starts and after each commit of another process.
 
     `version` is the ledger's `commits_of_others`; it may raise `StorageError`. `missing` tells which of its files

@@ -19,7 +19,7 @@ from orchestrator.settings.structs import RunSettings
 SPENT: Final = "the retry budget of the run is spent ({} of {}: {})"
 
 
-class Retries:
+class RetryBudgets:
     """Of one process; shared by all of its endpoints, so that a budget holds across them."""
 
     def __init__(self, settings_of: Mapping[int, RunSettings]) -> None:

@@ -8,7 +8,7 @@ from orchestrator.core.text.redaction import SECRET_CHARS_MIN, Redactor
 API_KEY_LABEL: Final = "the API key"
 
 
-class Secrets:
+class SecretScrubber:
     """Scrubs whatever a service or a worker says, before it is kept anywhere.
 
     `names` gives the environment variables whose values have left with a submission, of this process or an earlier one

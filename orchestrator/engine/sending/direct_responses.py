@@ -15,7 +15,7 @@ from orchestrator.units import MILLISECOND_US
 UNREADABLE = "the answer is no JSON"
 
 
-class DirectAnswers:
+class DirectResponses:
     """Turns the answers at one endpoint into steps. There is no second question: what comes once is what there is."""
 
     def __init__(self, endpoint: Endpoint, validators: ValidationPool) -> None:

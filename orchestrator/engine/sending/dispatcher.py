@@ -40,10 +40,10 @@ from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
-from orchestrator.engine.sending.direct_responses import DirectAnswers
+from orchestrator.engine.sending.direct_responses import DirectResponses
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.sending.response_steps import answered, deferred, interrupted, rejected
-from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, SENDING, RunSending
+from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, SENDING, RunSender
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.units import SECOND_US
@@ -75,13 +75,13 @@ class Dispatcher:
         outstanding: Callable[[], int],
         validators: ValidationPool,
     ) -> None:
-        self._direct = DirectAnswers(endpoint, validators)
+        self._direct = DirectResponses(endpoint, validators)
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._outstanding = outstanding
-        self._runs: dict[int, RunSending] = {}
+        self._runs: dict[int, RunSender] = {}
         self.share = FairShare()
         self._in_flight: set[int] = set()
         self.held = ClaimedJobs()
@@ -91,7 +91,7 @@ class Dispatcher:
         ledger.subscribe(self._on_steps)
         endpoint.on_change(self.wake)
 
-    def add(self, run: RunSending) -> None:
+    def add(self, run: RunSender) -> None:
         """Sends the jobs of `run`, too, from now on."""
         self._runs[run.run] = run
         self.wake()
@@ -161,11 +161,11 @@ class Dispatcher:
                 again_s = min(again_s, max(room_s, wished_s - AHEAD_S))
         return found, again_s
 
-    def chosen(self, ready: Iterable[int]) -> RunSending:
+    def chosen(self, ready: Iterable[int]) -> RunSender:
         """The run of `ready` whose turn it is."""
         return self._runs[self.share.next({run: self._runs[run].weight for run in ready})]
 
-    def admissible(self, run: RunSending) -> int:
+    def admissible(self, run: RunSender) -> int:
         """How many more jobs there is room for; those on their way count as sent (`core.admission`)."""
         room = self._room(run)
         if gates.is_deep(room):
@@ -173,11 +173,11 @@ class Dispatcher:
         result = gates.narrowest(gates.of_room(room, self._clock.now()))
         return 0 if isinstance(result, Closed) else result.most or 0
 
-    def is_bound(self, run: RunSending) -> bool:
+    def is_bound(self, run: RunSender) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
         return gates.held_up(gates.of_room(self._room(run), self._clock.now())) is not None
 
-    def _room(self, run: RunSending) -> RoomFacts:
+    def _room(self, run: RunSender) -> RoomFacts:
         endpoint = self._endpoint
         return RoomFacts(
             at_service=self._outstanding() + self._on_their_way(),
@@ -210,7 +210,7 @@ class Dispatcher:
         if health is not None and health.jobs_in_progress is not None:  # else what was known last stands
             self._endpoint.running = health.jobs_in_progress
 
-    async def unanswered_s(self, operation: Operation, run: RunSending) -> float | None:
+    async def unanswered_s(self, operation: Operation, run: RunSender) -> float | None:
         """Seconds after which to look again, 0 for at once; None where jobs of `run` may be sent.
 
         While nothing is answered, a question goes first, if there are jobs to send. A run that has none due leaves its
@@ -223,7 +223,7 @@ class Dispatcher:
             return 0.0
         return None if await self._endpoint.is_answering() else AHEAD_S
 
-    async def claim(self, operation: Operation, run: RunSending, most: int) -> list[Claim]:
+    async def claim(self, operation: Operation, run: RunSender, most: int) -> list[Claim]:
         """Claims up to `most` jobs of `run`, whose turn it is; where it has fewer, finds out when to look again."""
         claims = await run.claim(operation, most, self.held)
         self.share.sent(run.run, len(claims), run.weight)
@@ -257,7 +257,7 @@ class Dispatcher:
     def _is_open(self, operation: Operation) -> bool:
         return any(not isinstance(self._gate_result(run, operation), Closed) for run in self._runs.values())
 
-    def _gate_result(self, run: RunSending, operation: Operation) -> GateResult:
+    def _gate_result(self, run: RunSender, operation: Operation) -> GateResult:
         by_retry = operation is Operation.RETRY
         return gates.narrowest(run.gate_results(in_flight=self._on_their_way(), by_retry=by_retry))
 

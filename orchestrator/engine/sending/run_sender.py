@@ -39,7 +39,7 @@ SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
 """The operations by which jobs leave. A run uses one of the first two."""
 
 
-class RunSending:
+class RunSender:
     """The jobs of one run for one endpoint, until they are claimed.
 
     `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`

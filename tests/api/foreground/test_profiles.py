@@ -18,7 +18,7 @@ from orchestrator.client import Service
 from orchestrator.clock import Clock
 from orchestrator.core.service.profiles import address_of, place
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.service_registry import Services
+from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
@@ -159,7 +159,7 @@ async def test_a_run_without_a_profile_is_not_for_a_profile(tmp_path: Path) -> N
 async def test_a_key_is_for_another_address_of_its_account_but_for_no_other_account(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, VirtualClock())
     async with anyio.create_task_group() as outer:
-        services = Services(accounts.connection("home"), accounts.around, Silent(), outer)
+        services = ServiceRegistry(accounts.connection("home"), accounts.around, Silent(), outer)
         services.use_key_for(place(URL, "work"))
         assert services.at(place(URL, "work")) is None
         services.use_key_for(elsewhere := place("https://elsewhere.example", "home"))

@@ -13,7 +13,7 @@ from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.endpoint.endpoint import SUSPECT_US, TOLD_AGAIN_US, Endpoint
-from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
@@ -67,7 +67,7 @@ def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone
 
 def endpoint_that_says(say: Callable[[str], None]) -> Endpoint:
     return Endpoint(
-        id=1, api=None, clock=VirtualClock(), settings_of={}, retries=Retries({}), webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
+        id=1, api=None, clock=VirtualClock(), settings_of={}, retries=RetryBudgets({}), webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
         warn=say,
     )  # fmt: skip
 

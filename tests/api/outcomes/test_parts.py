@@ -15,7 +15,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.intake.intake import InputBatch, Intake
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.retry_budget import Retries
+from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
 from orchestrator.formats.input.rows import Problem
@@ -207,7 +207,7 @@ async def test_what_had_ended_before_is_no_speed() -> None:
 
 
 def test_what_was_granted_counts_against_the_budget_before_it_is_written() -> None:
-    retries = Retries({1: RunSettings(retry_budget=200_000)})
+    retries = RetryBudgets({1: RunSettings(retry_budget=200_000)})
     progress = Progress(1, {"outstanding": 10, "retried_executions": 1}, margin_min_s=None, clock=VirtualClock())
     retries.follow(1, progress)
 

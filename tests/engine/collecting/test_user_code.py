@@ -15,7 +15,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.engine.flows.row_mapper import RowMaker
+from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.ledger.flows.handovers import Owed
 from orchestrator.settings.parsers import check_function
@@ -26,8 +26,8 @@ from tests.raising import IN_THREADS, KINDS, file_of_functions, raises
 pytestmark = pytest.mark.anyio
 
 
-def maker(folder: Path, step: str) -> RowMaker:
-    return RowMaker(
+def maker(folder: Path, step: str) -> RowMapper:
+    return RowMapper(
         stage=Stage(name="embed", from_=("caption",), step=f"steps.py:{step}", settings={}),
         folder=folder,
         variables=NO_VARIABLES,

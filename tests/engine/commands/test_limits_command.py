@@ -13,7 +13,7 @@ from orchestrator.api.inspect.status import status
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.commands.inbox import CommandInbox
-from orchestrator.engine.runtime.ledger_watch import Watch
+from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Command
@@ -40,7 +40,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.serve)
             commands = CommandInbox(ledger=ledger, obeyed=nothing_else)
-            watch = Watch(ledger.commits_of_others, every_s=0.02)
+            watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
             await group.start(commands.serve)
             await group.start(watch.serve)

@@ -16,8 +16,8 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.core.service.responses import Answer
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import real_service
-from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, Heart
-from orchestrator.engine.runtime.ledger_watch import Watch
+from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, HeartbeatWriter
+from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import ProcessReport, Reading
@@ -82,8 +82,10 @@ class World:
             changed=self.based.append,
         )
         self.limits.add(1, "ep", self.kept)
-        self.heart = Heart(ledger=ledger, clock=clock, said=lambda: ProcessReport(meters=self.limits.meters()))
-        self.watch = Watch(ledger.commits_of_others)
+        self.heart = HeartbeatWriter(
+            ledger=ledger, clock=clock, said=lambda: ProcessReport(meters=self.limits.meters())
+        )
+        self.watch = LedgerWatch(ledger.commits_of_others)
         self.watch.subscribe(self.limits.on_change)
 
     async def set(self, chosen: Mapping[Operation, Limit]) -> None:

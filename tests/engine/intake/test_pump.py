@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.engine.intake.row_pump import ROWS_MAX, Pump
+from orchestrator.engine.intake.row_pump import ROWS_MAX, RowPump
 from orchestrator.formats.input.rows import Problem, Row
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.user_code import UserCodeError
@@ -48,7 +48,7 @@ async def test_rows_come_in_order_and_no_more_are_read_than_the_buffer_holds(kin
         ahead = max(ahead, made - written)
 
     assert callable(kind)
-    await Pump(kind(values()), read, first=5).into(write)
+    await RowPump(kind(values()), read, first=5).into(write)
     assert written == made == 2 * ROWS_MAX + 100
     assert ahead <= (ROWS_MAX + 1 if kind is not list else made)
 
@@ -66,7 +66,7 @@ async def test_rows_that_are_there_do_not_wait_for_a_slow_one() -> None:
         lines.extend(row.line for row in rows)
         is_written.set()
 
-    await Pump(values(), read).into(write)
+    await RowPump(values(), read).into(write)
     assert lines == [1, 2]
 
 
@@ -83,7 +83,7 @@ async def test_what_the_values_raise_is_raised_when_all_before_it_is_written(kin
 
     assert callable(kind)
     with pytest.raises(UserCodeError) as raised:
-        await Pump(kind(values()), read).into(write)
+        await RowPump(kind(values()), read).into(write)
     assert isinstance(raised.value.error, ZeroDivisionError)
     assert lines == [1]
 
@@ -135,7 +135,7 @@ async def test_whatever_the_values_raise_ends_them_and_nothing_else(kind: str, v
         lines.extend(row.line for row in rows)
 
     with anyio.fail_after(10), pytest.raises(UserCodeError) as raised:
-        await Pump(values(kind), read).into(write)
+        await RowPump(values(kind), read).into(write)
     assert type(raised.value.error) is type_of(kind)
     assert lines == [1]
 
@@ -154,12 +154,12 @@ async def test_an_input_that_raises_as_it_is_closed_holds_nobody_up(kind: str) -
 
     for given in (values(), coming(values())):
         with anyio.fail_after(10), pytest.raises(UserCodeError):
-            await Pump(given, read).into(write)
+            await RowPump(given, read).into(write)
 
 
 async def test_it_ends_at_a_bad_value_or_goes_on_to_find_them_all() -> None:
     for to_the_end, found in ((False, [2]), (True, [2, 4])):
-        pump = Pump([1, None, 3, None], read, to_the_end=to_the_end)
+        pump = RowPump([1, None, 3, None], read, to_the_end=to_the_end)
 
         async def write(_rows: Sequence[PackedRow]) -> None:
             await anyio.lowlevel.checkpoint()
@@ -183,7 +183,7 @@ async def test_who_writes_no_more_ends_who_reads_and_waits_for_no_generator() ->
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError) as raised:
-        await Pump(values(), read).into(write)
+        await RowPump(values(), read).into(write)
     assert raised.value.__suppress_context__
     is_left.set()
     assert has_ended.wait(30)
@@ -197,4 +197,4 @@ async def test_a_defect_of_the_reading_thread_holds_nobody_up() -> None:
         pass
 
     with anyio.fail_after(10), pytest.raises(AttributeError):
-        await Pump(iter([1]), misread).into(write)
+        await RowPump(iter([1]), misread).into(write)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.runtime.secret_scrubber import Secrets
+from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.settings.structs import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
@@ -105,7 +105,7 @@ async def test_a_notice_is_scrubbed_before_it_is_made_durable(tmp_path: Path) ->
 
 
 def test_the_api_key_is_one_of_them_and_nothing_shows_them() -> None:
-    secrets = Secrets(
+    secrets = SecretScrubber(
         lambda: frozenset({"UNSET"}),
         {},
         api_keys=lambda: {"": "rpa_SECRET_KEY", "https://b": "rpa_OTHER_KEY"},
@@ -118,5 +118,5 @@ def test_the_api_key_is_one_of_them_and_nothing_shows_them() -> None:
 
 def test_answers_without_secrets_are_not_even_copied() -> None:
     body = COMPLETED.body
-    assert Secrets(frozenset, {}, warn=pytest.fail).scrub(body) is body
+    assert SecretScrubber(frozenset, {}, warn=pytest.fail).scrub(body) is body
     assert msgspec.json.decode(body)["status"] == "COMPLETED"

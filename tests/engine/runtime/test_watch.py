@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S, Watch
+from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S, LedgerWatch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.transactions.group_commit import Transaction
@@ -30,7 +30,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[Ledger, list[int]]]:
         anyio.create_task_group() as group,
     ):
         await group.start(ledger.serve)
-        watch = Watch(ledger.commits_of_others)
+        watch = LedgerWatch(ledger.commits_of_others)
         watch.subscribe(lambda: rings.append(clock.now()))
         await group.start(watch.serve)
         await anyio.sleep(SOON_S)
@@ -101,7 +101,7 @@ async def test_a_ledger_that_cannot_be_read_is_asked_again_and_told_once(caplog:
             raise answer
         return answer
 
-    watch = Watch(version)
+    watch = LedgerWatch(version)
     watch.subscribe(lambda: rings.append(len(answers)))
     with anyio.move_on_after(10 * ASK_EVERY_S):
         await watch.serve()

@@ -44,7 +44,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/sending/direct_responses.py::DirectAnswers.step",
+        path="orchestrator/engine/sending/direct_responses.py::DirectResponses.step",
         old='if record.status == "COMPLETED":',
         new='if record.status == "TIMED_OUT":',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),

@@ -77,7 +77,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the budget for retries is one for each moment",
-        path="orchestrator/engine/runtime/retry_budget.py::Retries.why_spent",
+        path="orchestrator/engine/runtime/retry_budget.py::RetryBudgets.why_spent",
         old="self._promised[run] += 1",
         new="",
         tests=(
@@ -86,7 +86,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was granted is counted twice against the budget",
-        path="orchestrator/engine/runtime/retry_budget.py::Retries.on_steps",
+        path="orchestrator/engine/runtime/retry_budget.py::RetryBudgets.on_steps",
         old="self._promised -= Counter(kept)",
         new="self._promised -= Counter()",
         tests=(f"{_HERE}test_no_more_is_repeated_than_the_budget_of_the_run_wherever_it_is",),

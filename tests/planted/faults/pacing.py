@@ -131,7 +131,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that were passed over do not go when the queue is short",
-        path="orchestrator/engine/sending/run_sender.py::RunSending.none_s",
+        path="orchestrator/engine/sending/run_sender.py::RunSender.none_s",
         old="return 0.0 if self._prospects.have_changed() else",
         new="return",
         tests=(
@@ -168,7 +168,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody asks whether a silent endpoint is back for the sake of jobs that were passed over",
-        path="orchestrator/engine/sending/run_sender.py::RunSending.none_s",
+        path="orchestrator/engine/sending/run_sender.py::RunSender.none_s",
         old="return 0.0 if self._prospects.have_changed() else min(none_s, AHEAD_US / SECOND_US)",
         new="return min(none_s, AHEAD_US / SECOND_US)",
         tests=(f"{ADMISSION}::test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent",),

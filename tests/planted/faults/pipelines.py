@@ -97,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stage that is carried out anew for what has failed pays for all of it",
-        path="orchestrator/engine/sending/run_sender.py::RunSending.claim",
+        path="orchestrator/engine/sending/run_sender.py::RunSender.claim",
         old="takes_over=settings.takes_over,",
         new="",
         tests=("tests/api/runs/test_rerun.py::test_only_what_has_failed_is_paid_again",),

@@ -136,7 +136,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="raised limits do not mind how many files may be open",
-        path="orchestrator/engine/ports/service_registry.py::Services._real",
+        path="orchestrator/engine/ports/service_registry.py::ServiceRegistry._real",
         old="limits = within_connections(self._connection.limits, self.connections)",
         new="limits = dict(self._connection.limits)",
         tests=("tests/system/test_few_files.py::test_raised_limits_are_bounded_by_the_files_that_may_be_open",),
@@ -192,7 +192,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a paused run is said to be held up for longer than it is",
-        path="orchestrator/engine/sending/run_sender.py::RunSending.held_up",
+        path="orchestrator/engine/sending/run_sender.py::RunSender.held_up",
         old="self._endpoint.gate_results(self.run, Wishes())",
         new="self._endpoint.gate_results(self.run, Wishes(pause=True))",
         tests=("tests/api/inspect/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
@@ -224,7 +224,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="workers are raised before the ledger knows what they were",
-        path="orchestrator/engine/hosting/worker_scaling.py::Workers._raise",
+        path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._raise",
         old="await self._ledger.loans.write(run.endpoint_id, self._rest_url, loan)\ntry:",
         new="try:",
         tests=("tests/engine/hosting/test_workers.py::test_after_a_kill_runs_tidy_puts_them_back_once",),

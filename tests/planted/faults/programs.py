@@ -37,7 +37,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the last rows of an input are left in the buffer",
-        path="orchestrator/engine/intake/row_pump.py::Pump._taken",
+        path="orchestrator/engine/intake/row_pump.py::RowPump._taken",
         old="return rows if rows or not self._has_ended else None",
         new="return rows if not self._has_ended else None",
         tests=(
@@ -47,14 +47,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="rows before an error of the input are not written",
-        path="orchestrator/engine/intake/row_pump.py::Pump.into",
+        path="orchestrator/engine/intake/row_pump.py::RowPump.into",
         old="if rows:",
         new="if rows and self._error is None:",
         tests=(f"{PUMP}::test_what_the_values_raise_is_raised_when_all_before_it_is_written",),
     ),
     Fault(
         name="who reads an input is not told that nobody writes any more",
-        path="orchestrator/engine/intake/row_pump.py::Pump.into",
+        path="orchestrator/engine/intake/row_pump.py::RowPump.into",
         old="finally:\n    self._leave()",
         new="finally:\n    pass",
         tests=(f"{PUMP}::test_who_writes_no_more_ends_who_reads_and_waits_for_no_generator",),

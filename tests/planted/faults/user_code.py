@@ -24,7 +24,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="people's code that raises as an input is closed ends whoever reads it without a word",
-        path="orchestrator/engine/intake/row_pump.py::Pump._closed",
+        path="orchestrator/engine/intake/row_pump.py::RowPump._closed",
         old="call(values.close)",
         new="values.close()",
         tests=(f"{_PUMP}::test_an_input_that_raises_as_it_is_closed_holds_nobody_up",),

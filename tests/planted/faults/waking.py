@@ -50,7 +50,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who writes down what was learned minds an endpoint that comes in meanwhile",
-        path="orchestrator/engine/hosting/endpoint_registry.py::Endpoints.write_down",
+        path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry.write_down",
         old="in list(self._served.items()):",
         new="in self._served.items():",
         tests=(

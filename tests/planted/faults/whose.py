@@ -9,7 +9,7 @@ _NAMING = "tests/account/test_naming.py::"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the key of one account is used for the runs of another",
-        path="orchestrator/engine/ports/service_registry.py::Services.use_key_for",
+        path="orchestrator/engine/ports/service_registry.py::ServiceRegistry.use_key_for",
         old="if service_url != LOCAL and is_same_account(service_url, self._connection.serverless_url):",
         new="if service_url != LOCAL:",
         tests=(_ENGINE + "test_a_key_is_for_another_address_of_its_account_but_for_no_other_account",),
