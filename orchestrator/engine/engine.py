@@ -22,7 +22,7 @@ from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.endpoint.limits import LimitKeeper
 from orchestrator.engine.flows.flow_executor import FlowFiles
 from orchestrator.engine.flows.notifier import Notifier
-from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import LOOKS, Firing, Scheduler
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -425,7 +425,7 @@ class Engine:
             warn=self._view.warn,
         )
         self.ledger.subscribe(self._tells_of_runs.on_steps)
-        relay = StageRelay(ledger=self.ledger, files=files, session_of=self.runs.sessions.get, warn=self._view.warn)
+        relay = RowHandover(ledger=self.ledger, files=files, session_of=self.runs.sessions.get, warn=self._view.warn)
         scheduler = Scheduler(
             ledger=self.ledger,
             clock=self.clock,

@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
-from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
@@ -81,7 +81,7 @@ async def _measured(number: int, step: str | None) -> tuple[float, float]:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.serve)
             to_run = await owed_to(ledger, folder, number, step)
-            relay = StageRelay(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
+            relay = RowHandover(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
             began, cpu_began = time.perf_counter(), time.process_time()
             await group.start(relay.serve)
             while await ledger.handovers.is_owed(to_run.id):  # noqa: ASYNC110  nothing tells of a run without a session

@@ -18,7 +18,7 @@ import anyio
 from orchestrator.clock import SystemClock
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.benchmarks.figures import Figure, quantile
@@ -96,7 +96,7 @@ async def _looked(folder: Path, schedules: int) -> tuple[float, float]:
             schedule = Schedule(cron=(cron,), zone=ZONES[n % len(ZONES)], jitter_us=n % 3 * MINUTE_US)
             await applied(ledger, _pipeline(f"p{n}", schedule), now=now)
     async with _ledger(folder / "looked.db") as ledger:  # anew: nothing of it is in memory
-        looker = Looker(ledger=ledger, say=_quiet, warn=_quiet)
+        looker = ScheduleEvaluator(ledger=ledger, say=_quiet, warn=_quiet)
         first_ms = await _look_ms(looker, now)
         return min([await _look_ms(looker, now) for _ in range(5)]), first_ms
 
@@ -105,7 +105,7 @@ def _quiet(_: str) -> None:
     """What a look tells is not read."""
 
 
-async def _look_ms(looker: Looker, now: int) -> float:
+async def _look_ms(looker: ScheduleEvaluator, now: int) -> float:
     began = time.perf_counter()
     await looker.look(now)
     return (time.perf_counter() - began) * 1_000
@@ -117,7 +117,7 @@ async def _after_a_year(folder: Path) -> float:
         of = await applied(
             ledger, _pipeline("p", Schedule(cron=("* * * * *",), catch_up_us=HOUR_US)), now=now - YEAR_US
         )
-        took_s = await _look_ms(Looker(ledger=ledger, say=_quiet, warn=_quiet), now) / 1_000
+        took_s = await _look_ms(ScheduleEvaluator(ledger=ledger, say=_quiet, warn=_quiet), now) / 1_000
         assert len(await ledger.fires.gaps(of.id, 9)) == 1
         return took_s
 

@@ -16,7 +16,7 @@ import anyio
 from orchestrator.clock import SystemClock
 from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.schedule_calendar import fires_between
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.firing.places import ALL, misplaced
@@ -105,7 +105,7 @@ async def _apply(path: Path, wanted: list[Pipeline]) -> None:
 async def _remove(path: Path) -> None:
     """Nothing fires any more, so that the last process comes to an end; what was due is in its place."""
     async with _opened(path) as ledger:
-        looker = Looker(ledger=ledger, say=lambda _: None, warn=lambda _: None)
+        looker = ScheduleEvaluator(ledger=ledger, say=lambda _: None, warn=lambda _: None)
         for each in await ledger.pipelines.all():
             before = await looker.settle(each.name, now := ledger.now())
             assert before is not None

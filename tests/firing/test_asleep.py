@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.overlap_policy import WAITING_MAX
 from orchestrator.core.pipelines.pipeline import Overlap, Pipeline
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US, MINUTE_US
@@ -46,7 +46,7 @@ async def test_after_a_sleep_each_rule_holds_for_what_came_meanwhile(asleep_us: 
     heard: list[str] = []
     async with opened(tmp_path / "l.db", clock=wall) as ledger:
         all_of = [(await applied(ledger, each, now=wall.at), rule, h) for each, rule, h in pipelines()]
-        looker = Looker(ledger=ledger, say=heard.append, warn=heard.append)
+        looker = ScheduleEvaluator(ledger=ledger, say=heard.append, warn=heard.append)
         wall.at += HOUR_US
         await looker.look(wall.at)
         running = [flow.id for flow in await ledger.flows.live()]
@@ -86,7 +86,7 @@ async def test_a_clock_that_is_set_back_fires_nothing_twice_and_is_told_once(tmp
     heard: list[str] = []
     async with opened(tmp_path / "l.db", clock=wall) as ledger:
         all_of = [await applied(ledger, each, now=wall.at) for each, *_ in pipelines()]
-        looker = Looker(ledger=ledger, say=heard.append, warn=heard.append)
+        looker = ScheduleEvaluator(ledger=ledger, say=heard.append, warn=heard.append)
         for hours in (5.1, 3.1, 3.1, 4.2, 6.1):
             wall.at = EPOCH_AT + round(hours * HOUR_US)
             await looker.look(wall.at)

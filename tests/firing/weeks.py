@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, Flow
 from orchestrator.core.pipelines.overlap_policy import Live, startable
 from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.schedule_calendar import fires_between
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US, MINUTE_US
@@ -272,8 +272,8 @@ class Weeks:
         ]
 
 
-def _looker(ledger: Ledger) -> Looker:
-    return Looker(ledger=ledger, say=lambda _: None, warn=lambda _: None)
+def _looker(ledger: Ledger) -> ScheduleEvaluator:
+    return ScheduleEvaluator(ledger=ledger, say=lambda _: None, warn=lambda _: None)
 
 
 class Played(NamedTuple):

@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.flow_paths import moment, path, templates
 from orchestrator.core.pipelines.pipeline import Pipeline, when_it_fires
 from orchestrator.core.pipelines.schedule_calendar import next_fires
 from orchestrator.core.text.local_time import local
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import UsageError
@@ -153,7 +153,7 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
 
 async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, environ: Mapping[str, str]) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
-    looker = Looker(ledger=ledger, say=view.say, warn=view.warn)
+    looker = ScheduleEvaluator(ledger=ledger, say=view.say, warn=view.warn)
     while True:
         now = ledger.now()
         before = await looker.settle(pipeline.name, now)

@@ -343,7 +343,7 @@ class LocalFiles:
     # --- what people are told
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
-        """Sends a notification, as `Tells` has it."""
+        """Sends a notification, as `NotificationSender` has it."""
         return await told_to(replace(told, body=self._with_ledger(told.body)), pipeline, self.dependencies)
 
     async def tell_of_run(self, message: RunMessage) -> str | None:

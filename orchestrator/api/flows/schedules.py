@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.pipeline import when_it_fires
 from orchestrator.core.pipelines.schedule_calendar import fires_between, next_fires
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import UsageError
@@ -248,7 +248,7 @@ async def _settled(ledger: Ledger, name: str, view: View | None = None) -> tuple
     """The pipeline, looked at up to now. Raises `UsageError` where it has no schedule."""
     view = view or Silent()
     now = ledger.now()
-    found = await Looker(ledger=ledger, say=view.say, warn=view.warn).settle(name, now)
+    found = await ScheduleEvaluator(ledger=ledger, say=view.say, warn=view.warn).settle(name, now)
     if found is None:
         found = await pipeline_named(ledger, name)
     if found.watermark is None:

@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.flows.stage_executor import Look, StageWork
+from orchestrator.engine.flows.stage_executor import Look, StageExecutor
 from orchestrator.ledger.flows.groups import Group, Member, Printed
 from orchestrator.units import SECOND_US
 
@@ -32,7 +32,7 @@ class CommandFailed(Exception):
 
 
 @dataclass(kw_only=True, eq=False)
-class CommandStage(StageWork):
+class CommandStage(StageExecutor):
     """One stage of a flow that has begun, of a command."""
 
     run_command: Callable[[], Awaitable[Sequence[PrintedLine]]]

@@ -17,9 +17,9 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_barrier, is_enough, on_the_way
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.command_stage import CommandStage, PrintedLine
-from orchestrator.engine.flows.notifier import Notifier, Tells
-from orchestrator.engine.flows.row_handover import MakesRows, StageRelay
-from orchestrator.engine.flows.stage_executor import ServedStage, StageWork
+from orchestrator.engine.flows.notifier import NotificationSender, Notifier
+from orchestrator.engine.flows.row_handover import MakesRows, RowHandover
+from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
@@ -27,7 +27,7 @@ from orchestrator.ledger.flows.flows import Flow, StageRow
 from orchestrator.ledger.runs.runs import Run
 
 
-class FlowFiles(MakesRows, Tells, Protocol):
+class FlowFiles(MakesRows, NotificationSender, Protocol):
     """Brings flows their inputs, and takes their results and what is told of them: the engine knows no files."""
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
@@ -56,7 +56,7 @@ class FlowFiles(MakesRows, Tells, Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class FlowWork:
+class FlowExecutor:
     """One flow that has begun."""
 
     flow: Flow
@@ -64,7 +64,7 @@ class FlowWork:
     ledger: Ledger
     files: FlowFiles
     serving: RunHost
-    relay: StageRelay
+    relay: RowHandover
     notifier: Notifier
     say: Callable[[str], None]
     warn: Callable[[str], None]
@@ -75,7 +75,7 @@ class FlowWork:
     """Is called when it stands otherwise."""
 
     scope: anyio.CancelScope = field(init=False, default_factory=anyio.CancelScope)
-    stages: list[StageWork] = field(init=False, default_factory=list)
+    stages: list[StageExecutor] = field(init=False, default_factory=list)
     """Those that have begun: all of them, once the input was taken in."""
 
     @property
@@ -128,7 +128,7 @@ class FlowWork:
         counts = (await self.ledger.runs.counts_by_run(runs)).values()
         return any(map(unfinished, counts)) or any([await self.ledger.handovers.is_owed(run) for run in runs])
 
-    async def _begun(self, stage: Stage) -> StageWork:
+    async def _begun(self, stage: Stage) -> StageExecutor:
         sources = [work for work in self.stages if work.stage.name in stage.from_]
         if sources:
             before = {work.stage.name: work.run for work in self.stages}
@@ -140,7 +140,7 @@ class FlowWork:
             source.followers.append(work)
         return work
 
-    def _work(self, stage: Stage, run: Run, sources: Sequence[StageWork]) -> StageWork:
+    def _work(self, stage: Stage, run: Run, sources: Sequence[StageExecutor]) -> StageExecutor:
         if not stage.command:
             return ServedStage(
                 stage=stage,
@@ -174,7 +174,7 @@ class FlowWork:
         why = f"{counted(others, 'job')} of {succeeded + others:,} without a result" if others else ""
         return end_of(succeeded=succeeded, others=others), why
 
-    async def _look(self, work: StageWork) -> None:
+    async def _look(self, work: StageExecutor) -> None:
         """Holds the flow once too many rows of a stage have failed, or too few have succeeded for another one, and
         while a brake of a run holds that.
         """
@@ -199,7 +199,7 @@ class FlowWork:
                 self.say(f"{self.flow.name} goes on")
             await self.look_again()
 
-    async def _let_through(self, work: StageWork) -> None:
+    async def _let_through(self, work: StageExecutor) -> None:
         """Lets a stage begin that waits for all of those before it, once these are over, and with enough rows."""
         if not await work.is_reached():
             return
@@ -217,10 +217,10 @@ class FlowWork:
             work.is_short = True
             await self._hold(why, short=work.run.id)
 
-    async def _rows_of(self, work: StageWork) -> list[StageRow]:
+    async def _rows_of(self, work: StageExecutor) -> list[StageRow]:
         return [row for row in await self.ledger.flows.stages([self.flow.id]) if row.run == work.run.id]
 
-    async def _too_few(self, work: StageWork) -> str | None:
+    async def _too_few(self, work: StageExecutor) -> str | None:
         """Why a stage cannot begin with the rows that there are."""
         stage = work.stage
         way = on_the_way(self.pipeline.stages, stage.name)

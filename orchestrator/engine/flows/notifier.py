@@ -32,7 +32,7 @@ FINISH_S_MAX: Final = 60.0
 """So long a process that has nothing else to do goes on sending what is due."""
 
 
-class Tells(Protocol):
+class NotificationSender(Protocol):
     """Brings notifications to whom they are for."""
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
@@ -50,7 +50,7 @@ class Notifier:
 
     ledger: Ledger
     clock: Clock
-    files: Tells
+    files: NotificationSender
     scrub: Callable[[bytes], bytes]
     warn: Callable[[str], None]
     is_at_work: bool

@@ -57,7 +57,7 @@ class MakesRows(Protocol):
 
 
 @dataclass(kw_only=True, eq=False)
-class StageRelay:
+class RowHandover:
     """Of one ledger."""
 
     ledger: Ledger

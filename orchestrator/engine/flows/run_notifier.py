@@ -34,7 +34,7 @@ LOOK_S: Final = 5.0
 """How often to see whether a run has come to a standstill that somebody wants to hear of."""
 
 
-class TellsOfRuns(Protocol):
+class RunNotificationSender(Protocol):
     """Brings messages of runs to whom they are for."""
 
     async def __call__(self, message: RunMessage, /) -> str | None:
@@ -50,7 +50,7 @@ class RunNotifier:
     clock: Clock
     sessions: Mapping[int, RunSession]
     settings_of: Mapping[int, RunSettings]
-    tell: TellsOfRuns
+    tell: RunNotificationSender
     scrub: Callable[[bytes], bytes]
     warn: Callable[[str], None]
 

@@ -32,7 +32,7 @@ class Recorded(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False)
-class Looker:
+class ScheduleEvaluator:
     """Of one ledger. `say` and `warn` tell people."""
 
     ledger: Ledger

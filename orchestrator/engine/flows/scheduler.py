@@ -17,10 +17,10 @@ from orchestrator.clock import Clock
 from orchestrator.core.pipelines.flow_lifecycle import BEGUN
 from orchestrator.core.pipelines.overlap_policy import startable
 from orchestrator.core.pipelines.pipeline import Pipeline
-from orchestrator.engine.flows.flow_executor import FlowFiles, FlowWork
+from orchestrator.engine.flows.flow_executor import FlowExecutor, FlowFiles
 from orchestrator.engine.flows.notifier import Notifier
-from orchestrator.engine.flows.row_handover import StageRelay
-from orchestrator.engine.flows.schedule_evaluator import Looker
+from orchestrator.engine.flows.row_handover import RowHandover
+from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
@@ -60,7 +60,7 @@ class Scheduler:
     clock: Clock
     files: FlowFiles
     serving: RunHost
-    relay: StageRelay
+    relay: RowHandover
     notifier: Notifier
     asked: Callable[[], None]
     """Is called once something is asked of runs."""
@@ -68,7 +68,7 @@ class Scheduler:
     say: Callable[[str], None]
     warn: Callable[[str], None]
     firing: Firing
-    _works: dict[int, FlowWork] = field(init=False, default_factory=dict)
+    _works: dict[int, FlowExecutor] = field(init=False, default_factory=dict)
     _tasks: TaskGroup = field(init=False)
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
     _settled: anyio.Event = field(init=False, default_factory=anyio.Event)
@@ -78,7 +78,7 @@ class Scheduler:
         self.changes = 0
         """How often a flow has come to stand otherwise."""
 
-        self.looker = Looker(ledger=self.ledger, say=self.say, warn=self.warn)
+        self.looker = ScheduleEvaluator(ledger=self.ledger, say=self.say, warn=self.warn)
         self._is_to_look = self.firing in (Firing.ALWAYS, Firing.ONCE)
 
     def on_change(self) -> None:
@@ -129,7 +129,7 @@ class Scheduler:
             await self._settled.wait()
 
     @property
-    def stuck(self) -> list[FlowWork]:
+    def stuck(self) -> list[FlowExecutor]:
         """The flows of which nothing comes before somebody does something."""
         return [work for work in self._works.values() if work.is_stuck]
 
@@ -187,7 +187,7 @@ class Scheduler:
         """Goes on with a flow, of which a process before may have done a part."""
         work = self._works.get(flow.id)
         if work is None:
-            work = self._works[flow.id] = FlowWork(
+            work = self._works[flow.id] = FlowExecutor(
                 flow=flow,
                 pipeline=pipeline,
                 ledger=self.ledger,
@@ -205,7 +205,7 @@ class Scheduler:
         if flow.is_cancelled:
             await work.cancel()
 
-    async def _carry_out(self, work: FlowWork) -> None:
+    async def _carry_out(self, work: FlowExecutor) -> None:
         self.say(f"{work.flow.name} has begun")
         try:
             await work.carry_out()

@@ -11,7 +11,7 @@ from orchestrator.core.gates.brakes import MaxFailures
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.errors import UsageError
@@ -23,20 +23,20 @@ AGAIN_S: Final = 5.0
 
 
 @dataclass(kw_only=True, eq=False)
-class StageWork(ABC):
+class StageExecutor(ABC):
     """One stage of a flow that has begun."""
 
     stage: Stage
     run: Run
-    sources: Sequence["StageWork"]
+    sources: Sequence["StageExecutor"]
     """The stages that hand over to it."""
 
     ledger: Ledger
-    relay: StageRelay
+    relay: RowHandover
     changed: Callable[[], None]
     """Is called when it stands otherwise."""
 
-    followers: list["StageWork"] = field(init=False, default_factory=list)
+    followers: list["StageExecutor"] = field(init=False, default_factory=list)
     is_over: bool = field(init=False, default=False)
     """Whether it has been found that no row is left and none can come."""
 
@@ -114,11 +114,11 @@ class StageWork(ABC):
         return self.has_ended() and not self.relay.is_handing_over_to(self.run.id)
 
 
-Look = Callable[[StageWork], Awaitable[None]]
+Look = Callable[[StageExecutor], Awaitable[None]]
 
 
 @dataclass(kw_only=True, eq=False)
-class ServedStage(StageWork):
+class ServedStage(StageExecutor):
     """One whose rows are jobs at an endpoint."""
 
     serving: RunHost

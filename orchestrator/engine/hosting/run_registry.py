@@ -12,7 +12,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_control import RunController
-from orchestrator.engine.hosting.run_session import Part, RunSession
+from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
 from orchestrator.engine.hosting.webhook_listener import WebhookListener
 from orchestrator.engine.ports.service_registry import ServiceRegistry
@@ -188,7 +188,7 @@ class RunRegistry:
         self._retries.follow(run.id, progress)
         return progress
 
-    def part_of(self, run: Run, progress: Progress, control: RunController, brakes: RunBrakes) -> Part:
+    def part_of(self, run: Run, progress: Progress, control: RunController, brakes: RunBrakes) -> RunAtEndpoint:
         """The part of `run` at the endpoint where it is, which is known."""
         served = self._endpoints.served(run.endpoint_id)
         sending = RunSender(
@@ -210,7 +210,7 @@ class RunRegistry:
             brakes=brakes,
             at_endpoint=lambda: served.collector.outstanding,
         )
-        return Part(served.endpoint, served.dispatcher, sending)
+        return RunAtEndpoint(served.endpoint, served.dispatcher, sending)
 
     async def extend(self, session: RunSession, there: Run) -> None:
         """Serves the run also `there`, at another endpoint, which is known."""

@@ -20,7 +20,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 
 
-class Part(NamedTuple):
+class RunAtEndpoint(NamedTuple):
     """The part of a run at one of its endpoints."""
 
     endpoint: Endpoint
@@ -38,7 +38,7 @@ class RunSession(ServedRun):
         self,
         *,
         run: Run,
-        part: Part,
+        part: RunAtEndpoint,
         ledger: Ledger,
         progress: Progress,
         control: RunController,
@@ -113,11 +113,11 @@ class RunSession(ServedRun):
         return min(part.endpoint.retention_us(self.run.id) for part in self._parts)
 
     @property
-    def own(self) -> Part:
+    def own(self) -> RunAtEndpoint:
         """Its part at its own endpoint."""
         return self._parts[0]
 
-    def part(self, endpoint: int) -> Part | None:
+    def part(self, endpoint: int) -> RunAtEndpoint | None:
         """Its part at the endpoint of that number, where it has one."""
         return next((part for part in self._parts if part.endpoint.id == endpoint), None)
 
@@ -166,13 +166,13 @@ class RunSession(ServedRun):
         """Whether it has requests under way."""
         return self.progress.count(State.SUBMITTING.value) > 0
 
-    async def move(self, run: Run, part: Part) -> None:
+    async def move(self, run: Run, part: RunAtEndpoint) -> None:
         """It is at another endpoint from now on, as `run` says; nothing of it was under way."""
         self.run = self.brakes.run = run
         self._parts.clear()
         await self.add(part)
 
-    async def add(self, part: Part) -> None:
+    async def add(self, part: RunAtEndpoint) -> None:
         """It has jobs at another endpoint, too, from now on."""
         self._parts.append(part)
         part.endpoint.on_change(self.progress.nudge)

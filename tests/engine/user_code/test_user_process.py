@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from orchestrator.clock import SystemClock
-from orchestrator.engine.flows.row_handover import StageRelay
+from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, StepCall, UserProcessDied
 from orchestrator.engine.user_code.process import UserProcess, user_code
 from orchestrator.ledger import open_ledger
@@ -113,7 +113,7 @@ async def test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more(tmp
         await group.start(ledger.serve)
         run = await owed_to(ledger, tmp_path, 1, "steps.py:hangs_there")
         (tmp_path / "steps.py").write_text(f"{BOLD}\ndef hangs_there(row):\n    hangs({{'begun': {str(begun)!r}}})\n")
-        relay = StageRelay(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
+        relay = RowHandover(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
         await group.start(relay.serve)
         with anyio.fail_after(30):
             await anyio.to_thread.run_sync(lambda: begun.open().close())  # waits until it has begun

@@ -13,7 +13,7 @@ ENGINE = "tests/engine/sending/test_brakes.py::"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a flow of which a brake stops a run is said to be running",
-        path="orchestrator/engine/flows/flow_executor.py::FlowWork._look",
+        path="orchestrator/engine/flows/flow_executor.py::FlowExecutor._look",
         old="await self._look_at_brakes()",
         new="",
         tests=(
@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flow that a brake has held stays held though the brake lets it go on",
-        path="orchestrator/engine/flows/flow_executor.py::FlowWork._look_at_brakes",
+        path="orchestrator/engine/flows/flow_executor.py::FlowExecutor._look_at_brakes",
         old="elif why is None and self.flow.is_braked:",
         new="elif False:",
         tests=(FLOWS + "test_a_flow_goes_on_once_the_brake_lets_its_run_go_on",),

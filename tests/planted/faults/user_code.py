@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="people's code that hangs is waited for though nobody wants its rows any more",
-        path="orchestrator/engine/flows/row_handover.py::StageRelay.leave",
+        path="orchestrator/engine/flows/row_handover.py::RowHandover.leave",
         old="maker.leave()",
         new="pass",
         tests=(f"{_PROCESS}::test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more",),
