@@ -56,8 +56,7 @@ from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings, R
 from orchestrator.user_code import absolute
 
 RECONCILE_EVERY_S: Final = 30.0
-"""How often the ledger is compared with what is being done, stuck jobs are looked for, and runs that cannot be
-served are tried again."""
+"""Between two comparisons of the ledger with what is done, looks for stuck jobs, and trials of unservable runs."""
 
 PRUNE_EVERY_S: Final = 3_600.0
 """How often old events are looked for."""
@@ -67,7 +66,6 @@ FINISHED_S_MAX: Final = 1.0
 
 CANCELS_S_MAX: Final = 30.0
 """How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
-
 
 OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
 
