@@ -12,14 +12,14 @@ LARGE: Final = "tests/client/http/test_large_bodies.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="whoever was asleep gives up before it has read what came",
-        path="orchestrator/client/http/idle_timeout.py::LedgerWatch._tick",
+        path="orchestrator/client/http/idle_timeout.py::Watch._tick",
         old="is_late = slept or self._ticked_s > self._next_s + LATE_S",
         new="is_late = False",
         tests=("tests/client/http/test_patience.py::test_answers_that_came_while_the_process_was_stopped_are_read",),
     ),
     Fault(
         name="time in which the process was stopped counts",
-        path="orchestrator/client/http/idle_timeout.py::LedgerWatch.awake_s",
+        path="orchestrator/client/http/idle_timeout.py::Watch.awake_s",
         old="return self._awake_s + min(self._loop.time() - self._ticked_s, TICK_S)",
         new="return self._awake_s + self._loop.time() - self._ticked_s",
         tests=("tests/client/http/test_patience.py::test_time_in_which_the_process_was_stopped_does_not_count",),
