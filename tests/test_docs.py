@@ -115,3 +115,9 @@ def test_every_place_that_the_architecture_names_exists() -> None:
     assert packages == {
         word for row in re.findall(r"^\| (`.+`) \|", page, re.MULTILINE) for word in re.findall(r"`(\w+)`", row)
     }
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_every_page_begins_with_whom_it_is_for(page: Path) -> None:
+    if page.name != "README.md":
+        assert "For those who" in page.read_text(encoding="utf-8")[:400]

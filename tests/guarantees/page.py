@@ -16,6 +16,8 @@ _HEAD: Final = """\
 
 <!-- written by `python -m tests.guarantees`; the suite compares -->
 
+For those who want to know what they can rely on.
+
 What the program promises, what each promise rests on, what breaks it, the tests that show it, and the figures that were
 measured last. [How it works](how-it-works.md) explains the words. The figures are of one machine; each command measures
 them on yours.
