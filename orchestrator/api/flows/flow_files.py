@@ -34,7 +34,6 @@ from orchestrator.core.pipelines.stage_graph import on_the_way
 from orchestrator.core.service.profiles import address_of, place, profile_of
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.text.durations import format_duration
-from orchestrator.core.text.named_commands import message_with_ledger
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
@@ -55,6 +54,7 @@ from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.settings import run_flags
+from orchestrator.settings.command_names import message_with_commands
 from orchestrator.settings.pipeline_keys import run_settings
 from orchestrator.settings.profiles import PROFILE, own_keys, whose
 from orchestrator.settings.sources import Choices
@@ -344,17 +344,17 @@ class LocalFiles:
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends a notification, as `NotificationSender` has it."""
-        return await told_to(replace(told, body=self._with_ledger(told.body)), pipeline, self.dependencies)
+        return await told_to(replace(told, body=self._with_commands(told.body)), pipeline, self.dependencies)
 
     async def tell_of_run(self, message: RunMessage) -> str | None:
         """Sends one of a single run, whose command runs in the folder of the ledger."""
-        message = replace(message, body=self._with_ledger(message.body))
+        message = replace(message, body=self._with_commands(message.body))
         return await told_of_run(message, self.ledger.path.parent.absolute(), self.dependencies)
 
-    def _with_ledger(self, body: bytes) -> bytes:
+    def _with_commands(self, body: bytes) -> bytes:
         """A message whose commands find the ledger, wherever they are given."""
         path = self.ledger.path
-        return message_with_ledger(body, ledger_words(path if path == LEDGER_DEFAULT else path.absolute()))
+        return message_with_commands(body, ledger_words(path if path == LEDGER_DEFAULT else path.absolute()))
 
 
 def _reuse(stage: Stage) -> Reuse | None:

@@ -9,7 +9,7 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.api.inspect.disk import free_bytes
-from orchestrator.api.inspect.run_facts import ledger_state, run_state
+from orchestrator.api.inspect.run_facts import ledger_state, run_state, wording
 from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
@@ -115,6 +115,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
         raised_workers=[each.shown for each in await ledger.loans.all()],
         now=now,
         runs=[await state(run) for run in runs],
+        word=wording(ledger.path, {run.name: run.service_url for run in runs}),
     )
 
 

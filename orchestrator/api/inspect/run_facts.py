@@ -1,10 +1,12 @@
 """What the ledger and the processes at work say of what holds runs up, as facts for `core.diagnosis`. Asks nobody."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.ledger import held_since
 from orchestrator.ledger.reports.overview import Overview
 from orchestrator.ledger.runs.commands import Action
@@ -12,6 +14,7 @@ from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings import run_flags
+from orchestrator.settings.command_names import command
 from orchestrator.settings.profiles import words_for
 from orchestrator.settings.structs import LEDGER_DEFAULT
 from orchestrator.units import SECOND_US
@@ -24,8 +27,21 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> LedgerState:
     """Who works on the ledger at `path`, and for how long that process has said nothing."""
     spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), held_since(path) or 0))
-    flags = () if path == LEDGER_DEFAULT else tuple(run_flags.LEDGER.words(path))
-    return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at), flags=flags)
+    return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at))
+
+
+def wording(path: Path, services: Mapping[str, str]) -> Wording:
+    """Words steps as commands that find the ledger at `path`, and the account's key: `services` has those of runs."""
+    at_ledger = () if path == LEDGER_DEFAULT else run_flags.LEDGER.words(path)
+
+    def word(suggestion: Suggestion) -> str:
+        if suggestion.step is NextStep.READ_WORKER_LOGS:
+            return command(suggestion)
+        needs_key = suggestion.step in (NextStep.RESUME_RUN, NextStep.CARRY_OUT_FLOWS)
+        of_account = words_for(services[suggestion.name]) if needs_key else ()
+        return command(suggestion, *of_account, *at_ledger)
+
+    return word
 
 
 def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
@@ -38,7 +54,6 @@ def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | 
         name=run.name,
         endpoint=run.endpoint,
         service_url=run.service_url,
-        flags=words_for(run.service_url),
         counts=seen.counts.get(run.id, {}),
         is_paused=wishes.pause,
         is_cancelled=wishes.cancel,

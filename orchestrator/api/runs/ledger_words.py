@@ -3,8 +3,8 @@
 import shlex
 from pathlib import Path
 
-from orchestrator.core.text.named_commands import with_ledger
 from orchestrator.settings import run_flags
+from orchestrator.settings.command_names import with_ledger
 from orchestrator.settings.structs import LEDGER_DEFAULT
 
 

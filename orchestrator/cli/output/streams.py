@@ -14,10 +14,10 @@ import msgspec
 
 from orchestrator.cli.output import theme
 from orchestrator.cli.output.json_times import with_iso_times
-from orchestrator.core.text.named_commands import with_ledger
 from orchestrator.core.text.wording import visible, visible_json
 from orchestrator.errors import StoppedError, flag_name, with_settings_named
 from orchestrator.settings import run_flags
+from orchestrator.settings.command_names import with_ledger
 from orchestrator.settings.structs import LEDGER_DEFAULT
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))

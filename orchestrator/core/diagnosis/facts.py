@@ -1,6 +1,5 @@
 """What is known of a ledger, its runs and their services, for the rules of `core.diagnosis`. Times are microseconds."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording, plain
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US
 
@@ -42,9 +42,6 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     endpoint: str
     service_url: str = ""
-    flags: Sequence[str] = ()
-    """What a command is told so that it has the key of its account."""
-
     elsewhere: Sequence[str] = ()
     """Other endpoints of its service, to which jobs of it were sent again."""
 
@@ -142,9 +139,6 @@ class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
     busy: str | None = None
     """Why it cannot be read, where somebody else has it."""
 
-    flags: tuple[str, ...] = ()
-    """What a command is told so that it finds the ledger."""
-
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """What an endpoint answered when it was asked how it is."""
@@ -201,19 +195,21 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     webhook: WebhookState | None = None
     """None where nobody listens, or nobody asked."""
 
+    word: Wording = plain
+    """How the steps are worded that findings advise."""
+
     @property
     def is_worked_on(self) -> bool:
         """Whether a process is at work."""
         return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
 
-    def command(self, *words: str) -> str:
-        """What to paste: `orchestrator`, these words, and where the ledger is."""
-        return shlex.join(("orchestrator", *words, *(() if self.ledger is None else self.ledger.flags)))
+    def next_step(self, step: NextStep, run: RunState) -> str:
+        """That step for `run`, in words."""
+        return self.word(Suggestion(step, run.name))
 
     def resume(self, run: RunState) -> str:
-        """What to paste so that `run` goes on: with its pipeline, where it is of a flow."""
-        words = ("tick",) if run.is_of_flow else ("resume", run.name)
-        return self.command(*words, *run.flags)
+        """What makes `run` go on, in words: with its pipeline, where it is of a flow."""
+        return self.next_step(NextStep.CARRY_OUT_FLOWS if run.is_of_flow else NextStep.RESUME_RUN, run)
 
     def service_of(self, run: RunState) -> ServiceState | None:
         """What the endpoint of `run` answered; None where it was not asked."""

@@ -14,6 +14,7 @@ from orchestrator.core.gates.brakes import Brake, Hold
 from orchestrator.core.limits.rate_controller import VERIFIED_FROM
 from orchestrator.core.service.responses import POINTLESS
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.units import MIB, MINUTE_US
 
 EXPIRING_US: Final = 10 * MINUTE_US
@@ -184,7 +185,7 @@ def _held(facts: Facts) -> Iterator[Finding]:
                 about=run.name,
                 sentence=gates.PAUSED,
                 evidence=(f"{run.queued:,} queued",),
-                advice=facts.command("unpause", run.name),
+                advice=facts.next_step(NextStep.UNPAUSE_RUN, run),
                 needs_person=True,
             )
         elif run.held is not None and not run.is_paused and facts.is_worked_on:
@@ -198,9 +199,9 @@ def _held(facts: Facts) -> Iterator[Finding]:
 def _of_hold(facts: Facts, run: RunState, hold: Hold) -> Finding:
     """A brake has stopped it, and nobody works any more: to resume it alone would stop it again."""
     if hold.brake in _CHANGED:
-        lift = f"give it {_CHANGED[hold.brake]}, by the flag of: {facts.command('brakes', 'set', run.name)}"
+        lift = f"give it {_CHANGED[hold.brake]}, by the flag of: {facts.next_step(NextStep.CHANGE_BRAKES, run)}"
     else:
-        lift = f"mend what it says, and have it go on: {facts.command('continue', run.name)}"
+        lift = f"mend what it says, and have it go on: {facts.next_step(NextStep.CONTINUE_RUN, run)}"
     return Finding(
         cause=Cause.RUN_HELD,
         about=run.name,
@@ -378,13 +379,14 @@ def _raised(facts: Facts) -> Iterator[Finding]:
     """Workers that were raised for runs, and that nobody who works may still want."""
     if facts.is_worked_on:
         return
+    restore = facts.word(Suggestion(NextStep.RESTORE_WORKERS))
     for each in facts.raised_workers:
         yield Finding(
             cause=Cause.WORKERS_RAISED,
             about=each.endpoint,
             sentence=f"the endpoint still has {each.raised} instead of {each.before}, raised for a run: they are paid",
             evidence=(f"raised {rough_duration(max(facts.now - each.since, 0))} ago, and not put back",),
-            advice=f"{facts.command('runs', 'tidy')}; whoever works on this ledger next puts them back, too",
+            advice=f"{restore}; whoever works on this ledger next puts them back, too",
             needs_person=True,
         )
 
@@ -423,11 +425,11 @@ def _sending(facts: Facts, run: RunState, sending: Sending) -> Iterator[Finding]
             Cause.RATE_LIMIT,
             RATE_BINDS,
             of_rate,
-            set_limit + facts.command("limits", "set", run.name, "run=N/SECONDS"),
+            set_limit + facts.next_step(NextStep.CHANGE_RATE, run),
         )
     elif sending.concurrent is not None and sending.in_flight >= BINDING_SHARE * sending.concurrent:
         at_once = f"{sending.in_flight:,} of {sending.concurrent:,} requests at once; {of_rate}"
-        advice = set_limit + facts.command("limits", "set", run.name, "run=N/SECONDS:AT_ONCE")
+        advice = set_limit + facts.next_step(NextStep.CHANGE_CONCURRENCY, run)
         yield _limited(run, Cause.CONCURRENCY, CONCURRENCY_BINDS, at_once, advice)
 
 

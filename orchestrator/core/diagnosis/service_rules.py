@@ -11,6 +11,7 @@ from orchestrator.core.diagnosis.findings import Cause, Finding
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.responses import POINTLESS
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US, SECOND_US
 
@@ -123,7 +124,7 @@ def workers(facts: Facts) -> Iterator[Finding]:
             runs = facts.runs_at(service)
             is_low = bool(runs) and all(run.is_low_priority for run in runs)
             if not (is_starting(health) and _has_just_begun(runs)):
-                yield from _of_workers(service, health, is_low_priority=is_low)
+                yield from _of_workers(facts, service, health, is_low_priority=is_low)
 
 
 def is_starting(health: Health) -> bool:
@@ -138,7 +139,7 @@ def _has_just_begun(runs: Sequence[RunState]) -> bool:
     return bool(waited) and max(waited) <= START_US_USUAL
 
 
-def _of_workers(service: ServiceState, health: Health, *, is_low_priority: bool) -> Iterator[Finding]:
+def _of_workers(facts: Facts, service: ServiceState, health: Health, *, is_low_priority: bool) -> Iterator[Finding]:
     if health.workers_idle is None or health.workers_running is None:
         return  # it does not say
     is_at_work = health.workers_idle + health.workers_running > 0
@@ -151,7 +152,8 @@ def _of_workers(service: ServiceState, health: Health, *, is_low_priority: bool)
         advice = "wait, or allow the endpoint other GPU types or places"
         yield _finding(service, Cause.WORKERS_THROTTLED, THROTTLED, evidence, advice, needs_person=not is_at_work)
     if health.workers_unhealthy:
-        advice = "read their logs (orchestrator endpoints logs): the image, the model or the start command fails"
+        logs = facts.word(Suggestion(NextStep.READ_WORKER_LOGS))
+        advice = f"read their logs ({logs}): the image, the model or the start command fails"
         yield _finding(service, Cause.WORKERS_UNHEALTHY, UNHEALTHY, evidence, advice, needs_person=not is_at_work)
     if is_at_work or health.workers_throttled or health.workers_unhealthy:
         return

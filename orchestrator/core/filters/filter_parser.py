@@ -292,7 +292,7 @@ def _word(kind: type[Word], named: str, value: str) -> Word:
 def cluster_key(name: str) -> int:
     """The key of the cluster that `failures` calls `name`. Raises ValueError."""
     if len(name) != CLUSTER_DIGITS or set(name.lower()) - set("0123456789abcdef"):
-        raise ValueError(f'"{name:.40}" is no cluster; `orchestrator failures` shows their names, such as 0f3a52c6d1e9')
+        raise ValueError(f'"{name:.40}" is no cluster; the list of failures shows their names, such as 0f3a52c6d1e9')
     return int(name, 16)
 
 

@@ -4,7 +4,6 @@ Each gate looks at facts and at the time, like those of `core.gates`. What a bra
 over restarts. Shares are in millionths of the whole; times are microseconds UTC.
 """
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
@@ -15,6 +14,7 @@ import msgspec
 from orchestrator.core.gates.costs import Cost, Costs, money
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open, narrowest
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.units import DAY_US, SECOND_US, WHOLE
 
@@ -168,6 +168,9 @@ class BrakeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     """The run's."""
 
+    word: Wording
+    """How the step is worded that goes on past a brake."""
+
     max_failures: MaxFailures | None = None
     failed: int = 0
     ended: int = 0
@@ -190,7 +193,7 @@ def failures(brakes: BrakeFacts, now: int) -> GateResult:
     if brakes.max_failures.are_exceeded(brakes.failed, brakes.ended):
         return Closed(
             f"{STOPPED}: {brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than"
-            f" max-failures allows; {continued(brakes.name)}"
+            f" max-failures allows; {continued(brakes.name, brakes.word)}"
         )
     at_first = brakes.max_failures.at_first
     if brakes.succeeded or at_first is None:
@@ -211,7 +214,7 @@ def canary(brakes: BrakeFacts, _now: int) -> GateResult:
     if rows.has_failed:
         return Closed(
             f"{STOPPED}: the canary failed: {stand}, {rows.failed:,} failed, and {rows.needed:,} have to succeed;"
-            f" {continued(brakes.name)}"
+            f" {continued(brakes.name, brakes.word)}"
         )
     why = f"the canary is out: {stand} so far, and the rest waits for it"
     return Open(rows.due, why) if rows.due else Closed(why, rows.next_at)
@@ -219,10 +222,10 @@ def canary(brakes: BrakeFacts, _now: int) -> GateResult:
 
 def budget(brakes: BrakeFacts, now: int) -> GateResult:
     """What was spent, and is to be expected, reaches an amount."""
-    return narrowest(_budget(each, brakes.name, now) for each in brakes.budgets)
+    return narrowest(_budget(each, brakes, now) for each in brakes.budgets)
 
 
-def _budget(facts: BudgetFacts, name: str, now: int) -> GateResult:
+def _budget(facts: BudgetFacts, brakes: BrakeFacts, now: int) -> GateResult:
     more = facts.more
     if more:
         return Open(more)
@@ -231,7 +234,7 @@ def _budget(facts: BudgetFacts, name: str, now: int) -> GateResult:
     if facts.of_day:
         midnight = (now // DAY_US + 1) * DAY_US
         return Closed(f"{STOPPED} before 00:00 UTC: {told} the endpoint's {money(facts.budget)} a day", midnight)
-    return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {changed(name)}")
+    return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {changed(brakes.name, brakes.word)}")
 
 
 def deadline(brakes: BrakeFacts, now: int) -> GateResult:
@@ -245,7 +248,7 @@ def deadline(brakes: BrakeFacts, now: int) -> GateResult:
     if facts.stops_late and facts.next_ends_at(now) > facts.finish_by:
         return Closed(
             f"{STOPPED}: it would end after {by}; {counted(facts.left, 'job')} have no outcome yet;"
-            f" {changed(brakes.name)}"
+            f" {changed(brakes.name, brakes.word)}"
         )
     late = lateness(facts, now)
     return ANY if late is None else Open(None, late)
@@ -267,14 +270,14 @@ def lateness(facts: DeadlineFacts, now: int) -> str | None:
     )
 
 
-def continued(name: str) -> str:
-    """Which command goes on all the same."""
-    return f"orchestrator continue {shlex.quote(name)} goes on all the same"
+def continued(name: str, word: Wording) -> str:
+    """What makes the run of that name go on past its brakes."""
+    return f"{word(Suggestion(NextStep.CONTINUE_RUN, name))} goes on all the same"
 
 
-def changed(name: str) -> str:
-    """Which command changes that."""
-    return f"orchestrator brakes set {shlex.quote(name)} changes that"
+def changed(name: str, word: Wording) -> str:
+    """What changes the brakes of the run of that name."""
+    return f"{word(Suggestion(NextStep.CHANGE_BRAKES, name))} changes that"
 
 
 def moment(at: int, zone: tzinfo) -> str:

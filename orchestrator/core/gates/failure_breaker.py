@@ -20,6 +20,7 @@ import msgspec
 
 from orchestrator.core.gates.brakes import SHOWN_AFTER_US, continued
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.units import MINUTE_US, WHOLE
 
@@ -221,20 +222,20 @@ class Breaker:
         return PROBE_EVERY_US if self.state.phase is Phase.OPEN else 0
 
     def gate_result(
-        self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str
+        self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str, word: Wording
     ) -> GateResult:
         """How many jobs may go, where so many are at the service, so many are about to be claimed, and so many left."""
         if not rules.first:
             return ANY
         more = rules.first - at_service - claiming
         if self.state.phase is Phase.OPEN:
-            return self._open(rules, now, claiming, left, name)
+            return self._open(rules, now, claiming, left, continued(name, word))
         if self.state.phase is Phase.HALF_OPEN:
             return Open(max(0, more - self.state.tried), f"{self.state.why}: the breaker is half open")
         return ANY if self.state.has_succeeded else self._first(more - (self._failed - self.state.base), now)
 
-    def _open(self, rules: Rules, now: int, claiming: int, left: int, name: str) -> GateResult:
-        why, advice = self.state.why, f"the breaker has tripped; {continued(name)}"
+    def _open(self, rules: Rules, now: int, claiming: int, left: int, way_on: str) -> GateResult:
+        why, advice = self.state.why, f"the breaker has tripped; {way_on}"
         if self._waits_for_people(rules, left):
             if self.state.probes >= PROBES_MAX:
                 return Closed(f"{STOPPED}: {why}, and {counted(self.state.probes, 'single job')} since: {advice}")

@@ -21,6 +21,7 @@ from orchestrator.core.pipelines.due_fires import COUNTED_MAX, Gap
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.core.pipelines.pipeline import News
 from orchestrator.core.text.local_time import local
+from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.units import EPOCH, HOUR_US, SECOND_US
 
 TRIED_FOR_US: Final = 24 * HOUR_US
@@ -70,7 +71,7 @@ class _FlowNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fire: str
     why: str = ""
     stages: tuple[_Stage, ...]
-    commands: tuple[str, ...]
+    commands: tuple[Suggestion, ...]
 
 
 class _ScheduleNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +80,7 @@ class _ScheduleNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     fires: int | None = None
     since: str | None = msgspec.field(default=None, name="from")
     until: str | None = msgspec.field(default=None, name="to")
-    commands: tuple[str, ...]
+    commands: tuple[Suggestion, ...]
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +99,7 @@ def of_flow(
         fire=iso(fire_us),
         why=_line(why),
         stages=tuple(map(_stage, stages)),
-        commands=_go_on(news, flow, stages),
+        commands=_next_steps(news, flow, stages),
     )
     return _encoded("flow", news, data, at)
 
@@ -115,13 +116,14 @@ def _stage(counts: StageCounts) -> _Stage:
     )
 
 
-def _go_on(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[str, ...]:
-    """The command lines that show what has happened, and do something about it."""
-    show = f"orchestrator flows show {flow}"
+def _next_steps(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[Suggestion, ...]:
+    """What shows what has happened, and does something about it."""
+    show = Suggestion(NextStep.SHOW_FLOW, flow)
     if news is News.HELD:
-        return show, f"orchestrator continue {flow}"
+        return show, Suggestion(NextStep.CONTINUE_FLOW, flow)
     if news in (News.PARTIAL, News.FAILED):
-        return show, *(f"orchestrator retry {each.run}" for each in stages if each.jobs.get(State.FAILED))
+        failed = (each.run for each in stages if each.jobs.get(State.FAILED))
+        return show, *(Suggestion(NextStep.RETRY_RUN, run) for run in failed)
     return (show,)
 
 
@@ -135,8 +137,8 @@ def of_missed(*, pipeline: str, zone: str, gap: Gap, at: int) -> bytes:
         since=since,
         until=until,
         commands=(
-            f"orchestrator schedules history {pipeline}",
-            f"orchestrator backfill {pipeline} --from {since} --to {until}",
+            Suggestion(NextStep.SHOW_SCHEDULE, pipeline),
+            Suggestion(NextStep.BACKFILL, pipeline, since, until),
         ),
     )
     return _encoded("schedule", News.MISSED, data, at)
@@ -148,7 +150,7 @@ def of_pause(*, pipeline: str, why: str, until_us: int | None, at: int) -> bytes
         pipeline=pipeline,
         why=_line(why),
         until=None if until_us is None else iso(until_us),
-        commands=(f"orchestrator schedules continue {pipeline}",),
+        commands=(Suggestion(NextStep.CONTINUE_SCHEDULE, pipeline),),
     )
     return _encoded("schedule", News.PAUSED, data, at)
 

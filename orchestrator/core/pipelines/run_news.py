@@ -1,12 +1,13 @@
 """What people are told of single runs: the messages, and which one an end is. They name, count and give reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.notifications import WHY_CHARS_MAX, iso
+from orchestrator.core.text.next_step import NextStep, Suggestion
 
 
 class RunNews(StrEnum):
@@ -36,7 +37,7 @@ class _Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int
     cancelled: int
     unfinished: int = 0
-    commands: tuple[str, ...]
+    commands: tuple[Suggestion, ...]
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ def of_run(news: RunNews, *, run: str, jobs: Mapping[str, int], at: int, why: st
     """The message that `news` is of a run: JSON."""
     counts = _counts(jobs)
     data = msgspec.structs.replace(
-        counts, run=run, why=why.partition("\n")[0][:WHY_CHARS_MAX], commands=tuple(_go_on(news, run, counts))
+        counts, run=run, why=why.partition("\n")[0][:WHY_CHARS_MAX], commands=_next_steps(news, run, counts)
     )
     return msgspec.json.encode(_Message(type=f"run.{news}", timestamp=iso(at), data=data))
 
@@ -78,13 +79,13 @@ def _counts(jobs: Mapping[str, int]) -> _Run:
     )
 
 
-def _go_on(news: RunNews, run: str, counts: _Run) -> Sequence[str]:
-    """The command lines that show what has happened, and do something about it."""
-    show = f"orchestrator runs show {run}"
+def _next_steps(news: RunNews, run: str, counts: _Run) -> tuple[Suggestion, ...]:
+    """What shows what has happened, and does something about it."""
+    steps: tuple[NextStep, ...] = ()
     if news is RunNews.HELD:
-        return show, f"orchestrator brakes show {run}", f"orchestrator continue {run}"
-    if news is RunNews.STOPPED:
-        return show, f"orchestrator doctor {run}", f"orchestrator resume {run}"
-    if counts.failed:
-        return show, f"orchestrator failures {run}", f"orchestrator retry {run}"
-    return (show,)
+        steps = NextStep.SHOW_BRAKES, NextStep.CONTINUE_RUN
+    elif news is RunNews.STOPPED:
+        steps = NextStep.DIAGNOSE_RUN, NextStep.RESUME_RUN
+    elif counts.failed:
+        steps = NextStep.SHOW_FAILURES, NextStep.RETRY_RUN
+    return tuple(Suggestion(step, run) for step in (NextStep.SHOW_RUN, *steps))

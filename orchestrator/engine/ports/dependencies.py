@@ -16,6 +16,7 @@ from orchestrator.client.http.open_files import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
+from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.ports.worker_ports import (
     EndpointIds,
     MakeBounds,
@@ -30,6 +31,7 @@ from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
 from orchestrator.ledger.runs.intakes import Hold
+from orchestrator.settings.command_names import command
 from orchestrator.settings.structs import ConnectionSettings
 
 MakeService = Callable[[ConnectionSettings, Clock], Service]
@@ -120,6 +122,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
     post_hook: PostHook = post_hook
+
+    word: Wording = command
+    """How the steps are worded that messages suggest: as commands of the command line."""
 
     user_code: Callable[[], PerformsTasks] = user_code
     """Makes what calls people's steps and checks."""

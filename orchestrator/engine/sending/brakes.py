@@ -20,6 +20,7 @@ from orchestrator.core.gates.failure_breaker import Breaker, Execution, Phase
 from orchestrator.core.gates.gates import Closed, GateResult
 from orchestrator.core.jobs.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.progress import Progress
@@ -54,6 +55,7 @@ class RunBrakes:
         spent: Spending,
         say: Callable[[str], None],
         warn: Callable[[str], None],
+        word: Wording,
     ) -> None:
         self.run = run
         self._ledger = ledger
@@ -61,7 +63,7 @@ class RunBrakes:
         self._settings = settings
         self._progress = progress
         self._spent = spent
-        self._say, self._warn = say, warn
+        self._say, self._warn, self._word = say, warn, word
         self._zone = local_zone()
         self._kept = self._written = Kept()
         self._asked_at = self._continued_at = 0
@@ -241,6 +243,7 @@ class RunBrakes:
             claiming=self._claiming,
             left=self._left,
             name=self.run.name,
+            word=self._word,
         )
         return [breaker, *rules.of_brakes(self._facts(endpoint, at_endpoint, by_retry), now)]
 
@@ -282,6 +285,7 @@ class RunBrakes:
             max_failures = None
         return BrakeFacts(
             name=self.run.name,
+            word=self._word,
             max_failures=max_failures,
             failed=progress.count(State.FAILED),
             ended=progress.total - progress.unfinished,
@@ -374,11 +378,12 @@ class Brakes:
         *,
         say: Callable[[str], None],
         warn: Callable[[str], None],
+        word: Wording,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
-        self._say, self._warn = say, warn
+        self._say, self._warn, self._word = say, warn, word
         self._spent = Spending()
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
@@ -397,6 +402,7 @@ class Brakes:
             spent=self._spent,
             say=self._say,
             warn=self._warn,
+            word=self._word,
         )
         await found.load()
         self._runs[run.id] = found

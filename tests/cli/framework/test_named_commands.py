@@ -7,8 +7,8 @@ from typer.main import get_command
 
 from orchestrator.cli import build
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
-from orchestrator.core.text.named_commands import COMMANDS
 from orchestrator.errors import UsageError
+from orchestrator.settings.command_names import COMMANDS
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 

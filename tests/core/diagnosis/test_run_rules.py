@@ -67,11 +67,11 @@ def test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_p
     queued = replace(RUN, counts={"queued": 10})
     [finding] = of(replace(queued, hold=Hold(Brake.BREAKER, "the first 20 executions failed")), NOBODY)
     assert (finding.cause, finding.sentence) == (Cause.RUN_HELD, f"{gates.STOPPED}: the first 20 executions failed")
-    lift, resume = "orchestrator continue 'night run'", "orchestrator resume 'night run'"
+    lift, resume = "continue run night run", "resume run night run"
     assert finding.advice == f"mend what it says, and have it go on: {lift}; then {resume}"
     held = Hold(Brake.DEADLINE, "it would end too late")
     [finding] = of(replace(queued, hold=held), NOBODY)
-    assert "give it a later time, by the flag of: orchestrator brakes set 'night run'; then" in finding.advice
+    assert "give it a later time, by the flag of: change brakes night run; then" in finding.advice
     assert found(replace(RUN, hold=held), NOBODY) == [Cause.NO_PROCESS, Cause.RUN_HELD], "results are to be collected"
     assert found(replace(queued, hold=held, is_paused=True), NOBODY) == [Cause.PAUSED]
     assert found(replace(queued, hold=held)) == []
@@ -81,12 +81,8 @@ def test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_p
 def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
     [finding] = of(RUN, NOBODY)
     assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, run_rules.NOBODY)
-    assert finding.advice == "orchestrator resume 'night run'"
-    assert of(replace(RUN, is_of_flow=True), NOBODY)[0].advice == "orchestrator tick"
-    elsewhere = replace(NOBODY, flags=("--ledger", "my l.db"))
-    assert of(RUN, elsewhere)[0].advice == "orchestrator resume 'night run' --ledger 'my l.db'"
-    of_work = replace(RUN, flags=("--profile", "work"))
-    assert of(of_work, NOBODY)[0].advice == "orchestrator resume 'night run' --profile work"
+    assert finding.advice == "resume run night run"
+    assert of(replace(RUN, is_of_flow=True), NOBODY)[0].advice == "carry out flows night run"
     queued = replace(RUN, counts={"queued": 2})
     assert found(replace(queued, is_paused=True), NOBODY) == [Cause.PAUSED]
     assert found(replace(queued, is_cancelled=True), NOBODY) == []
@@ -158,7 +154,7 @@ def test_a_key_that_was_refused_last_is_why_nobody_works() -> None:
     assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
     assert finding.sentence == f"{gates.STOPPED}: {POINTLESS[403]}"
     assert finding.evidence == ("submissions were answered so 3 h ago; 10 queued",)
-    assert finding.advice.endswith("give the command again: orchestrator resume 'night run'")
+    assert finding.advice.endswith("give the command again: resume run night run")
     [finding] = asked_too(REFUSED, NOBODY)
     assert finding.evidence[1:] == (run_rules.READABLE,)
     assert found(replace(REFUSED, is_paused=True), NOBODY) == [Cause.NO_PROCESS, Cause.PAUSED]
@@ -309,7 +305,7 @@ def test_workers_that_were_raised_and_are_nobodys_are_told_with_what_puts_them_b
     assert (found.cause, found.about, found.needs_person) == (Cause.WORKERS_RAISED, "ep", True)
     assert "still has 2 to 10 workers instead of 0 to 3" in found.sentence
     assert found.evidence == ("raised 1 h ago, and not put back",)
-    assert "runs tidy" in found.advice
+    assert "restore workers" in found.advice
     at_work = replace(NOBODY, held_by="process 7", silent_us=0)
     assert findings(Facts(ledger=at_work, raised_workers=[raised], now=7_200_000_000)) == ()
 

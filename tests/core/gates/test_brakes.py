@@ -22,6 +22,7 @@ from orchestrator.core.gates.brakes import (
 )
 from orchestrator.core.gates.costs import Costs, Took
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.text.next_step import plain
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 NOW = 20_000 * DAY_US + 5 * HOUR_US
@@ -30,7 +31,7 @@ TEN = Took.together([Took.one(10_000)] * 10)
 
 def only(**facts: Any) -> GateResult:
     """What the one brake says that is not open for all."""
-    results = [each for each in of_brakes(BrakeFacts(name="night", **facts), NOW) if each != ANY]
+    results = [each for each in of_brakes(BrakeFacts(name="night", word=plain, **facts), NOW) if each != ANY]
     assert len(results) <= 1
     return results[0] if results else ANY
 
@@ -63,7 +64,7 @@ def test_so_many_rows_may_fail(allowed: MaxFailures, failed: int, ended: int, ar
 def test_too_many_failures_say_which_command_goes_on() -> None:
     told = why(only(max_failures=MaxFailures(rows=5), failed=1_006, ended=2_000))
     assert told.startswith(f"{STOPPED}: 1,006 of the first 2,000 rows have failed, more than max-failures allows")
-    assert "orchestrator continue night goes on" in told
+    assert "continue run night goes on" in told
 
 
 @pytest.mark.parametrize(("allowed", "most"), [(MaxFailures(rows=5), 6), (MaxFailures(share=50_000), 20)])
@@ -114,8 +115,8 @@ def test_a_budget_lets_as_many_go_as_it_pays_for() -> None:
 def test_a_budget_that_is_reached_is_told_with_what_reaches_it() -> None:
     shut = only(budgets=(budget(outstanding=10),))
     assert shut == Closed(
-        f"{STOPPED}: 1.00 spent and 1.00 expected of 10 outstanding jobs reach the budget of 2.00; orchestrator"
-        " brakes set night changes that"
+        f"{STOPPED}: 1.00 spent and 1.00 expected of 10 outstanding jobs reach the budget of 2.00;"
+        " change brakes night changes that"
     )
     assert budget(outstanding=10).expected.amount == pytest.approx(2.0)
 

@@ -12,6 +12,7 @@ from orchestrator.core.gates.failure_breaker import (
     State,
 )
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.text.next_step import plain
 
 NOW = 1_000_000_000
 RULES = Rules(first=4, share=500_000, window=10)
@@ -25,7 +26,9 @@ MANY = 100
 
 
 def result(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0, left: int = MANY) -> GateResult:
-    return breaker.gate_result(RULES, now, at_service=at_service, claiming=claiming, left=left, name="night run")
+    return breaker.gate_result(
+        RULES, now, at_service=at_service, claiming=claiming, left=left, name="night run", word=plain
+    )
 
 
 def after(*executions: Execution, state: State | None = None, failed: int = 0) -> Breaker:
@@ -65,7 +68,7 @@ def test_it_trips_as_the_first_have_failed_and_says_how() -> None:
     shut = result(breaker)
     assert isinstance(shut, Closed)
     assert shut.until == NOW + PROBE_EVERY_US
-    assert "orchestrator continue 'night run' goes on all the same" in shut.why
+    assert "continue run night run goes on all the same" in shut.why
 
 
 def test_failures_of_which_nobody_knows_how_trip_it_as_well() -> None:
@@ -192,7 +195,7 @@ def test_off_it_stops_nothing_and_still_counts() -> None:
     for _ in range(500):
         assert breaker.observe(BROKEN, OFF, NOW) is None
     breaker.begin(OFF, NOW, left=MANY)
-    assert breaker.gate_result(OFF, NOW, at_service=0, claiming=0, left=MANY, name="run") is ANY
+    assert breaker.gate_result(OFF, NOW, at_service=0, claiming=0, left=MANY, name="run", word=plain) is ANY
     assert breaker.observe(BROKEN, RULES, NOW) is not None, "switched on it knows"
 
 

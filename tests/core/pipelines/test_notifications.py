@@ -37,6 +37,11 @@ STAGES = (
 )
 
 
+def step(name: str, of: str) -> list[str]:
+    """A suggestion as it is stored."""
+    return [name, of, "", ""]
+
+
 def told(news: News, why: str = "") -> dict[str, object]:
     body = of_flow(news, pipeline="p", flow=FLOW, fire_us=AT, why=why, stages=STAGES, at=AT + SECOND_US)
     decoded: dict[str, object] = json.loads(body)
@@ -62,7 +67,7 @@ def test_a_message_names_the_flow_and_counts_its_rows() -> None:
                 },
                 {"stage": "embed", "run": f"{FLOW}/embed", "rows": 4, "succeeded": 3, "failed": 0, "cancelled": 1},
             ],
-            "commands": [f"orchestrator flows show {FLOW}"],
+            "commands": [step("show-flow", FLOW)],
         },
     }
 
@@ -70,16 +75,16 @@ def test_a_message_names_the_flow_and_counts_its_rows() -> None:
 @pytest.mark.parametrize(
     ("news", "further"),
     [
-        (News.PARTIAL, [f"orchestrator retry {FLOW}/caption"]),
-        (News.FAILED, [f"orchestrator retry {FLOW}/caption"]),
-        (News.HELD, [f"orchestrator continue {FLOW}"]),
+        (News.PARTIAL, [step("retry-run", f"{FLOW}/caption")]),
+        (News.FAILED, [step("retry-run", f"{FLOW}/caption")]),
+        (News.HELD, [step("continue-flow", FLOW)]),
         (News.LATE, []),
     ],
 )
-def test_a_message_says_how_to_go_on(news: News, further: list[str]) -> None:
+def test_a_message_says_how_to_go_on(news: News, further: list[list[str]]) -> None:
     data = told(news, "because\nline 3: {secret}")["data"]
     assert isinstance(data, dict)
-    assert data["commands"] == [f"orchestrator flows show {FLOW}", *further]
+    assert data["commands"] == [step("show-flow", FLOW), *further]
     assert data["why"] == "because"  # further lines say what is wrong with which row
 
 
@@ -99,7 +104,7 @@ def test_fires_that_were_missed_come_with_the_command_that_makes_up_for_them(fir
         "fires": fires,
         "from": since,
         "to": until,
-        "commands": ["orchestrator schedules history p", f"orchestrator backfill p --from {since} --to {until}"],
+        "commands": [step("show-schedule", "p"), ["backfill", "p", since, until]],
     }
     assert (body["type"], body["timestamp"]) == ("schedule.missed", "2026-01-01T09:00:00Z")
     assert body["data"] == expected | ({"why": why} if why else {})
@@ -109,7 +114,7 @@ def test_fires_that_were_missed_come_with_the_command_that_makes_up_for_them(fir
 def test_a_pause_comes_with_its_reason_and_its_end(until: int | None, told: dict[str, str]) -> None:
     body = json.loads(of_pause(pipeline="p", why="stocktaking", until_us=until, at=AT))
     assert body["type"] == "schedule.paused"
-    commands = ["orchestrator schedules continue p"]
+    commands = [step("continue-schedule", "p")]
     assert body["data"] == {"pipeline": "p", "why": "stocktaking", "commands": commands, **told}
 
 

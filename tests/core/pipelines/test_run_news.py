@@ -24,14 +24,19 @@ def test_which_end_it_is(jobs: dict[str, int], news: RunNews | None) -> None:
     assert end_of(jobs) is news
 
 
-def test_a_message_names_counts_and_says_what_to_type() -> None:
+def steps(run: str, *names: str) -> list[list[str]]:
+    """Suggestions as they are stored."""
+    return [[name, run, "", ""] for name in names]
+
+
+def test_a_message_names_counts_and_suggests_what_to_do() -> None:
     told = json.loads(of_run(RunNews.PARTIAL, run="night", jobs={"succeeded": 3, "failed": 1}, at=1_767_225_600 * S))
     assert told == {
         "type": "run.partial",
         "timestamp": "2026-01-01T00:00:00Z",
         "data": {
             "run": "night", "rows": 4, "succeeded": 3, "failed": 1, "cancelled": 0,
-            "commands": ["orchestrator runs show night", "orchestrator failures night", "orchestrator retry night"],
+            "commands": steps("night", "show-run", "show-failures", "retry-run"),
         },
     }  # fmt: skip
 
@@ -43,7 +48,7 @@ def test_who_has_to_do_something_is_told_why_in_a_line_and_how_it_goes_on() -> N
 
     held = data(RunNews.HELD, queued=3)
     assert (held["why"], held["unfinished"]) == ("over budget", 3)
-    assert held["commands"] == ["orchestrator runs show r", "orchestrator brakes show r", "orchestrator continue r"]
+    assert held["commands"] == steps("r", "show-run", "show-brakes", "continue-run")
     stopped = data(RunNews.STOPPED, queued=3)["commands"]
-    assert stopped == ["orchestrator runs show r", "orchestrator doctor r", "orchestrator resume r"]
-    assert data(RunNews.DONE, succeeded=1)["commands"] == ["orchestrator runs show r"]
+    assert stopped == steps("r", "show-run", "diagnose-run", "resume-run")
+    assert data(RunNews.DONE, succeeded=1)["commands"] == steps("r", "show-run")

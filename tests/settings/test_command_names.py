@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.core.text.named_commands import message_with_ledger, with_ledger
+from orchestrator.core.text.next_step import NextStep, Suggestion
+from orchestrator.settings.command_names import COMMANDS, command, message_with_commands, with_ledger
 
 WORDS = ("--ledger", "b.db")
 
@@ -36,7 +37,32 @@ def test_each_command_that_is_about_a_ledger_is_told_which(said: str, shown: str
     assert with_ledger(said, ()) == said
 
 
+@pytest.mark.parametrize("step", NextStep)
+def test_each_step_is_a_command_that_there_is(step: NextStep) -> None:
+    words = command(Suggestion(step, "night run", "SINCE", "UNTIL"), "--x").split()
+    assert words[0] == "orchestrator"
+    assert words[-1] == "--x"
+    assert " ".join(words[1:3]) in {*COMMANDS, "endpoints logs"} or words[1] in COMMANDS
+    assert "NAME" not in words
+
+
+def test_a_backfill_says_from_when_and_until_when() -> None:
+    step = Suggestion(NextStep.BACKFILL, "p", "2026-11-22T06:00+01:00", "2026-11-23T06:00+01:00")
+    assert command(step) == "orchestrator backfill p --from 2026-11-22T06:00+01:00 --to 2026-11-23T06:00+01:00"
+
+
+def test_the_steps_of_a_message_become_commands() -> None:
+    body = (
+        b'{"type":"run.held","data":{"run":"a b","commands":[["show-run","a b","",""],["continue-run","a b","",""]]}}'
+    )
+    told = (
+        b'{"type":"run.held","data":{"run":"a b","commands":["orchestrator runs show --ledger b.db \'a b\'",'
+        b"\"orchestrator continue --ledger b.db 'a b'\"]}}"
+    )
+    assert message_with_commands(body, WORDS) == told
+
+
 def test_the_commands_of_a_message_are_told_it_too() -> None:
     body = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue n"]}}'
     told = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue --ledger b.db n"]}}'
-    assert (message_with_ledger(body, WORDS), message_with_ledger(body, ())) == (told, body)
+    assert (message_with_commands(body, WORDS), message_with_commands(body, ())) == (told, body)
