@@ -136,7 +136,7 @@ class Engine:
             settings_of=settings_of,
             retries=retries,
             listener=self.listener,
-            brakes=Brakes(ledger, clock, settings_of, say=view.say, warn=view.warn, word=dependencies.word),
+            brakes=Brakes(ledger, clock, settings_of, view=view, word=dependencies.word),
         )
         ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = HeartbeatWriter(

@@ -24,6 +24,7 @@ from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
@@ -53,8 +54,7 @@ class RunBrakes:
         settings: Callable[[], RunSettings],
         progress: Progress,
         spent: Spending,
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
+        view: View,
         word: Wording,
     ) -> None:
         self.run = run
@@ -63,7 +63,7 @@ class RunBrakes:
         self._settings = settings
         self._progress = progress
         self._spent = spent
-        self._say, self._warn, self._word = say, warn, word
+        self._view, self._word = view, word
         self._zone = local_zone()
         self._kept = self._written = Kept()
         self._asked_at = self._continued_at = 0
@@ -144,7 +144,7 @@ class RunBrakes:
 
     def _tell(self, what: str | None) -> None:
         if what is not None:
-            self._warn(f"{self.run.name}: {what}")
+            self._view.warn(f"{self.run.name}: {what}")
             self._progress.nudge()
 
     def _forget_old_ends(self, now: int) -> None:
@@ -161,7 +161,7 @@ class RunBrakes:
             costs = Costs(price=price, took=took, longest_ms=self._longest_ms)
             left = self._progress.count(State.QUEUED)
             each += f" and cost {costs.spent}; the other {counted(left, 'row')} would cost {costs.expected(left)}"
-        self._say(
+        self._view.say(
             f"{self.run.name}: the canary is back: {facts.succeeded:,} of {facts.chosen:,} succeeded."
             f"{each}{'.' if each else ''} The rest goes"
         )
@@ -216,7 +216,7 @@ class RunBrakes:
             return
         if self._late_told_at is None or now >= self._late_told_at + LATE_TOLD_EVERY_US:
             self._late_told_at = now
-            self._warn(f"{self.run.name}: {late}")
+            self._view.warn(f"{self.run.name}: {late}")
 
     # --- what they say
 
@@ -376,14 +376,13 @@ class Brakes:
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         *,
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
+        view: View,
         word: Wording,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
-        self._say, self._warn, self._word = say, warn, word
+        self._view, self._word = view, word
         self._spent = Spending()
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
@@ -400,8 +399,7 @@ class Brakes:
             settings=lambda: self._settings_of[run.id],
             progress=progress,
             spent=self._spent,
-            say=self._say,
-            warn=self._warn,
+            view=self._view,
             word=self._word,
         )
         await found.load()

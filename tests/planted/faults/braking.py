@@ -150,8 +150,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="of two budgets the first one counts",
         path="orchestrator/core/gates/brakes.py::budget",
-        old="return narrowest(_budget(each, brakes.name, now) for each in brakes.budgets)",
-        new="return next((_budget(each, brakes.name, now) for each in brakes.budgets), ANY)",
+        old="return narrowest(_budget(each, brakes, now) for each in brakes.budgets)",
+        new="return next((_budget(each, brakes, now) for each in brakes.budgets), ANY)",
         tests=(BRAKES + "test_of_two_budgets_the_narrower_counts",),
     ),
     Fault(
