@@ -108,7 +108,7 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = PAGE_MAX
     """The most that a page of a list of REST v2 holds."""
     without: Mapping[str, int] = {}
-    """Interfaces of the account that there are not, or no longer, and the status that they answer with; see `gone`."""
+    """Interfaces of the account that there are not, or no longer, and the status that they answer with; see `retired_interfaces`."""
     faults: Faults = Faults()
     retention_s: float = 1800.0
     """How long a finished job is kept (contract, Limits)."""

@@ -31,7 +31,7 @@ INTERFACES = tuple(_PATHS)
 _SAID = MappingProxyType({404: "not found", 410: "this interface was retired"})
 
 
-def gone(without: Mapping[str, int]) -> list[Route]:
+def retired_routes(without: Mapping[str, int]) -> list[Route]:
     """The routes that take the place of those interfaces; `without` has the status of each."""
     return [
         Route(path, partial(_answer, _FORMS[name], status), methods=METHODS)

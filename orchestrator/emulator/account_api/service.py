@@ -17,7 +17,7 @@ from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v1 import AccountApi
 from orchestrator.emulator.account_api.rest_v2 import RestV2
 from orchestrator.emulator.account_api.rest_v2_account import AccountV2Api
-from orchestrator.emulator.account_api.retired_interfaces import gone
+from orchestrator.emulator.account_api.retired_interfaces import retired_routes
 from orchestrator.emulator.account_api.serverless_routes import ServerlessApi
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.http.not_found import Notes
@@ -95,7 +95,7 @@ class Account:
             logs=LogStreams(clock, scale),
         )
         more = AccountV2Api(self.rest_v2, templates=self.templates, secrets=self.secrets, clock=clock, pages=pages)
-        self.routes = [*gone(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]
+        self.routes = [*retired_routes(without or {}), *self.api.routes(), *serverless.routes(), *more.routes()]
         self.routes += CatalogApi(self.rest_v2).routes()
         """Of all interfaces, but for those that the service is without."""
 

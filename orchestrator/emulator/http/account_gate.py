@@ -12,7 +12,7 @@ from starlette.responses import Response
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import Answer
 from orchestrator.emulator.contract.limits import Limit, Meter, MeterFigures
-from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.units import SECOND_US
 
@@ -27,7 +27,7 @@ class Front:
         self._wire = wire
         self._clock = clock
         self._failure = failure
-        self._departures = Departures(wire, clock, scale)
+        self._delivery = AnswerDelivery(wire, clock, scale)
         self._meters: dict[str, Meter] = {}
 
     async def answer(self, operate: Callable[[], Awaitable[Answer]]) -> Response:
@@ -35,7 +35,7 @@ class Front:
         self._wire.connect(self._clock.now())
         answer = await operate()
         sending = self._wire.sending(answer, changes=answer.changes, failure=self._failure())
-        return await self._departures.depart(sending)
+        return await self._delivery.deliver(sending)
 
     def doubts_key(self) -> bool:
         """Whether a fault turns this request away although its key is good."""

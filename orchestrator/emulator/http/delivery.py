@@ -12,7 +12,7 @@ from orchestrator.emulator.http.wire import Cut, Sending, Wire
 from orchestrator.units import SECOND_US
 
 
-class Departures:
+class AnswerDelivery:
     """Where answers leave. `scale` is how fast `clock` runs."""
 
     def __init__(self, wire: Wire, clock: Clock, scale: float = 1.0) -> None:
@@ -20,7 +20,7 @@ class Departures:
         self._clock = clock
         self._scale = scale
 
-    async def depart(self, sending: Sending) -> Response:
+    async def deliver(self, sending: Sending) -> Response:
         """Keep the answer back as long as a fault says; raises ConnectionCut if none is to come.
 
         The service may have gone down meanwhile.

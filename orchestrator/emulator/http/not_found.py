@@ -16,7 +16,7 @@ from starlette.responses import Response
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import Answer, Refusal
 from orchestrator.emulator.contract.problems import Problem
-from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire, key_in
 
 log = logging.getLogger(__name__)
@@ -81,12 +81,12 @@ class Unserved:
         self._wire = wire
         self._clock = clock
         self._notes = notes
-        self._departures = Departures(wire, clock, scale)
+        self._delivery = AnswerDelivery(wire, clock, scale)
 
     async def answer(self, request: Request, allowed: Collection[str]) -> Response:
         """The answer; `allowed` are the methods that the path takes, if it is there. Raises ConnectionCut."""
         self._wire.connect(self._clock.now())
-        return await self._departures.depart(self._wire.sending(self._refusal(request, allowed), changes=False))
+        return await self._delivery.deliver(self._wire.sending(self._refusal(request, allowed), changes=False))
 
     def _refusal(self, request: Request, allowed: Collection[str]) -> Answer:
         path = request.url.path

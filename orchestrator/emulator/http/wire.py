@@ -1,6 +1,6 @@
 """What can happen to a request of any interface on its way in and out: outages, and the faults of the wire.
 
-Pure: it decides, `departures` carries it out. The interfaces ask in this order: `connect` before anything else,
+Pure: it decides, `delivery` carries it out. The interfaces ask in this order: `connect` before anything else,
 `throttles` once the key is good, `fails` once the request is within its limits, and `sending` for the answer.
 """
 

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
 from orchestrator.emulator.contract.limits import Meter, Operation
-from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.http.request_body import hold, read_body
 from orchestrator.emulator.http.wire import Cut, Sending
@@ -83,7 +83,7 @@ class LoadBalancer:
         self._clock = clock
         self._changed = changed
         self._scale = scale
-        self._departures = Departures(gate.wire, clock, scale)
+        self._delivery = AnswerDelivery(gate.wire, clock, scale)
         self._bells: dict[str, anyio.Event] = {}
         self._lifespans: dict[int, Lifespan] = {}
 
@@ -132,7 +132,7 @@ class LoadBalancer:
         return _Forwarded(self, endpoint, meter, body)
 
     async def _depart(self, answer: Answer) -> Response:
-        return await self._departures.depart(self._gate.sending(Operation.HTTP, answer))
+        return await self._delivery.deliver(self._gate.sending(Operation.HTTP, answer))
 
     async def forward(self, endpoint: str, meter: Meter, body: bytes, scope: Scope, send: Send) -> None:
         """Hands the request to a worker, and what it says to the sender, as the faults of the wire have it."""
@@ -201,7 +201,7 @@ class LoadBalancer:
         elif in_time.cancelled_caught or answer.is_cut:
             raise ConnectionCut
         elif sending.answer is not BEGINNING:  # a fault has put something else in its place
-            response = await self._departures.depart(sending)
+            response = await self._delivery.deliver(sending)
             await response(scope, _nothing, send)
 
     async def _refuse(self, status: int, sentence: str, scope: Scope, send: Send) -> None:

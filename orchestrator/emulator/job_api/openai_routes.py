@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
 from orchestrator.emulator.contract.limits import Operation
-from orchestrator.emulator.http.delivery import Departures
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.request_body import hold, read_body
 from orchestrator.emulator.http.wire import Cut
@@ -61,7 +61,7 @@ class OpenAiApi:
         """`scale` is how fast `clock` runs."""
         self._world = world
         self._gate = gate
-        self._departures = Departures(gate.wire, clock, scale)
+        self._delivery = AnswerDelivery(gate.wire, clock, scale)
         self._clock = clock
         self._waits = waits
         self._changed = changed
@@ -88,14 +88,14 @@ class OpenAiApi:
             if not wants_stream:
                 return await self._depart(await self._answer(endpoint, job_id, request))
             sending = self._gate.sending(Operation.OPENAI, BEGINNING)
-            response = await self._departures.depart(sending)
+            response = await self._delivery.deliver(sending)
             if sending.answer is not BEGINNING:  # a fault has put something else in its place
                 return response
             events = self._events(endpoint, job_id, is_cut=sending.cut is Cut.INSIDE_BODY)
             return _EventStream(events, under_way.pop_all())
 
     async def _depart(self, answer: Answer) -> Response:
-        return await self._departures.depart(self._gate.sending(Operation.OPENAI, answer))
+        return await self._delivery.deliver(self._gate.sending(Operation.OPENAI, answer))
 
     def _submit(self, endpoint: str, path: str, body: bytes) -> tuple[str, bool]:
         question = _Question()

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import Answer, Refusal
 from orchestrator.emulator.contract.limits import Operation
-from orchestrator.emulator.http.delivery import AnswerResponse, Departures
+from orchestrator.emulator.http.delivery import AnswerResponse, AnswerDelivery
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.not_found import refusal
 from orchestrator.emulator.http.request_body import hold, milliseconds, read_body
@@ -130,7 +130,7 @@ class JobApi:
         self._changed = changed
         self._waits = waits or Waits(world)
         self._scale = scale
-        self._departures = Departures(gate.wire, clock, scale)
+        self._delivery = AnswerDelivery(gate.wire, clock, scale)
         self._queue_per_worker = queue_per_worker
         self._stream_wait_ms = stream_wait_ms
 
@@ -140,10 +140,10 @@ class JobApi:
         try:
             meter = self._gate.enter(endpoint, operation, request.headers.get("authorization", ""), self._clock.now())
         except Refusal as refusal:
-            return await self._departures.depart(self._gate.sending(operation, refusal.answer()))
+            return await self._delivery.deliver(self._gate.sending(operation, refusal.answer()))
         try:
             answer = await self._answer(operation, endpoint, request, wait=wait)
-            return await self._departures.depart(self._gate.sending(operation, answer))
+            return await self._delivery.deliver(self._gate.sending(operation, answer))
         finally:
             meter.leave()
 
@@ -187,7 +187,7 @@ class JobApi:
         body = await read_body(request, self._body_bytes_max)
         self._check_queue(endpoint)
         record = self._world.submit(endpoint, parse_submission(body), self._clock.now())
-        return self._world.lies.accepted(endpoint, record)
+        return self._world.false_answers.accepted(endpoint, record)
 
     async def _run_sync(self, endpoint: str, request: Request) -> Record:
         """The record at the job's end, or `{"id","status"}` once `wait` has run out; the job goes on."""
@@ -205,7 +205,7 @@ class JobApi:
         ttl_ms = milliseconds(request, "ttl")
         ttl_us = None if ttl_ms is None else ttl_ms * MILLISECOND
         record = self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
-        return self._world.lies.shown(endpoint, record)
+        return self._world.false_answers.shown(endpoint, record)
 
     async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> Record:
         await read_body(request, self._body_bytes_max)

@@ -14,7 +14,7 @@ CANDIDATES_MAX = 100
 ABSURD_TIMES = tuple(map(msgspec.Raw, (b"1e400", b"9007199254740991", b"-1", b'"soon"')))
 
 
-class Lies:
+class FalseAnswers:
     """What is said of `jobs`, which is by id, oldest first."""
 
     def __init__(self, jobs: Mapping[str, Job], dice: FaultDice) -> None:

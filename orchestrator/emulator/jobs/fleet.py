@@ -170,7 +170,7 @@ class Fleet:
             return Change(readied=readied)
         stopped = tuple(self._surplus(len(waiting), in_progress, now))
         for worker_id in stopped:
-            self.gone(worker_id)
+            self.remove(worker_id)
         wanted = self._wanted(waiting, in_progress, now)
         self._throttled = wanted - self.scaling.with_machine(wanted)
         missing = self.scaling.with_machine(wanted) - len(self._workers)
@@ -273,7 +273,7 @@ class Fleet:
     def is_starting(self, worker_id: str) -> bool:
         return worker_id in self._starting
 
-    def gone(self, worker_id: str) -> None:
+    def remove(self, worker_id: str) -> None:
         """The worker is no more, or told to go; another may take its place."""
         self._guests.pop(worker_id, None)
         self._starting.pop(worker_id, None)
@@ -285,7 +285,7 @@ class Fleet:
 
     def crashed(self, worker_id: str, now: int) -> None:
         """The worker ended by itself. The next one starts after a pause that grows while this goes on."""
-        self.gone(worker_id)
+        self.remove(worker_id)
         self._crashes += 1
         self._restart_at = now + min(RESTART_US << min(self._crashes - 1, 10), RESTART_US_MAX)
 

@@ -5,7 +5,7 @@ import heapq
 import msgspec
 
 from orchestrator.emulator.contract.faults import BYTE_ORDER_MARK, Fault, FaultDice
-from orchestrator.emulator.jobs.false_answers import Lies
+from orchestrator.emulator.jobs.false_answers import FalseAnswers
 from orchestrator.emulator.jobs.jobs import Job, Status
 from orchestrator.units import SECOND_US
 
@@ -23,9 +23,9 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 class Announcements:
     """The webhooks that wait for their time."""
 
-    def __init__(self, dice: FaultDice, lies: Lies) -> None:
+    def __init__(self, dice: FaultDice, false_answers: FalseAnswers) -> None:
         self._dice = dice
-        self._lies = lies
+        self._false_answers = false_answers
         self._due: list[Webhook] = []
         self._late: list[tuple[int, int, Webhook]] = []
         self._late_count = 0
@@ -35,7 +35,8 @@ class Announcements:
         if job.webhook is None or job.status not in WEBHOOK_STATUSES or self._dice.strikes(Fault.LOST_WEBHOOK):
             return
         webhooks = [
-            Webhook(url=job.webhook, body=msgspec.json.encode(record)) for record in self._lies.announcements(job)
+            Webhook(url=job.webhook, body=msgspec.json.encode(record))
+            for record in self._false_answers.announcements(job)
         ]
         for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
             if self._dice.strikes(Fault.MARKED_ANSWER):

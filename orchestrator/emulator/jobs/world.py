@@ -16,7 +16,7 @@ from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
 from orchestrator.emulator.jobs.endpoint_state import EXECUTION_TIMEOUT_US_DEFAULT, EndpointState
-from orchestrator.emulator.jobs.false_answers import Lies
+from orchestrator.emulator.jobs.false_answers import FalseAnswers
 from orchestrator.emulator.jobs.fleet import Fleet, Scaling, fixed
 from orchestrator.emulator.jobs.jobs import (
     FINISHED,
@@ -94,8 +94,8 @@ class World:
         self._jobs: dict[str, Job] = {}
         self._timers = Timers()
         self._streams = Streams()
-        self.lies = Lies(self._jobs, dice)
-        self._announcements = Announcements(dice, self.lies)
+        self.false_answers = FalseAnswers(self._jobs, dice)
+        self._announcements = Announcements(dice, self.false_answers)
         self._stopped: list[ExecutionKey] = []
         self._requeued: list[str] = []
         self._stopping: list[tuple[str, str]] = []
@@ -323,7 +323,7 @@ class World:
 
     def retire(self, endpoint: str, worker_id: str) -> None:
         """The worker is to go, and another may take its place."""
-        self._endpoint(endpoint).fleet.gone(worker_id)
+        self._endpoint(endpoint).fleet.remove(worker_id)
         self._stopping.append((endpoint, worker_id))
 
     def waiting(self) -> tuple[str, ...]:

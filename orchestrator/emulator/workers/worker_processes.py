@@ -170,6 +170,6 @@ class Processes:
         process = self._running.get(worker_id)
         if process is not None and worker_id not in self._going:
             self._going.add(worker_id)
-            self._world.fleet(endpoint).gone(worker_id)
+            self._world.fleet(endpoint).remove(worker_id)
             self._changed()
             kill_session(process)

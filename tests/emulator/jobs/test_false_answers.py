@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def shown(subject: World, job_id: str) -> Record:
-    return subject.lies.shown(EP, subject.status(EP, job_id, T0))
+    return subject.false_answers.shown(EP, subject.status(EP, job_id, T0))
 
 
 def brought(webhook: Webhook) -> Any:
@@ -48,7 +48,7 @@ def test_the_answer_to_a_run_can_repeat_an_earlier_id_while_the_new_job_has_its_
     subject = world(Faults(repeated_id=1.0))
     first = submit(subject)
     record = subject.submit(EP, submission(), T0)
-    assert subject.lies.accepted(EP, record).id == first != record.id
+    assert subject.false_answers.accepted(EP, record).id == first != record.id
     assert (len(subject), status(subject, record.id)) == (2, "IN_QUEUE")
 
 
