@@ -16,8 +16,8 @@ from orchestrator.emulator.contract.limits import MeterFigures
 from orchestrator.emulator.http.account_gate import Front
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.job_api.webhook_delivery import Webhooks
-from orchestrator.emulator.jobs.jobs import Status
-from orchestrator.emulator.jobs.replies import Health
+from orchestrator.emulator.jobs.jobs import ServiceStatus
+from orchestrator.emulator.jobs.replies import HealthReply
 from orchestrator.emulator.jobs.world import World
 
 JOBS_MAX = 1_000
@@ -34,7 +34,7 @@ class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One endpoint: its operations by name, its jobs and workers as `/health` shows them."""
 
     operations: Mapping[str, MeterFigures]
-    health: Health
+    health: HealthReply
     results_never_read: int
     """Results that were forgotten before anybody had asked for them."""
 
@@ -43,7 +43,7 @@ class JobFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One job that is still known."""
 
     endpoint: str
-    status: Status
+    status: ServiceStatus
     paid: int
     """How often a worker began it."""
     result_read: bool

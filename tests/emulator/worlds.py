@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.contract.faults import FaultDice, Faults
-from orchestrator.emulator.jobs.jobs import Execution, Record, Result, Submission
+from orchestrator.emulator.jobs.jobs import JobExecution, ServiceRecord, WorkerResult, RunBody
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.world import World
@@ -17,7 +17,7 @@ T0 = 1_700_000_000 * SECOND_US
 MINUTE = 60 * SECOND_US
 EP = "ep"
 NO_FAULTS = Faults()
-SUCCESS = Result(output=b'{"ok":1}')
+SUCCESS = WorkerResult(output=b'{"ok":1}')
 HOOK = "https://listener/hooks/1"
 
 
@@ -33,7 +33,7 @@ def world(faults: Faults = NO_FAULTS, *, tally: Tally | None = None, seed: int =
     )
 
 
-def submission(value: int = 1, *, webhook: str | None = None, **policy: int) -> Submission:
+def submission(value: int = 1, *, webhook: str | None = None, **policy: int) -> RunBody:
     return parse_submission(msgspec.json.encode({"input": {"n": value}, "webhook": webhook, "policy": policy}))
 
 
@@ -41,20 +41,20 @@ def submit(world: World, now: int = T0, value: int = 1, *, webhook: str | None =
     return world.submit(EP, submission(value, webhook=webhook, **policy), now).id
 
 
-def take(world: World, now: int = T0, worker_id: str = "w1") -> Execution:
+def take(world: World, now: int = T0, worker_id: str = "w1") -> JobExecution:
     execution = world.take(EP, worker_id, now)
     assert execution is not None
     return execution
 
 
-def finish(world: World, now: int = T0, result: Result = SUCCESS) -> Execution:
+def finish(world: World, now: int = T0, result: WorkerResult = SUCCESS) -> JobExecution:
     """Take the next job and report at once."""
     execution = take(world, now)
     assert world.done(execution, result, now)
     return execution
 
 
-def seen(record: Record) -> Mapping[str, Any]:
+def seen(record: ServiceRecord) -> Mapping[str, Any]:
     """The record as it goes over the wire, without its id."""
     fields: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
     del fields["id"]

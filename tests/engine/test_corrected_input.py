@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.gates.failure_breaker import OFF
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import InputError
 from orchestrator.settings.structs import InputSettings, OutputSettings, RunSettings
 from orchestrator.views.status import Summary
@@ -35,10 +35,10 @@ class Person(Silence):
         return self.answer
 
 
-def captions_only(raw: bytes, _number: int) -> Result:
+def captions_only(raw: bytes, _number: int) -> WorkerResult:
     """A worker that fails without a caption."""
     given = json.loads(raw)
-    return Result(output=raw) if "caption" in given else Result(error="no caption")
+    return WorkerResult(output=raw) if "caption" in given else WorkerResult(error="no caption")
 
 
 class Desk:

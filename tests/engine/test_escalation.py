@@ -16,7 +16,7 @@ from orchestrator.core.jobs.escalation import FREE_MAX, parse_rule
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import UsageError
 from orchestrator.settings.structs import RunSettings
 from tests.api.desk import Desk, desk, numbers

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.result_reuse import Reuse
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.settings.structs import RunSettings
 from orchestrator.units import HOUR_US
 from orchestrator.views.status import Summary
@@ -34,10 +34,10 @@ class Desk:
         self.service = SimulatedService(self.clock, work=self.work, workers=50)
         empty_ledger(folder / "ledger.db")
 
-    def work(self, raw: bytes, _number: int) -> Result:
+    def work(self, raw: bytes, _number: int) -> WorkerResult:
         n = json.loads(raw)["n"]
         self.worked.append(n)
-        return Result(error="no") if n in self.failing else Result(output=raw)
+        return WorkerResult(error="no") if n in self.failing else WorkerResult(output=raw)
 
     def write(self, source: Path) -> None:
         source.write_text("".join(json.dumps({"input": each}) + "\n" for each in INPUTS))

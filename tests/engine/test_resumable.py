@@ -13,7 +13,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import NO_PROGRESS
 from orchestrator.core.text.durations import Policy
-from orchestrator.emulator.jobs.jobs import Record, Submission
+from orchestrator.emulator.jobs.jobs import ServiceRecord, RunBody
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.settings.structs import OnStuck, RunSettings
@@ -309,12 +309,12 @@ class Watched(World):
     shown = 0.0
     begun: list[tuple[float, float]]
 
-    def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
+    def submit(self, endpoint: str, submission: RunBody, now: int) -> ServiceRecord:
         checkpoint = json.loads(submission.input)["resume"]["checkpoint"]
         self.begun = [*getattr(self, "begun", []), (self.shown, checkpoint["done_s"] if checkpoint else 0.0)]
         return super().submit(endpoint, submission, now)
 
-    def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> Record:
+    def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> ServiceRecord:
         record = super().status(endpoint, job_id, now, ttl_us)
         said = json.loads(bytes(record.output)) if record.output is not None else {}
         if "checkpoint" in said:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.emulator.jobs.world import World
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT

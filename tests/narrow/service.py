@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.emulator.http.webhook_post import post
 from orchestrator.emulator.job_api.webhook_delivery import Webhooks
-from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 
 HOOK_TIMEOUT_S = 10.0
 HOOK_DELAYS_S = (10.0, 10.0)
@@ -77,7 +77,7 @@ class LargeService:
         self._waiting -= 1
         if b'"webhook":' in body[-500:]:
             url = json.loads(b"{" + body[body.rindex(b'"webhook":') :])["webhook"]
-            self._hooks.send(Webhook(url=url, body=self._record(job)))
+            self._hooks.send(WebhookCall(url=url, body=self._record(job)))
         return b'{"id":"%s","status":"IN_QUEUE"}' % job.encode()
 
     def _record(self, job: str) -> bytes:

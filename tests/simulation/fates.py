@@ -4,7 +4,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from orchestrator.emulator.jobs.jobs import Execution, Job, Record, Result, Status, Submission
+from orchestrator.emulator.jobs.jobs import (
+    JobExecution,
+    ServiceJob,
+    ServiceRecord,
+    WorkerResult,
+    ServiceStatus,
+    RunBody,
+)
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT
@@ -18,14 +25,14 @@ class End(msgspec.Struct, frozen=True):
     """An execution came to its end."""
 
     at: int
-    status: Status
+    status: ServiceStatus
     has_output: bool
     """Other than that the job was given back unfinished."""
 
     @property
     def is_result(self) -> bool:
         """Whether there is something to collect."""
-        return self.status is Status.COMPLETED and self.has_output
+        return self.status is ServiceStatus.COMPLETED and self.has_output
 
 
 class Fate(msgspec.Struct, kw_only=True):
@@ -63,7 +70,7 @@ class ObservedWorld(World):
         super().forget_all(endpoint, now)
         self._forgets_at = None
 
-    def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
+    def submit(self, endpoint: str, submission: RunBody, now: int) -> ServiceRecord:
         record = super().submit(endpoint, submission, now)
         lost = record.id not in self._jobs
         self.fates[record.id] = Fate(
@@ -72,7 +79,7 @@ class ObservedWorld(World):
         self.say("service", "accepted and lost" if lost else "accepted", f"{record.id} {_short(submission.input)}")
         return record
 
-    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> Execution | None:
+    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> JobExecution | None:
         execution = super().take(endpoint, worker_id, now, pings=pings)
         if execution is not None:
             self.fates[execution.job_id].executions += 1
@@ -80,13 +87,13 @@ class ObservedWorld(World):
             self.say("worker", f"begins execution {execution.number}{silent}", execution.job_id)
         return execution
 
-    def _finish(self, job: Job, status: Status, now: int, result: Result) -> None:
+    def _finish(self, job: ServiceJob, status: ServiceStatus, now: int, result: WorkerResult) -> None:
         super()._finish(job, status, now, result)
         has_result = result.output is not None and b'"unfinished"' not in result.output
         self.fates[job.id].ends.append(End(now, status, has_result))
         self.say("service", f"{status}{'' if result.output else ' without output'}", job.id)
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: ServiceJob) -> None:
         super()._forget(job)
         fate = self.fates[job.id]
         fate.forgotten_at = job.due_at() if self._forgets_at is None else self._forgets_at

@@ -29,7 +29,7 @@ from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.contract.limits import Limit as ServiceLimit
 from orchestrator.emulator.contract.limits import Operation as ServiceOperation
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.parsers import canary, max_failures, share
@@ -366,7 +366,7 @@ class Play:
             endpoints=(ENDPOINT, SECOND_ENDPOINT),
             workers=plan.workers,
             seconds=lambda chance: chance.uniform(*plan.seconds),
-            work=lambda raw_input, _: Result(output=plan.output_of(raw_input)),
+            work=lambda raw_input, _: WorkerResult(output=plan.output_of(raw_input)),
             yields=plan.yields,
             retention_s=plan.retention_s,
             faults=plan.faults,

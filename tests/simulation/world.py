@@ -28,9 +28,9 @@ from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.long_polls import Waits
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, application, job_routes
-from orchestrator.emulator.jobs.jobs import Execution, ExecutionKey, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.tally import Tally
-from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.long_work import Act, LongWork
 from orchestrator.errors import OrchestratorError
@@ -47,12 +47,12 @@ WEBHOOK_TRIES = 3
 Receiver = Callable[[str, bytes], Awaitable[int]]
 """Takes a webhook's URL and body; returns the HTTP status, or raises."""
 
-Work = Callable[[bytes, int], Result]
+Work = Callable[[bytes, int], WorkerResult]
 """What a worker makes of an input in its so manieth execution of the job (from 1)."""
 
 
-def echo(raw_input: bytes, _number: int) -> Result:
-    return Result(output=raw_input)
+def echo(raw_input: bytes, _number: int) -> WorkerResult:
+    return WorkerResult(output=raw_input)
 
 
 def without_resume(raw_input: bytes) -> bytes:
@@ -74,7 +74,7 @@ def bare(raw_input: bytes) -> bytes:
 class Delivery(msgspec.Struct):
     """A webhook that has not been answered yet."""
 
-    webhook: Webhook
+    webhook: WebhookCall
     tries: int = 0
 
 
@@ -153,9 +153,9 @@ class SimulatedService:
             ]
         )
         self._numbers = itertools.count()
-        self._busy: dict[str, dict[ExecutionKey, Execution]] = {endpoint: {} for endpoint in endpoints}
-        self._ends: list[tuple[int, int, str, Execution]] = []
-        self._acts: list[tuple[int, int, str, Execution, int, Iterator[Act], Act]] = []
+        self._busy: dict[str, dict[ExecutionKey, JobExecution]] = {endpoint: {} for endpoint in endpoints}
+        self._ends: list[tuple[int, int, str, JobExecution]] = []
+        self._acts: list[tuple[int, int, str, JobExecution, int, Iterator[Act], Act]] = []
         self._deliveries: dict[int, Delivery] = {}
         self._tries: list[tuple[int, int]] = []
         self._wakeup = anyio.Event()
@@ -214,15 +214,15 @@ class SimulatedService:
                 self.world.done(execution, result, now)
             self._next_act(endpoint, execution, begun_at, acts)
 
-    def _done(self, execution: Execution, result: Result, now: int) -> None:
+    def _done(self, execution: JobExecution, result: WorkerResult, now: int) -> None:
         """An ordinary execution has come to this; what a worker that yields has made, a list, stands in its stream."""
         if self._yields and result.output is not None:
             for chunk in msgspec.json.decode(result.output, type=list[msgspec.Raw]):
                 self.world.put_chunk(execution, bytes(chunk), now)
-            result = Result()
+            result = WorkerResult()
         self.world.done(execution, result, now)
 
-    def _next_act(self, endpoint: str, execution: Execution, begun_at: int, acts: Iterator[Act]) -> None:
+    def _next_act(self, endpoint: str, execution: JobExecution, begun_at: int, acts: Iterator[Act]) -> None:
         if (act := next(acts, None)) is not None:
             number = next(self._numbers)
             heapq.heappush(self._acts, (begun_at + act.after_us, number, endpoint, execution, begun_at, acts, act))
@@ -265,7 +265,7 @@ class SimulatedService:
             heapq.heappush(self._tries, (now + WEBHOOK_PAUSE_US, number))
             deliveries.start_soon(self._deliver, number, delivery.webhook)
 
-    async def _deliver(self, number: int, webhook: Webhook) -> None:
+    async def _deliver(self, number: int, webhook: WebhookCall) -> None:
         if self.receiver is None:
             return
         try:

@@ -24,7 +24,7 @@ from orchestrator.emulator.http.request_body import hold, read_body
 from orchestrator.emulator.http.wire import Cut
 from orchestrator.emulator.job_api.long_polls import Waits
 from orchestrator.emulator.job_api.routes import RUNSYNC_BYTES_MAX
-from orchestrator.emulator.jobs.jobs import FINISHED, Record, Status
+from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.world import World
 
@@ -140,7 +140,7 @@ class OpenAiApi:
                 raise ConnectionCut
 
     async def _chunks(self, endpoint: str, job_id: str) -> AsyncIterator[bytes]:
-        status = Status.IN_QUEUE
+        status = ServiceStatus.IN_QUEUE
         events = _Events()
         try:
             with self._waits.watching(job_id) as watch:
@@ -153,7 +153,7 @@ class OpenAiApi:
                         self._changed(endpoint)
                         await watch.change()
             record = self._world.status(endpoint, job_id, self._clock.now())
-            if status is not Status.COMPLETED:
+            if status is not ServiceStatus.COMPLETED:
                 yield _data(msgspec.json.encode({"error": record.error or f"job {status}"}))
             elif events.is_empty and record.output is not None:  # a plain handler
                 yield events.event(record.output)
@@ -183,9 +183,9 @@ class _EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _answer_of(record: Record) -> Answer:
+def _answer_of(record: ServiceRecord) -> Answer:
     """The worker's own answer. One that streams by nature puts it out as a list of one."""
-    if record.status is not Status.COMPLETED:
+    if record.status is not ServiceStatus.COMPLETED:
         return Refusal(500, record.error or f"job {record.status}").answer()
     body = b"null" if record.output is None else bytes(record.output)
     if body.startswith(b"["):

@@ -23,8 +23,8 @@ from orchestrator.emulator.http.not_found import refusal
 from orchestrator.emulator.http.request_body import hold, milliseconds, read_body
 from orchestrator.emulator.http.wire import Sending
 from orchestrator.emulator.job_api.long_polls import Waits
-from orchestrator.emulator.jobs.jobs import FINISHED, Record, Status
-from orchestrator.emulator.jobs.replies import Health, Metrics, Purged, Requests, StreamPart
+from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
+from orchestrator.emulator.jobs.replies import HealthReply, MetricsReply, PurgeReply, RequestsReply, StreamReply
 from orchestrator.emulator.jobs.submissions import MILLISECOND, parse_submission
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import MIB
@@ -42,7 +42,7 @@ QUEUE_FULL_MIN = 50
 
 AnswerUnserved = Callable[[Request, Collection[str]], Awaitable[Response]]
 
-Reply = Record | Purged | Health | Metrics | Requests | StreamPart
+Reply = ServiceRecord | PurgeReply | HealthReply | MetricsReply | RequestsReply | StreamReply
 
 JOB_ROUTES: tuple[tuple[Operation, str, tuple[str, ...]], ...] = (
     (Operation.RUN, "/v2/{endpoint_id}/run", ("POST",)),
@@ -183,13 +183,13 @@ class JobApi:
             case _:
                 return self._world.health(endpoint)
 
-    async def _run(self, endpoint: str, request: Request) -> Record:
+    async def _run(self, endpoint: str, request: Request) -> ServiceRecord:
         body = await read_body(request, self._body_bytes_max)
         self._check_queue(endpoint)
         record = self._world.submit(endpoint, parse_submission(body), self._clock.now())
         return self._world.false_answers.accepted(endpoint, record)
 
-    async def _run_sync(self, endpoint: str, request: Request) -> Record:
+    async def _run_sync(self, endpoint: str, request: Request) -> ServiceRecord:
         """The record at the job's end, or `{"id","status"}` once `wait` has run out; the job goes on."""
         wait_ms = _wait_ms(request, RUNSYNC_WAIT_MS_DEFAULT)
         body = await read_body(request, RUNSYNC_BYTES_MAX)
@@ -199,19 +199,19 @@ class JobApi:
             record = await self._end_of(endpoint, accepted.id, wait_ms, request)
         except Refusal:  # the job is gone before its end
             return accepted
-        return record if record.status in FINISHED else Record(id=record.id, status=record.status)
+        return record if record.status in FINISHED else ServiceRecord(id=record.id, status=record.status)
 
-    async def _status(self, endpoint: str, job_id: str, request: Request) -> Record:
+    async def _status(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
         ttl_ms = milliseconds(request, "ttl")
         ttl_us = None if ttl_ms is None else ttl_ms * MILLISECOND
         record = self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
         return self._world.false_answers.shown(endpoint, record)
 
-    async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> Record:
+    async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
         await read_body(request, self._body_bytes_max)
         return await self._end_of(endpoint, job_id, _wait_ms(request, RUNSYNC_WAIT_MS_DEFAULT), request)
 
-    async def _end_of(self, endpoint: str, job_id: str, wait_ms: int, request: Request) -> Record:
+    async def _end_of(self, endpoint: str, job_id: str, wait_ms: int, request: Request) -> ServiceRecord:
         """The job's record once it has ended, or after `wait_ms` however it is. Raises Refusal 404."""
         with self._waits.watching(job_id) as watch:
 
@@ -224,10 +224,10 @@ class JobApi:
             await hold(request, self._seconds(wait_ms), wait)
         return self._world.status(endpoint, job_id, self._clock.now())
 
-    async def _stream(self, endpoint: str, job_id: str, request: Request) -> StreamPart:
+    async def _stream(self, endpoint: str, job_id: str, request: Request) -> StreamReply:
         """The chunks since the previous call, as soon as there are any or the job has ended."""
         await read_body(request, self._body_bytes_max)
-        part = StreamPart(status=Status.IN_QUEUE, stream=())
+        part = StreamReply(status=ServiceStatus.IN_QUEUE, stream=())
         with self._waits.watching(job_id) as watch:
 
             async def wait() -> None:

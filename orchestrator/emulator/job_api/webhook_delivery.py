@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Webhooks:
             finally:
                 self._tasks = None
 
-    def send(self, webhook: Webhook) -> None:
+    def send(self, webhook: WebhookCall) -> None:
         """Deliver one webhook in the background."""
         if self._deliver is None or self._tasks is None or self._waiting >= WAITING_MAX:
             self.dropped += 1
@@ -74,7 +74,7 @@ class Webhooks:
         self._sent += 1
         self._tasks.start_soon(self._bring, self._deliver, webhook, self._sent)
 
-    async def _bring(self, deliver: Deliver, webhook: Webhook, number: int) -> None:
+    async def _bring(self, deliver: Deliver, webhook: WebhookCall, number: int) -> None:
         trace = hashlib.sha256(f"{number} {webhook.url}".encode()).hexdigest()
         for n, pause_s in enumerate(self._pauses_s):
             await anyio.sleep(pause_s)
@@ -86,7 +86,7 @@ class Webhooks:
             self.dropped += 1
         self._waiting -= 1
 
-    async def _attempt(self, deliver: Deliver, webhook: Webhook, traceparent: str) -> bool:
+    async def _attempt(self, deliver: Deliver, webhook: WebhookCall, traceparent: str) -> bool:
         async with self._limiter:
             self.attempts += 1
             with anyio.move_on_after(self._timeout_s):

@@ -8,7 +8,7 @@ from collections import deque
 
 import anyio
 
-from orchestrator.emulator.jobs.jobs import Execution
+from orchestrator.emulator.jobs.jobs import JobExecution
 
 
 class TakePoll:
@@ -17,10 +17,10 @@ class TakePoll:
     def __init__(self, worker_id: str, slots: int) -> None:
         self.worker_id = worker_id
         self.slots = slots
-        self.executions: tuple[Execution, ...] = ()
+        self.executions: tuple[JobExecution, ...] = ()
         self.answered = anyio.Event()
 
-    def answer(self, executions: tuple[Execution, ...]) -> None:
+    def answer(self, executions: tuple[JobExecution, ...]) -> None:
         self.executions = executions
         self.answered.set()
 

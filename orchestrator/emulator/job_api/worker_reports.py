@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ class DoneReport(msgspec.Struct, frozen=True, kw_only=True):
     """A `job-done`: the end of a job, or how far it is."""
 
     progress: bytes | None = None
-    result: Result | None = None
+    result: WorkerResult | None = None
 
 
 class _Done(msgspec.Struct, frozen=True, rename="camel"):
@@ -50,10 +50,10 @@ def parse_done(raw: bytes, *, is_stream: bool) -> DoneReport:
     refresh = bool(done.stop_pod)
     error = _copy(done.error)
     if error is None or error in {b"null", b'""'}:
-        return DoneReport(result=Result(output=output, refresh=refresh))
+        return DoneReport(result=WorkerResult(output=output, refresh=refresh))
     if not error.startswith(b'"'):
-        return DoneReport(result=Result(refresh=refresh))  # COMPLETED without output: the service's own bug (5.3)
-    return DoneReport(result=Result(output=output, error=msgspec.json.decode(error, type=str), refresh=refresh))
+        return DoneReport(result=WorkerResult(refresh=refresh))  # COMPLETED without output: the service's own bug (5.3)
+    return DoneReport(result=WorkerResult(output=output, error=msgspec.json.decode(error, type=str), refresh=refresh))
 
 
 def parse_chunk(raw: bytes) -> bytes:

@@ -19,7 +19,7 @@ from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.request_body import hold, read_body
 from orchestrator.emulator.job_api.worker_polls import StopLine, TakePoll, TakeQueues
 from orchestrator.emulator.job_api.worker_reports import parse_chunk, parse_done
-from orchestrator.emulator.jobs.jobs import Execution, ExecutionKey, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import MIB
 
@@ -72,7 +72,7 @@ class WorkerApi:
         self._repeated_done_status = repeated_done_status
         self._polls = TakeQueues()
         self._stops: dict[str, StopLine] = {}
-        self._held: dict[str, Execution] = {}
+        self._held: dict[str, JobExecution] = {}
         self._leaving: set[str] = set()
 
     def routes(self) -> list[Route]:
@@ -163,9 +163,9 @@ class WorkerApi:
             executions = poll.executions
         return tuple(_taken(execution) for execution in executions)
 
-    def _grab(self, endpoint: str, worker_id: str, slots: int) -> tuple[Execution, ...]:
+    def _grab(self, endpoint: str, worker_id: str, slots: int) -> tuple[JobExecution, ...]:
         """Up to `slots` jobs. One that a fault keeps from the worker counts as given, and is never heard of."""
-        executions: list[Execution] = []
+        executions: list[JobExecution] = []
         while len(executions) < slots:
             execution = self._world.take(endpoint, worker_id, self._clock.now(), pings=True)
             if execution is None:
@@ -215,7 +215,7 @@ class WorkerApi:
         try:
             body = await read_body(request, RESULT_BYTES_MAX)
         except Refusal as refusal:
-            self._finish(endpoint, worker_id, job_id, Result())
+            self._finish(endpoint, worker_id, job_id, WorkerResult())
             raise Refusal(400, refusal.error) from None
         report = parse_done(body, is_stream=request.query_params.get("isStream") == "true")
         if report.result is not None:
@@ -227,7 +227,7 @@ class WorkerApi:
             self._world.late_progress[endpoint] += 1  # the job does not mind, and its worker need not know
         return _json({})
 
-    def _finish(self, endpoint: str, worker_id: str, job_id: str, result: Result) -> Response:
+    def _finish(self, endpoint: str, worker_id: str, job_id: str, result: WorkerResult) -> Response:
         execution = self._execution(worker_id, job_id)
         now = self._clock.now()
         if execution is None or not self._world.done(execution, result, now):
@@ -245,7 +245,7 @@ class WorkerApi:
         self._changed(endpoint)
         return _json({})
 
-    def _execution(self, worker_id: str, job_id: str) -> Execution | None:
+    def _execution(self, worker_id: str, job_id: str) -> JobExecution | None:
         execution = self._held.get(job_id)
         return execution if execution is not None and execution.worker_id == worker_id else None
 
@@ -256,7 +256,7 @@ class WorkerApi:
         return line
 
 
-def _taken(execution: Execution) -> _TakenJob:
+def _taken(execution: JobExecution) -> _TakenJob:
     """An input without keys is lost on the way, as it is at the service (as observed)."""
     raw = execution.input
     is_empty = len(raw) <= EMPTY_INPUT_LENGTH_MAX and msgspec.json.decode(raw) == {}

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 
 from orchestrator.emulator.jobs.fleet import Fleet
-from orchestrator.emulator.jobs.jobs import Job
+from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.units import SECOND_US
 
 EXECUTION_TIMEOUT_US_DEFAULT = 600 * SECOND_US
@@ -18,10 +18,10 @@ class EndpointState:
         self.execution_timeout_us = EXECUTION_TIMEOUT_US_DEFAULT
         """Of jobs whose policy does not say."""
 
-        self.queue: OrderedDict[str, Job] = OrderedDict()
-        self.waiting: OrderedDict[str, Job] = OrderedDict()
+        self.queue: OrderedDict[str, ServiceJob] = OrderedDict()
+        self.waiting: OrderedDict[str, ServiceJob] = OrderedDict()
         """The part of the queue that may start workers: not of low priority."""
-        self._shelved: dict[str, Job] = {}
+        self._shelved: dict[str, ServiceJob] = {}
         self.in_progress = 0
         self.completed = 0
         self.failed = 0
@@ -34,17 +34,17 @@ class EndpointState:
         """How many jobs are shown as queued."""
         return len(self.queue) + len(self._shelved)
 
-    def push(self, job: Job, *, first: bool = False) -> None:
+    def push(self, job: ServiceJob, *, first: bool = False) -> None:
         for line in (self.queue,) if job.low_priority else (self.queue, self.waiting):
             line[job.id] = job
             if first:
                 line.move_to_end(job.id, last=False)
 
-    def shelve(self, job: Job) -> None:
+    def shelve(self, job: ServiceJob) -> None:
         """By a fault: the job is queued, and no worker will ever get it."""
         self._shelved[job.id] = job
 
-    def pop(self, worker_id: str) -> Job | None:
+    def pop(self, worker_id: str) -> ServiceJob | None:
         """The first job that the worker is to have: not one that it had before while another worker is free."""
         for job in self.queue.values():
             if job.avoids != worker_id or not self.fleet.has_free_beside(worker_id):
@@ -56,7 +56,7 @@ class EndpointState:
         for line in (self.queue, self.waiting, self._shelved):
             line.pop(job_id, None)
 
-    def clear(self) -> tuple[Job, ...]:
+    def clear(self) -> tuple[ServiceJob, ...]:
         """Empties the queue; what was in it."""
         jobs = (*self.queue.values(), *self._shelved.values())
         for line in (self.queue, self.waiting, self._shelved):

@@ -12,7 +12,7 @@ from itertools import islice
 
 import msgspec
 
-from orchestrator.emulator.jobs.jobs import Job
+from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 
@@ -71,7 +71,7 @@ def fixed(workers: int) -> Scaling:
     return Scaling(workers_min=workers, workers_max=workers)
 
 
-class WorkerCounts(msgspec.Struct, frozen=True, kw_only=True):
+class FleetCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The worker figures of `/health`."""
 
     idle: int
@@ -93,7 +93,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """When it became ready; None: not yet."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class FleetChange(msgspec.Struct, frozen=True, kw_only=True):
     """Workers that have just been started, and those that are to stop."""
 
     started: tuple[str, ...] = ()
@@ -143,13 +143,13 @@ class Fleet:
         self.scaling = scaling
         self._settled = False
 
-    def counts(self) -> WorkerCounts:
+    def counts(self) -> FleetCounts:
         starting = len(self._starting)
         busy = sum(1 for worker in (*self._workers.values(), *self._guests.values()) if worker.jobs)
         running = busy + self._unnamed
         idle = max(0, len(self._workers) + len(self._guests) - starting - running)
         unhealthy = min(1, self._crashes)
-        return WorkerCounts(
+        return FleetCounts(
             idle=idle,
             initializing=starting,
             ready=idle,
@@ -162,12 +162,12 @@ class Fleet:
         """How many workers are up, busy or not (contract, Limits: `number_of_running_workers`)."""
         return len(self._workers) + len(self._guests) - len(self._starting)
 
-    def adjust(self, waiting: Mapping[str, Job], in_progress: int, now: int) -> Change:
+    def adjust(self, waiting: Mapping[str, ServiceJob], in_progress: int, now: int) -> FleetChange:
         """Start and stop workers as the queue demands. `waiting` holds the queued jobs that may start workers."""
         readied = self._finish_cold_starts(now)
         self._forget_guests(now)
         if self._settled and self.scaling.is_fixed:
-            return Change(readied=readied)
+            return FleetChange(readied=readied)
         stopped = tuple(self._surplus(len(waiting), in_progress, now))
         for worker_id in stopped:
             self.remove(worker_id)
@@ -176,9 +176,9 @@ class Fleet:
         missing = self.scaling.with_machine(wanted) - len(self._workers)
         started = tuple(self._start(now) for _ in range(missing)) if now >= self._restart_at else ()
         self._settled = now >= self._restart_at and len(self._workers) <= self.scaling.workers_max
-        return Change(started=started, stopped=stopped, readied=readied or self._finish_cold_starts(now))
+        return FleetChange(started=started, stopped=stopped, readied=readied or self._finish_cold_starts(now))
 
-    def next_due(self, waiting: Mapping[str, Job], in_progress: int) -> int | None:
+    def next_due(self, waiting: Mapping[str, ServiceJob], in_progress: int) -> int | None:
         """When `adjust` has something to do next (µs), as far as is known now; None if only an event can tell."""
         times = [worker.ready_at for worker in self._starting.values() if worker.ready_at is not None]
         times += [worker.guest_seen_at + self._guest_us for worker in self._guests.values() if worker.guest_seen_at]
@@ -322,7 +322,7 @@ class Fleet:
                 yield worker_id
                 spare, excess = spare - 1, excess - 1
 
-    def _wanted(self, waiting: Mapping[str, Job], in_progress: int, now: int) -> int:
+    def _wanted(self, waiting: Mapping[str, ServiceJob], in_progress: int, now: int) -> int:
         live = len(self._workers)
         if self.scaling.scaler is Scaler.REQUEST_COUNT:
             more = self._needed(len(waiting), in_progress) - live
@@ -339,13 +339,13 @@ class Fleet:
         needed = -(-(waiting + in_progress + self.connections) // self.scaling.scaler_value)
         return min(self.scaling.workers_max, int(needed))
 
-    def _uncovered(self, waiting: Mapping[str, Job]) -> Iterable[Job]:
+    def _uncovered(self, waiting: Mapping[str, ServiceJob]) -> Iterable[ServiceJob]:
         """The longest waiting jobs for which no worker is being started yet, as many as could have one."""
         starting = len(self._starting)
         room = max(0, self.scaling.workers_max - len(self._workers))
         return islice(waiting.values(), starting, starting + room)
 
-    def _scaling_times(self, waiting: Mapping[str, Job], in_progress: int) -> Iterable[int]:
+    def _scaling_times(self, waiting: Mapping[str, ServiceJob], in_progress: int) -> Iterable[int]:
         live, scaling = len(self._workers), self.scaling
         room = live < scaling.with_machine(scaling.workers_max)
         if live < scaling.with_machine(scaling.workers_min) or (room and waiting and not live):

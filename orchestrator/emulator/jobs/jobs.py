@@ -13,7 +13,7 @@ REDISPATCHES_MAX = 1
 EMPTY_INPUT: Final = re.compile(rb"\{\s*\}")
 
 
-class Status(StrEnum):
+class ServiceStatus(StrEnum):
     """The states that the service reports."""
 
     IN_QUEUE = "IN_QUEUE"
@@ -24,11 +24,11 @@ class Status(StrEnum):
     TIMED_OUT = "TIMED_OUT"
 
 
-RETRYABLE = frozenset({Status.FAILED, Status.TIMED_OUT})
-FINISHED = RETRYABLE | {Status.COMPLETED, Status.CANCELLED}
+RETRYABLE = frozenset({ServiceStatus.FAILED, ServiceStatus.TIMED_OUT})
+FINISHED = RETRYABLE | {ServiceStatus.COMPLETED, ServiceStatus.CANCELLED}
 
 
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
+class RunBody(msgspec.Struct, frozen=True, kw_only=True):
     """The body of a `/run`, checked. `input` and `s3_config` are the sender's own bytes."""
 
     input: bytes
@@ -42,7 +42,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     """Submitted by `/runsync`: another form of id, and a shorter retention."""
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True):
+class JobExecution(msgspec.Struct, frozen=True, kw_only=True):
     """One handing of a job to a worker. Job and number together name it."""
 
     endpoint: str
@@ -63,7 +63,7 @@ class ExecutionKey(msgspec.Struct, frozen=True):
     number: int
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker reports: JSON output, or an error, or both; nothing at all is a success without output."""
 
     output: bytes | None = None
@@ -72,7 +72,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The worker asks to be replaced (`refresh_worker`, `stopPod`)."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class ServiceRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A job as JSON. Absent fields are left out; they stand in the alphabetical order that webhooks show."""
 
     delay_time: int | msgspec.Raw | None = None
@@ -84,12 +84,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     input: msgspec.Raw | None = None
     output: msgspec.Raw | None = None
     retries: int = 0
-    status: Status
+    status: ServiceStatus
     webhook: str | None = None
     worker_id: str | None = None
 
 
-class Job(msgspec.Struct, kw_only=True, gc=False):
+class ServiceJob(msgspec.Struct, kw_only=True, gc=False):
     """One job. Flat (no references but strings and bytes), so the garbage collector need not walk 300,000 of them."""
 
     id: str
@@ -104,7 +104,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
     retention_us: int
     """How long the job is kept once it has finished."""
     low_priority: bool = False
-    status: Status = Status.IN_QUEUE
+    status: ServiceStatus = ServiceStatus.IN_QUEUE
     executions: int = 0
     retries: int = 0
     worker_id: str | None = None
@@ -133,15 +133,15 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         return EMPTY_INPUT.fullmatch(self.input) is not None
 
     def start(self, worker_id: str, now: int) -> None:
-        self.status = Status.IN_PROGRESS
+        self.status = ServiceStatus.IN_PROGRESS
         self.avoids = None
         self.executions += 1
         self.worker_id = worker_id
         self.started_at = now
 
-    def execution(self, worker_id: str, *, silent: bool) -> Execution:
+    def execution(self, worker_id: str, *, silent: bool) -> JobExecution:
         """The present execution, as a worker gets it."""
-        return Execution(
+        return JobExecution(
             endpoint=self.endpoint,
             job_id=self.id,
             number=self.executions,
@@ -153,14 +153,14 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
 
     def is_executed_as(self, number: int) -> bool:
         """Whether that execution is the present one."""
-        return self.status is Status.IN_PROGRESS and self.executions == number
+        return self.status is ServiceStatus.IN_PROGRESS and self.executions == number
 
     def share(self) -> None:
         """Back to the queue while a worker holds it."""
-        self.status = Status.IN_QUEUE
+        self.status = ServiceStatus.IN_QUEUE
         self.is_shared = True
 
-    def finish(self, status: Status, now: int, result: Result) -> None:
+    def finish(self, status: ServiceStatus, now: int, result: WorkerResult) -> None:
         self.status = status
         self.finished_at = now
         self.silent_until = self.killed_at = self.update = None
@@ -168,14 +168,14 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
 
     def dispatch_again(self) -> None:
         """Back to the queue after the worker's silence; `queued_at` stays, so that `delayTime` runs on (C3)."""
-        self.status = Status.IN_QUEUE
+        self.status = ServiceStatus.IN_QUEUE
         self.retries += 1
         self.avoids = self.worker_id
         self.silent_until = self.killed_at = self.output = self.update = None
 
     def requeue(self, now: int) -> None:
         """Back to the queue by `/retry`: the previous outcome is gone, id and input stay."""
-        self.status = Status.IN_QUEUE
+        self.status = ServiceStatus.IN_QUEUE
         self.queued_at = now
         self.retries = 0
         self.is_shared = False
@@ -186,15 +186,15 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
         """When something happens to the job by itself: its end by time-out, silence, retention or TTL."""
         if self.finished_at is not None:
             return min(self.expires_at, self.finished_at + self.retention_us)
-        if self.status is Status.IN_PROGRESS and self.started_at is not None:
+        if self.status is ServiceStatus.IN_PROGRESS and self.started_at is not None:
             silent_until = self.expires_at if self.silent_until is None else self.silent_until
             killed_at = self.expires_at if self.killed_at is None else self.killed_at
             return min(self.expires_at, silent_until, killed_at, self.started_at + self.execution_timeout_us)
         return self.expires_at
 
-    def record(self) -> Record:
+    def record(self) -> ServiceRecord:
         """What `/status` shows."""
-        return Record(
+        return ServiceRecord(
             delay_time=None if self.started_at is None else (self.started_at - self.queued_at) // 1000,
             error=self.error,
             execution_time=self._execution_ms(),
@@ -205,7 +205,7 @@ class Job(msgspec.Struct, kw_only=True, gc=False):
             worker_id=self.worker_id,
         )
 
-    def announcement(self) -> Record:
+    def announcement(self) -> ServiceRecord:
         """What the webhook brings: the record with its input and the URL, but no worker (as observed)."""
         return msgspec.structs.replace(
             self.record(), input=msgspec.Raw(self.input), webhook=self.webhook, worker_id=None

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from orchestrator.emulator.jobs.fleet import WorkerCounts
-from orchestrator.emulator.jobs.jobs import Record, Status
-from orchestrator.emulator.jobs.streams import Chunk
+from orchestrator.emulator.jobs.fleet import FleetCounts
+from orchestrator.emulator.jobs.jobs import ServiceRecord, ServiceStatus
+from orchestrator.emulator.jobs.streams import StreamedChunk
 
 
-class JobCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class JobTotals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The job figures of `/health`: two of now, three since the beginning."""
 
     completed: int
@@ -17,35 +17,35 @@ class JobCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     retried: int
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class HealthReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `/health` (as observed)."""
 
-    jobs: JobCounts
-    workers: WorkerCounts
+    jobs: JobTotals
+    workers: FleetCounts
 
 
-class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MetricsReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The answer to `/metrics`: what the official tools read of it (as observed)."""
 
-    workers: WorkerCounts
+    workers: FleetCounts
     ready_workers: tuple[str, ...]
 
 
-class Purged(msgspec.Struct, frozen=True, kw_only=True):
+class PurgeReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `/purge-queue`."""
 
     removed: int
     status: str = "completed"
 
 
-class Requests(msgspec.Struct, frozen=True, kw_only=True):
+class RequestsReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `/requests`; its form is our choice (contract: not shown)."""
 
-    requests: tuple[Record, ...]
+    requests: tuple[ServiceRecord, ...]
 
 
-class StreamPart(msgspec.Struct, frozen=True, kw_only=True):
+class StreamReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to `/stream`: the chunks since the previous call (as observed)."""
 
-    status: Status
-    stream: tuple[Chunk, ...]
+    status: ServiceStatus
+    stream: tuple[StreamedChunk, ...]

@@ -15,7 +15,7 @@ CHUNK_BYTES_MAX = MIB
 """The longest chunk, as JSON."""
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class StreamedChunk(msgspec.Struct, frozen=True):
     """One yield of a handler, as JSON."""
 
     output: msgspec.Raw
@@ -25,12 +25,12 @@ class Streams:
     """Chunks by job. A job without chunks takes no room."""
 
     def __init__(self) -> None:
-        self._chunks: dict[str, list[Chunk]] = {}
+        self._chunks: dict[str, list[StreamedChunk]] = {}
 
     def put(self, job_id: str, raw: bytes) -> None:
-        self._chunks.setdefault(job_id, []).extend(Chunk(msgspec.Raw(part)) for part in split(raw))
+        self._chunks.setdefault(job_id, []).extend(StreamedChunk(msgspec.Raw(part)) for part in split(raw))
 
-    def drain(self, job_id: str) -> tuple[Chunk, ...]:
+    def drain(self, job_id: str) -> tuple[StreamedChunk, ...]:
         """The chunks since the previous call."""
         return tuple(self._chunks.pop(job_id, ()))
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.jobs.jobs import Submission
+from orchestrator.emulator.jobs.jobs import RunBody
 from orchestrator.units import SECOND_US
 
 MILLISECOND = SECOND_US // 1000
@@ -36,7 +36,7 @@ class _Body(msgspec.Struct, frozen=True, rename="camel"):
 _BODY = msgspec.json.Decoder(_Body)
 
 
-def parse_submission(raw: bytes, *, is_sync: bool = False) -> Submission:
+def parse_submission(raw: bytes, *, is_sync: bool = False) -> RunBody:
     """The submission in the body of a `/run`, or of a `/runsync`.
 
     Raises Refusal 400, with a sentence, for whatever the contract forbids.
@@ -49,7 +49,7 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> Submission:
     _check_range("policy.ttl", policy.ttl, TTL_MS_RANGE)
     if body.webhook is not None and not _is_url(body.webhook):
         raise Refusal(400, "webhook must be an http or https URL with a host")
-    return Submission(
+    return RunBody(
         input=_object("input", body.input),
         webhook=body.webhook,
         s3_config=None if bytes(body.s3_config) == b"null" else _s3_config(body.s3_config),

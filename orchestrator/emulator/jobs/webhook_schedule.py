@@ -6,36 +6,36 @@ import msgspec
 
 from orchestrator.emulator.contract.faults import BYTE_ORDER_MARK, Fault, FaultDice
 from orchestrator.emulator.jobs.false_answers import FalseAnswers
-from orchestrator.emulator.jobs.jobs import Job, Status
+from orchestrator.emulator.jobs.jobs import ServiceJob, ServiceStatus
 from orchestrator.units import SECOND_US
 
-WEBHOOK_STATUSES = frozenset({Status.COMPLETED, Status.FAILED, Status.TIMED_OUT})
+WEBHOOK_STATUSES = frozenset({ServiceStatus.COMPLETED, ServiceStatus.FAILED, ServiceStatus.TIMED_OUT})
 """The ends that call the webhook. Whether a cancellation does is not known."""
 
 
-class Webhook(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call that is due now."""
 
     url: str
     body: bytes
 
 
-class Announcements:
+class WebhookSchedule:
     """The webhooks that wait for their time."""
 
     def __init__(self, dice: FaultDice, false_answers: FalseAnswers) -> None:
         self._dice = dice
         self._false_answers = false_answers
-        self._due: list[Webhook] = []
-        self._late: list[tuple[int, int, Webhook]] = []
+        self._due: list[WebhookCall] = []
+        self._late: list[tuple[int, int, WebhookCall]] = []
         self._late_count = 0
 
-    def job_ended(self, job: Job, now: int) -> None:
+    def job_ended(self, job: ServiceJob, now: int) -> None:
         """Announce the end of a job, if it asked for that and ended in a way that is announced."""
         if job.webhook is None or job.status not in WEBHOOK_STATUSES or self._dice.strikes(Fault.LOST_WEBHOOK):
             return
         webhooks = [
-            Webhook(url=job.webhook, body=msgspec.json.encode(record))
+            WebhookCall(url=job.webhook, body=msgspec.json.encode(record))
             for record in self._false_answers.announcements(job)
         ]
         for webhook in webhooks * (2 if self._dice.strikes(Fault.DUPLICATE_WEBHOOK) else 1):
@@ -48,7 +48,7 @@ class Announcements:
             else:
                 self._due.append(webhook)
 
-    def pop_due(self, now: int) -> tuple[Webhook, ...]:
+    def pop_due(self, now: int) -> tuple[WebhookCall, ...]:
         """The calls that are due, each given out once."""
         while self._late and self._late[0][0] <= now:
             self._due.append(heapq.heappop(self._late)[2])

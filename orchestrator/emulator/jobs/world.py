@@ -22,32 +22,39 @@ from orchestrator.emulator.jobs.jobs import (
     FINISHED,
     REDISPATCHES_MAX,
     RETRYABLE,
-    Execution,
+    JobExecution,
     ExecutionKey,
-    Job,
-    Record,
-    Result,
-    Status,
-    Submission,
+    ServiceJob,
+    ServiceRecord,
+    WorkerResult,
+    ServiceStatus,
+    RunBody,
 )
-from orchestrator.emulator.jobs.replies import Health, JobCounts, Metrics, Purged, Requests, StreamPart
+from orchestrator.emulator.jobs.replies import (
+    HealthReply,
+    JobTotals,
+    MetricsReply,
+    PurgeReply,
+    RequestsReply,
+    StreamReply,
+)
 from orchestrator.emulator.jobs.streams import Streams
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.timers import Timers
-from orchestrator.emulator.jobs.webhook_schedule import Announcements, Webhook
+from orchestrator.emulator.jobs.webhook_schedule import WebhookSchedule, WebhookCall
 from orchestrator.units import SECOND_US
 
 REQUESTS_MAX = 100
 """The most jobs that one `/requests` lists."""
 
-NO_RESULT = Result()
+NO_RESULT = WorkerResult()
 KILLED = "the worker was taken away"
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
     """What `step` hands to the world outside."""
 
-    webhooks: tuple[Webhook, ...]
+    webhooks: tuple[WebhookCall, ...]
     stopped: tuple[ExecutionKey, ...]
     """Executions whose result nobody waits for any more; their workers are to stop."""
     queued: tuple[str, ...]
@@ -91,11 +98,11 @@ class World:
         self._rng = rng
         self._tally = tally
         self._endpoints: dict[str, EndpointState] = {}
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, ServiceJob] = {}
         self._timers = Timers()
         self._streams = Streams()
         self.false_answers = FalseAnswers(self._jobs, dice)
-        self._announcements = Announcements(dice, self.false_answers)
+        self._announcements = WebhookSchedule(dice, self.false_answers)
         self._stopped: list[ExecutionKey] = []
         self._requeued: list[str] = []
         self._stopping: list[tuple[str, str]] = []
@@ -139,10 +146,10 @@ class World:
             self._leave_worker_or_queue(job, now)
             self._forget(job)
 
-    def submit(self, endpoint: str, submission: Submission, now: int) -> Record:
+    def submit(self, endpoint: str, submission: RunBody, now: int) -> ServiceRecord:
         """Accept a job: `{"id","status":"IN_QUEUE"}`."""
         timeout_us = submission.execution_timeout_us or self._endpoint(endpoint).execution_timeout_us
-        job = Job(
+        job = ServiceJob(
             id=ids.job_id(self._rng, is_sync=submission.is_sync),
             endpoint=endpoint,
             input=submission.input,
@@ -161,9 +168,9 @@ class World:
             state = self._endpoint(endpoint)
             (state.shelve if self._dice.strikes(Fault.STUCK_IN_QUEUE) else state.push)(job)
             self._set_alarm(job)
-        return Record(id=job.id, status=job.status)
+        return ServiceRecord(id=job.id, status=job.status)
 
-    def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> Record:
+    def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> ServiceRecord:
         """The job's record. Raises Refusal 404 for a job that is unknown, expired or no longer retained.
 
         `ttl_us` lets a finished job go sooner: that long from now (as observed, `/status?ttl=`).
@@ -178,7 +185,7 @@ class World:
             job.is_read = True
         return job.record()
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Iterator[ServiceJob]:
         """All jobs that are known, latest first; to be looked at only."""
         return reversed(self._jobs.values())
 
@@ -186,20 +193,20 @@ class World:
         """The endpoints that were ever spoken of."""
         return tuple(self._endpoints)
 
-    def stream(self, endpoint: str, job_id: str, now: int) -> StreamPart:
+    def stream(self, endpoint: str, job_id: str, now: int) -> StreamReply:
         """The chunks that nobody has fetched yet; they are given out once. Raises Refusal 404."""
         job = self._find(endpoint, job_id, now)
-        return StreamPart(status=job.status, stream=self._streams.drain(job_id))
+        return StreamReply(status=job.status, stream=self._streams.drain(job_id))
 
-    def cancel(self, endpoint: str, job_id: str, now: int) -> Record:
+    def cancel(self, endpoint: str, job_id: str, now: int) -> ServiceRecord:
         """Stop a job that is queued or in progress; a finished one stays as it is. Raises Refusal 404."""
         job = self._find(endpoint, job_id, now)
         if job.status not in FINISHED:
             self._leave_worker_or_queue(job, now)
-            self._finish(job, Status.CANCELLED, now, NO_RESULT)
-        return Record(id=job.id, status=job.status)
+            self._finish(job, ServiceStatus.CANCELLED, now, NO_RESULT)
+        return ServiceRecord(id=job.id, status=job.status)
 
-    def retry(self, endpoint: str, job_id: str, now: int) -> Record:
+    def retry(self, endpoint: str, job_id: str, now: int) -> ServiceRecord:
         """Queue a failed or timed-out job again, under its id. Raises Refusal 404, or 400 in any other state."""
         job = self._find(endpoint, job_id, now)
         if job.status not in RETRYABLE:
@@ -210,19 +217,19 @@ class World:
         state.push(job)
         state.retried += 1
         self._set_alarm(job)
-        return Record(id=job.id, status=job.status)
+        return ServiceRecord(id=job.id, status=job.status)
 
-    def purge(self, endpoint: str) -> Purged:
+    def purge(self, endpoint: str) -> PurgeReply:
         """Forget every queued job; those in progress go on (contract, `/purge-queue`)."""
         jobs = self._endpoint(endpoint).clear()
         for job in jobs:
             self._forget(job)
-        return Purged(removed=len(jobs))
+        return PurgeReply(removed=len(jobs))
 
-    def health(self, endpoint: str) -> Health:
+    def health(self, endpoint: str) -> HealthReply:
         state = self._endpoint(endpoint)
-        return Health(
-            jobs=JobCounts(
+        return HealthReply(
+            jobs=JobTotals(
                 completed=state.completed,
                 failed=state.failed,
                 in_progress=state.in_progress,
@@ -232,25 +239,25 @@ class World:
             workers=state.fleet.counts(),
         )
 
-    def metrics(self, endpoint: str) -> Metrics:
+    def metrics(self, endpoint: str) -> MetricsReply:
         fleet = self._endpoint(endpoint).fleet
         ready = tuple(worker.id for worker in fleet.views() if worker.is_ready)
-        return Metrics(workers=fleet.counts(), ready_workers=ready)
+        return MetricsReply(workers=fleet.counts(), ready_workers=ready)
 
     def unread(self, endpoint: str) -> int:
         """How many results were forgotten without anybody having asked for them."""
         return self._endpoint(endpoint).unread
 
-    def requests(self, endpoint: str) -> Requests:
+    def requests(self, endpoint: str) -> RequestsReply:
         """The endpoint's latest jobs, newest first, without their payloads."""
         jobs = (job for job in self.jobs() if job.endpoint == endpoint)
-        return Requests(
+        return RequestsReply(
             requests=tuple(
                 msgspec.structs.replace(job.record(), output=None, error=None) for job in islice(jobs, REQUESTS_MAX)
             )
         )
 
-    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> Execution | None:
+    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> JobExecution | None:
         """Hand the oldest queued job to a worker, or None. A fault may make the worker silent from here on.
 
         A job that is tried again is left for another worker than the last, if one is free.
@@ -263,25 +270,25 @@ class World:
             self._forget(job)
         return None
 
-    def done(self, execution: Execution, result: Result, now: int) -> bool:
+    def done(self, execution: JobExecution, result: WorkerResult, now: int) -> bool:
         """A worker reports. False, and without effect, if nobody waits for this execution any more."""
         job = self._held(execution.job_id, execution.number, now)
         if job is None:
             return False
         result = self._spoil(result)
-        if job.status is Status.IN_PROGRESS:
+        if job.status is ServiceStatus.IN_PROGRESS:
             self._leave_worker(job, now)
         else:  # handed out twice, and the second worker has not come for it yet
             self._endpoint(job.endpoint).drop(job.id)
         if result.error is not None and job.retries < self._service_retries and not job.is_shared:
             self._dispatch_again(job)
         else:
-            self._finish(job, Status.COMPLETED if result.error is None else Status.FAILED, now, result)
+            self._finish(job, ServiceStatus.COMPLETED if result.error is None else ServiceStatus.FAILED, now, result)
         if result.refresh:
             self.retire(job.endpoint, execution.worker_id)
         return True
 
-    def progress(self, execution: Execution, output: bytes, now: int) -> bool:
+    def progress(self, execution: JobExecution, output: bytes, now: int) -> bool:
         """A worker shows how far it is; False, and without effect, once nobody waits for this execution any more."""
         job = self._held(execution.job_id, execution.number, now)
         if job is not None:
@@ -290,7 +297,7 @@ class World:
             job.update = output
         return job is not None
 
-    def put_chunk(self, execution: Execution, output: bytes, now: int) -> bool:
+    def put_chunk(self, execution: JobExecution, output: bytes, now: int) -> bool:
         """A worker streams a chunk; False, and without effect, once nobody waits for this execution any more."""
         job = self._held(execution.job_id, execution.number, now)
         if job is not None:
@@ -371,7 +378,7 @@ class World:
                 state.fleet.adjust({}, 0, 0)
         return state
 
-    def _find(self, endpoint: str, job_id: str, now: int) -> Job:
+    def _find(self, endpoint: str, job_id: str, now: int) -> ServiceJob:
         job = self._jobs.get(job_id)
         if job is None or job.endpoint != endpoint:
             raise Refusal(404, "job not found")
@@ -381,14 +388,14 @@ class World:
             return self._find(endpoint, job_id, now)
         return job
 
-    def _held(self, job_id: str, number: int, now: int) -> Job | None:
+    def _held(self, job_id: str, number: int, now: int) -> ServiceJob | None:
         """The job, if this execution of it is the one that everybody waits for, or one of two."""
         job = self._jobs.get(job_id)
         if job is None or job.status in FINISHED or not (job.is_shared or job.is_executed_as(number)):
             return None
         return None if now >= job.due_at() else job  # its time-out is due and only `step` has not come round yet
 
-    def _start(self, job: Job, worker_id: str, now: int, *, pings: bool) -> Execution:
+    def _start(self, job: ServiceJob, worker_id: str, now: int, *, pings: bool) -> JobExecution:
         job.start(worker_id, now)
         dead = self._dice.strikes(Fault.DEAD_WORKER) or job.is_empty
         stuck = not dead and self._dice.strikes(Fault.STUCK_WORKER)
@@ -413,19 +420,19 @@ class World:
             self._queue_again(job)
         return execution
 
-    def _spoil(self, result: Result) -> Result:
+    def _spoil(self, result: WorkerResult) -> WorkerResult:
         if result.error is not None:
             return result
         if self._dice.strikes(Fault.HANDLER_ERROR):
-            return Result(error="handler error (injected)", refresh=result.refresh)
+            return WorkerResult(error="handler error (injected)", refresh=result.refresh)
         if self._dice.strikes(Fault.EMPTY_OUTPUT):
-            return Result(refresh=result.refresh)
+            return WorkerResult(refresh=result.refresh)
         return result
 
-    def _finish(self, job: Job, status: Status, now: int, result: Result) -> None:
+    def _finish(self, job: ServiceJob, status: ServiceStatus, now: int, result: WorkerResult) -> None:
         job.finish(status, now, result)
         state = self._endpoint(job.endpoint)
-        if status is Status.COMPLETED:
+        if status is ServiceStatus.COMPLETED:
             state.completed += 1
             if self._tally is not None:
                 self._tally.note_completed(job.input)
@@ -435,50 +442,54 @@ class World:
         self._announcements.job_ended(job, now)
         self._note_change(job.id)
 
-    def _ring(self, job: Job, now: int) -> None:
+    def _ring(self, job: ServiceJob, now: int) -> None:
         """The job's alarm has gone off: see which of its times has come."""
         silent = job.silent_until is not None and now >= job.silent_until
         is_killed = job.killed_at is not None and now >= job.killed_at
         self._leave_worker_or_queue(job, now)
         if now >= job.expires_at or job.finished_at is not None:
-            if job.status is Status.COMPLETED and not job.is_read:
+            if job.status is ServiceStatus.COMPLETED and not job.is_read:
                 self._endpoint(job.endpoint).unread += 1
             self._forget(job)
         elif is_killed:
-            self._finish(job, Status.FAILED, now, Result(error=KILLED))
+            self._finish(job, ServiceStatus.FAILED, now, WorkerResult(error=KILLED))
         elif not silent:
-            self._finish(job, Status.TIMED_OUT, now, Result(error="job timed out: executionTimeout reached"))
+            self._finish(
+                job, ServiceStatus.TIMED_OUT, now, WorkerResult(error="job timed out: executionTimeout reached")
+            )
         elif job.retries < REDISPATCHES_MAX:
             self._dispatch_again(job)
         else:
-            self._finish(job, Status.FAILED, now, Result(error=f"job timed out after {job.retries} retries"))
+            self._finish(
+                job, ServiceStatus.FAILED, now, WorkerResult(error=f"job timed out after {job.retries} retries")
+            )
 
-    def _dispatch_again(self, job: Job) -> None:
+    def _dispatch_again(self, job: ServiceJob) -> None:
         """To the head of the queue, so that its `delayTime` shows the silence and little else."""
         job.dispatch_again()
         self._streams.drop(job.id)
         self._endpoint(job.endpoint).retried += 1
         self._queue_again(job)
 
-    def _queue_again(self, job: Job) -> None:
+    def _queue_again(self, job: ServiceJob) -> None:
         self._endpoint(job.endpoint).push(job, first=True)
         self._requeued.append(job.endpoint)
         self._set_alarm(job)
 
-    def _leave_worker_or_queue(self, job: Job, now: int) -> None:
-        if job.status is Status.IN_PROGRESS:
+    def _leave_worker_or_queue(self, job: ServiceJob, now: int) -> None:
+        if job.status is ServiceStatus.IN_PROGRESS:
             self._leave_worker(job, now)
             self._stopped.append(ExecutionKey(job.id, job.executions))
         else:
             self._endpoint(job.endpoint).drop(job.id)
 
-    def _leave_worker(self, job: Job, now: int) -> None:
+    def _leave_worker(self, job: ServiceJob, now: int) -> None:
         state = self._endpoint(job.endpoint)
         state.in_progress -= 1
         if job.worker_id is not None:
             state.fleet.ended(job.worker_id, now)
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: ServiceJob) -> None:
         del self._jobs[job.id]
         self._timers.drop(job.id)
         self._streams.drop(job.id)
@@ -493,5 +504,5 @@ class World:
         short = self._dice.strikes(Fault.SHORT_RETENTION)
         return round(retention_us * self._dice.faults.kept_share) if short else retention_us
 
-    def _set_alarm(self, job: Job) -> None:
+    def _set_alarm(self, job: ServiceJob) -> None:
         self._timers.set(job.id, job.due_at())

@@ -11,12 +11,14 @@ import anyio.from_thread
 import anyio.to_thread
 import msgspec
 
-from orchestrator.emulator.jobs.jobs import Execution, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handlers import AGGREGATE, Handler, HandlerJob, Report, encode, is_async
 from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, message_of, trace_of
 
 
-async def run_handler(handler: Handler, execution: Execution, threads: anyio.CapacityLimiter, report: Report) -> Result:
+async def run_handler(
+    handler: Handler, execution: JobExecution, threads: anyio.CapacityLimiter, report: Report
+) -> WorkerResult:
     """Call the handler for one execution, in this process; whatever it does becomes a Result.
 
     A generator's chunks go to `report`, as does progress. A plain function runs in a thread. When this is cancelled
@@ -31,12 +33,12 @@ async def run_handler(handler: Handler, execution: Execution, threads: anyio.Cap
         outcome = await anyio.to_thread.run_sync(
             call_plain, handler, execution, on_loop, abandon_on_cancel=True, limiter=threads
         )
-        return outcome if isinstance(outcome, Result) else call(result_of, await awaited(outcome))
+        return outcome if isinstance(outcome, WorkerResult) else call(result_of, await awaited(outcome))
     except UserCodeError as error:
         return failure_of(error.error, execution)
 
 
-def call_plain(handler: Handler, execution: Execution, report: Report) -> Result | Awaitable[object]:
+def call_plain(handler: Handler, execution: JobExecution, report: Report) -> WorkerResult | Awaitable[object]:
     """Call a plain function or generator in the thread at hand; never raises.
 
     A plain function may hand back an awaitable: awaiting it is the caller's affair.
@@ -53,19 +55,23 @@ def call_plain(handler: Handler, execution: Execution, report: Report) -> Result
         return failure_of(error.error, execution)
 
 
-def result_of(value: object) -> Result:
+def result_of(value: object) -> WorkerResult:
     """What the official worker reports for a handler's return value (as observed)."""
     if not isinstance(value, dict):
-        return Result(output=encode(value))
+        return WorkerResult(output=encode(value))
     output = dict(value)
     error, refresh = output.pop("error", None), bool(output.pop("refresh_worker", None))
     if error and not isinstance(error, str):
-        return Result(refresh=refresh)  # the service drops an error that is not a string: COMPLETED without output
+        return WorkerResult(
+            refresh=refresh
+        )  # the service drops an error that is not a string: COMPLETED without output
     # `{}` is no output, and neither is what is left of an error without more keys.
-    return Result(output=encode(output) if output else None, error=_sendable(error) if error else None, refresh=refresh)
+    return WorkerResult(
+        output=encode(output) if output else None, error=_sendable(error) if error else None, refresh=refresh
+    )
 
 
-def failure_of(error: BaseException, execution: Execution) -> Result:
+def failure_of(error: BaseException, execution: JobExecution) -> WorkerResult:
     """The failure of a handler that raised: a JSON document inside a string (as observed)."""
     document = {
         "error_type": str(type(error)),
@@ -74,17 +80,17 @@ def failure_of(error: BaseException, execution: Execution) -> Result:
         "hostname": socket.gethostname(),
         "worker_id": execution.worker_id,
     }
-    return Result(error=json.dumps(document))
+    return WorkerResult(error=json.dumps(document))
 
 
-def _job(execution: Execution, report: Report) -> HandlerJob:
+def _job(execution: JobExecution, report: Report) -> HandlerJob:
     job = HandlerJob(report, {"id": execution.job_id, "input": msgspec.json.decode(execution.input)})
     if execution.s3_config is not None:
         job["s3Config"] = msgspec.json.decode(execution.s3_config)
     return job
 
 
-async def _drain_async(handler: Handler, job: HandlerJob) -> Result:
+async def _drain_async(handler: Handler, job: HandlerJob) -> WorkerResult:
     stream = _Stream(handler, job)
     try:
         made = call(handler, job)
@@ -99,7 +105,7 @@ async def _drain_async(handler: Handler, job: HandlerJob) -> Result:
         return stream.failure(error)
 
 
-def _drain(handler: Handler, job: HandlerJob) -> Result:
+def _drain(handler: Handler, job: HandlerJob) -> WorkerResult:
     stream = _Stream(handler, job)
     try:
         for chunk in each(call(handler, job)):
@@ -124,16 +130,16 @@ class _Stream:
         if not self._report.chunk(encode(chunk)):
             raise _ErrorYielded("nobody waits for this execution any more")  # ends a generator that a thread runs
 
-    def result(self) -> Result:
-        return Result() if self._parts is None else Result(output=encode(self._parts))
+    def result(self) -> WorkerResult:
+        return WorkerResult() if self._parts is None else WorkerResult(output=encode(self._parts))
 
-    def failure(self, error: UserCodeError) -> Result:
+    def failure(self, error: UserCodeError) -> WorkerResult:
         """What comes of it. Raises it again where it was an exit, which fails as that of any function does."""
         if isinstance(error.error, _ErrorYielded):
-            return Result(error=str(error.error))
+            return WorkerResult(error=str(error.error))
         if error.is_exit:
             raise error
-        return Result(error=_sendable(f"handler: {error.message} \ntraceback: {error.trace()}"))
+        return WorkerResult(error=_sendable(f"handler: {error.message} \ntraceback: {error.trace()}"))
 
 
 class _ErrorYielded(Exception):

@@ -13,7 +13,7 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from orchestrator.emulator.jobs.jobs import Execution, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_process import LENGTH_BYTES, Chunk, Ended, Message, Progress, frame, place_of
 from orchestrator.emulator.workers.handlers import Handler, Report
 from orchestrator.emulator.workers.process_group import kill_session
@@ -37,14 +37,14 @@ class HandlerPool:
         self._slots = anyio.CapacityLimiter(processes)
         self._idle: list[_HandlerProcess] = []
 
-    async def run(self, execution: Execution, report: Report) -> Result:
+    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
         """Run one execution, as soon as a process is free. When this is cancelled, its process is killed."""
         async with self._slots:
             process = await self._free()
             try:
                 result = await process.run(execution, report)
             except _BROKEN:
-                return Result(error=await process.epitaph())
+                return WorkerResult(error=await process.epitaph())
             except BaseException:
                 await process.kill()
                 raise
@@ -89,7 +89,7 @@ class _HandlerProcess:
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
-    async def run(self, execution: Execution, report: Report) -> Result:
+    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
         """Raises one of `_BROKEN` if the process is no more."""
         unsaid, self._unsaid = self._unsaid, b""
         await self._stdin.send(unsaid + frame(execution))

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import anyio
 import msgspec
 
-from orchestrator.emulator.jobs.jobs import Execution, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import call_plain, failure_of, result_of
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError
@@ -48,7 +48,7 @@ class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The execution has ended, and the process waits for the next."""
 
-    result: Result
+    result: WorkerResult
 
 
 Message = Progress | Chunk | Ended
@@ -105,9 +105,9 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
     pipe = _Pipe(sink)
     handler = find(msgspec.msgpack.decode(_read(source), type=Place))
     while raw := _read(source):
-        execution = msgspec.msgpack.decode(raw, type=Execution)
+        execution = msgspec.msgpack.decode(raw, type=JobExecution)
         outcome = call_plain(handler, execution, pipe)
-        pipe.send(Ended(outcome if isinstance(outcome, Result) else _awaited(outcome, execution)))
+        pipe.send(Ended(outcome if isinstance(outcome, WorkerResult) else _awaited(outcome, execution)))
 
 
 def _read(source: BinaryIO) -> bytes:
@@ -115,8 +115,8 @@ def _read(source: BinaryIO) -> bytes:
     return source.read(int.from_bytes(source.read(LENGTH_BYTES), "big"))
 
 
-def _awaited(value: Awaitable[object], execution: Execution) -> Result:
-    async def wait() -> Result:
+def _awaited(value: Awaitable[object], execution: JobExecution) -> WorkerResult:
+    async def wait() -> WorkerResult:
         return call(result_of, await awaited(value))
 
     try:

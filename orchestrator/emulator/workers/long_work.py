@@ -12,7 +12,7 @@ from typing import NamedTuple
 import anyio
 import msgspec
 
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.workers.handlers import Job, encode, progress_update
 from orchestrator.units import SECOND_US
 
@@ -26,7 +26,7 @@ class Act(NamedTuple):
     report: bytes | None
     """How far it is, as JSON."""
 
-    result: Result | None
+    result: WorkerResult | None
     """Its end; None before that."""
 
     is_done: bool = False
@@ -69,12 +69,12 @@ class LongWork(msgspec.Struct, frozen=True, kw_only=True):
         result = self._end(first_s + ends_s, ends_s, resume)
         yield Act(round(ends_s * SECOND_US), None, result, is_done=first_s + ends_s >= self.work_s)
 
-    def _end(self, done_s: float, at_s: float, resume: Job) -> Result:
+    def _end(self, done_s: float, at_s: float, resume: Job) -> WorkerResult:
         if done_s >= self.work_s:
-            return Result(output=encode({"done_s": self.work_s, "segment": resume.get("segment", 0)}))
+            return WorkerResult(output=encode({"done_s": self.work_s, "segment": resume.get("segment", 0)}))
         if self.killed_after_s is not None and at_s >= self.killed_after_s:
-            return Result(error=KILLED)
-        return Result(output=encode({"unfinished": True, "checkpoint": {"done_s": done_s}}))
+            return WorkerResult(error=KILLED)
+        return WorkerResult(output=encode({"unfinished": True, "checkpoint": {"done_s": done_s}}))
 
 
 class LongWorkHandler:

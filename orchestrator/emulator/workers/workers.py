@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
-from orchestrator.emulator.jobs.jobs import Execution, ExecutionKey, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handler_pool import HandlerPool
@@ -32,7 +32,7 @@ class _Pool:
         self._processes = HandlerPool(handler, processes) if processes and not is_async(handler) else None
         self.cancellable = is_async(handler) or self._processes is not None
 
-    async def run(self, execution: Execution, report: Report) -> Result:
+    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
         if self._processes is not None:
             return await self._processes.run(execution, report)
         return await run_handler(self._handler, execution, self._threads, report)
@@ -45,7 +45,7 @@ class _Pool:
 class _Report:
     """What a handler says of one execution before its end."""
 
-    def __init__(self, world: World, execution: Execution, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, world: World, execution: JobExecution, clock: Clock, changed: Callable[[], None]) -> None:
         self._world = world
         self._execution = execution
         self._clock = clock
@@ -144,7 +144,7 @@ class Workers:
         self.wake(endpoint)  # what is left was this worker's before, and waits for another that is free
         self._changed()
 
-    async def _execute(self, pool: _Pool, execution: Execution) -> bool:
+    async def _execute(self, pool: _Pool, execution: JobExecution) -> bool:
         """Run one execution to its end and report it; True if it was stopped instead."""
         key = ExecutionKey(execution.job_id, execution.number)
         report = _Report(self._world, execution, self._clock, self._changed)

@@ -14,7 +14,7 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.api.python.run import Run
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.structs import ConnectionSettings, DoctorRequest
 from tests.api.desk import Desk, desk, numbers

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator import Flow, Pipeline, Schedule, Stage
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import StoppedError, UsageError
 from tests.api.desk import desk
 from tests.simulation.loop import running_loop

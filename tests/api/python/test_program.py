@@ -16,7 +16,7 @@ from orchestrator.api.admin.run_admin import Deleted, Renamed, delete, rename
 from orchestrator.api.foreground.session import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.results import Job, Result
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger

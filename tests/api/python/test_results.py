@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator.api.python.results import Job
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import OrchestratorError
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT

@@ -15,7 +15,7 @@ from orchestrator.api.runs.messages import safe_text
 from orchestrator.client import Service
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
@@ -174,7 +174,7 @@ async def test_answers_that_begin_with_a_byte_order_mark_are_answers(tmp_path: P
 
 async def test_the_end_of_a_run_tells_of_columns_that_are_null_in_every_row(tmp_path: Path) -> None:
     clock = VirtualClock()
-    service = SimulatedService(clock, work=lambda *_: Result(output=b'{"text":null,"n":1}'))
+    service = SimulatedService(clock, work=lambda *_: WorkerResult(output=b'{"text":null,"n":1}'))
     writing = OutputSettings(flatten=("output.text", "output.n"))
     request = replace(request_in(tmp_path, 2), output=tmp_path / "out.csv", writing=writing)
     async with service.serving():

@@ -6,12 +6,12 @@ import anyio
 import pytest
 
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, Webhooks
-from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from tests.emulator.receiver import Receiver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-HOOK = Webhook(url="https://listener/hooks/1", body=b'{"id":"x"}')
+HOOK = WebhookCall(url="https://listener/hooks/1", body=b'{"id":"x"}')
 
 
 @asynccontextmanager

@@ -8,8 +8,8 @@ import pytest
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.false_answers import ABSURD_TIMES
-from orchestrator.emulator.jobs.jobs import ExecutionKey, Record, Result
-from orchestrator.emulator.jobs.webhook_schedule import Webhook
+from orchestrator.emulator.jobs.jobs import ExecutionKey, ServiceRecord, WorkerResult
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
 from tests.emulator.emulators import emulator, serving
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, status, submission, submit, take, world
@@ -17,11 +17,11 @@ from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, status, submissi
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-def shown(subject: World, job_id: str) -> Record:
+def shown(subject: World, job_id: str) -> ServiceRecord:
     return subject.false_answers.shown(EP, subject.status(EP, job_id, T0))
 
 
-def brought(webhook: Webhook) -> Any:
+def brought(webhook: WebhookCall) -> Any:
     return msgspec.json.decode(webhook.body)
 
 
@@ -37,7 +37,7 @@ def test_a_question_can_be_answered_with_the_record_of_another_job_of_the_endpoi
 def test_a_job_is_mistaken_for_one_that_has_completed_if_there_is_any() -> None:
     subject = world(Faults(other_record=1.0))
     completed = submit(subject)
-    finish(subject, result=Result(output=b'"its"'))
+    finish(subject, result=WorkerResult(output=b'"its"'))
     asked = [submit(subject) for _ in range(5)]
     assert {(shown(subject, job_id).id, bytes(shown(subject, job_id).output or b"")) for job_id in asked} == {
         (completed, b'"its"')
@@ -73,7 +73,7 @@ def test_a_webhook_can_bring_another_jobs_record() -> None:
     finish(subject)
     subject._dice.faults = Faults(other_webhook=1.0)
     submit(subject, value=2, webhook=HOOK)
-    finish(subject, result=Result(output=b'"mine"'))
+    finish(subject, result=WorkerResult(output=b'"mine"'))
     (webhook,) = subject.step(T0).webhooks
     assert (webhook.url, brought(webhook)["id"], brought(webhook)["output"]) == (HOOK, other, {"ok": 1})
     assert brought(webhook)["input"] == {"n": 1}
@@ -84,7 +84,7 @@ def test_a_webhook_can_bring_its_own_record_under_another_jobs_id() -> None:
     other = submit(subject)
     finish(subject)
     submit(subject, webhook=HOOK)
-    finish(subject, result=Result(output=b'"mine"'))
+    finish(subject, result=WorkerResult(output=b'"mine"'))
     (webhook,) = subject.step(T0).webhooks
     assert (brought(webhook)["id"], brought(webhook)["output"]) == (other, "mine")
 
@@ -106,7 +106,7 @@ def test_a_completed_job_can_be_announced_as_failed_too_before_or_after() -> Non
 def test_a_job_that_failed_is_announced_once() -> None:
     subject = world(Faults(contrary_webhook=1.0))
     submit(subject, webhook=HOOK)
-    finish(subject, result=Result(error="bad"))
+    finish(subject, result=WorkerResult(error="bad"))
     assert [brought(webhook)["status"] for webhook in subject.step(T0).webhooks] == ["FAILED"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.emulator.contract import ids
 from orchestrator.emulator.jobs.fleet import Fleet, Scaler, Scaling, fixed
-from orchestrator.emulator.jobs.jobs import Job
+from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 
@@ -20,9 +20,9 @@ def fleet(*, announced: bool = False, **scaling: Any) -> Fleet:
     return Fleet(Scaling(**scaling), new_id=new_id, announced=announced, guest_us=80 * SECOND_US)
 
 
-def waiting(*queued_at: int) -> dict[str, Job]:
+def waiting(*queued_at: int) -> dict[str, ServiceJob]:
     jobs = [
-        Job(
+        ServiceJob(
             id=str(n),
             endpoint="ep",
             input=b"{}",

@@ -5,13 +5,13 @@ import pytest
 
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.jobs.fleet import fixed
-from orchestrator.emulator.jobs.jobs import ExecutionKey, Result
+from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submission, submit, take, world
 
-FAILURE = Result(error="bad")
+FAILURE = WorkerResult(error="bad")
 
 
 def refused(world: World, verb: str, job_id: str, now: int = T0, endpoint: str = EP) -> int:
@@ -33,7 +33,7 @@ def test_the_record_gains_its_fields_on_the_way() -> None:
     execution = take(subject, T0 + 2210_000)
     started = {"delayTime": 2210, "workerId": "w1"}
     assert seen(subject.status(EP, job_id, T0 + 3 * SECOND_US)) == {"status": "IN_PROGRESS", **started}
-    assert subject.done(execution, Result(output=b'{"n": 3.0}'), T0 + 3055_000)
+    assert subject.done(execution, WorkerResult(output=b'{"n": 3.0}'), T0 + 3055_000)
     record = subject.status(EP, job_id, T0 + 4 * SECOND_US)
     assert seen(record) == {"status": "COMPLETED", **started, "executionTime": 845, "output": {"n": 3.0}}
     assert b'"output":{"n": 3.0}' in msgspec.json.encode(record)
@@ -42,7 +42,7 @@ def test_the_record_gains_its_fields_on_the_way() -> None:
 def test_a_failed_job_shows_its_error_and_what_was_put_out_beside_it() -> None:
     subject = world()
     job_id = submit(subject)
-    finish(subject, T0, Result(output=b'{"p":1}', error="x"))
+    finish(subject, T0, WorkerResult(output=b'{"p":1}', error="x"))
     assert seen(subject.status(EP, job_id, T0)) == {
         "status": "FAILED",
         "delayTime": 0,
@@ -90,7 +90,7 @@ def test_at_its_ttl_a_job_is_deleted_whatever_its_state(progress: str) -> None:
     if progress != "queued":
         execution = take(subject)
         if progress == "finished":
-            subject.done(execution, Result(), T0)
+            subject.done(execution, WorkerResult(), T0)
             subject.step(T0)
     end = T0 + 10 * SECOND_US
     assert subject.next_due() == end
@@ -116,7 +116,7 @@ def test_a_job_that_runs_too_long_times_out_and_its_execution_is_stopped() -> No
     execution = take(subject, T0 + MINUTE)
     end = T0 + MINUTE + 5 * SECOND_US
     assert subject.next_due() == end
-    assert not subject.done(execution, Result(output=b"1"), end)
+    assert not subject.done(execution, WorkerResult(output=b"1"), end)
     assert subject.step(end).stopped == (ExecutionKey(job_id, 1),)
     record = seen(subject.status(EP, job_id, end))
     assert (record["status"], record["executionTime"]) == ("TIMED_OUT", 5000)
@@ -148,7 +148,7 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_its_result_dropped() -> 
     due = subject.step(T0 + SECOND_US)
     assert due.stopped == (ExecutionKey(job_id, 1),)
     assert due.webhooks == ()
-    assert not subject.done(execution, Result(output=b"1"), T0 + SECOND_US)
+    assert not subject.done(execution, WorkerResult(output=b"1"), T0 + SECOND_US)
     assert status(subject, job_id, T0 + SECOND_US) == "CANCELLED"
 
 
@@ -164,7 +164,7 @@ def test_where_the_service_retries_by_itself_a_job_fails_only_after_that() -> No
     """Contract, Retries: after a queue-based job fails, the service retries automatically."""
     subject = world(service_retries=2)
     first, second = submit(subject, webhook=HOOK), submit(subject, value=2)
-    failure = Result(error="boom")
+    failure = WorkerResult(error="boom")
     for n, others in ((1, "IN_QUEUE"), (2, "IN_QUEUE"), (3, "FAILED")):
         assert finish(subject, result=failure).job_id == first
         assert status(subject, first) == others
@@ -201,7 +201,7 @@ def test_a_failed_job_is_retried_under_its_id_with_its_input_and_without_its_pas
     """Contract, `/retry` requeues a failed or timed-out job, same id and input."""
     subject = world()
     job_id = submit(subject, value=7)
-    finish(subject, T0, Result(output=b"{}", error="bad"))
+    finish(subject, T0, WorkerResult(output=b"{}", error="bad"))
     assert seen(subject.retry(EP, job_id, T0 + MINUTE)) == {"status": "IN_QUEUE"}
     assert seen(subject.status(EP, job_id, T0 + MINUTE)) == {"status": "IN_QUEUE"}
     execution = take(subject, T0 + MINUTE + SECOND_US)
@@ -231,7 +231,7 @@ def test_only_failed_and_timed_out_jobs_can_be_retried(state: str) -> None:
     elif state != "IN_QUEUE":
         execution = take(subject)
         if state == "COMPLETED":
-            subject.done(execution, Result(), T0)
+            subject.done(execution, WorkerResult(), T0)
     assert status(subject, job_id) == state
     assert refused(subject, "retry", job_id) == 400
 
@@ -269,8 +269,8 @@ def test_health_counts_jobs_and_workers() -> None:
     }
 
 
-@pytest.mark.parametrize(("result", "outcome"), [(Result(output=b"[1]"), "COMPLETED"), (FAILURE, "FAILED")])
-def test_a_webhook_brings_the_record_and_the_input_in_alphabetical_order(result: Result, outcome: str) -> None:
+@pytest.mark.parametrize(("result", "outcome"), [(WorkerResult(output=b"[1]"), "COMPLETED"), (FAILURE, "FAILED")])
+def test_a_webhook_brings_the_record_and_the_input_in_alphabetical_order(result: WorkerResult, outcome: str) -> None:
     """Contract, Webhook 3: payload not shown."""
     subject = world()
     submit(subject, webhook=HOOK)

@@ -3,7 +3,7 @@ import pytest
 
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.jobs.jobs import ExecutionKey, Result
+from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.units import SECOND_US
@@ -47,8 +47,8 @@ def test_a_job_that_is_dispatched_twice_is_paid_twice_and_has_the_first_result(f
     assert subject.step(T0).queued == (EP,)
     executions[2] = take(subject, worker_id="w2")
     assert subject.take(EP, "w3", T0) is None
-    assert subject.done(executions[first], Result(output=b"1"), T0)
-    assert not subject.done(executions[3 - first], Result(output=b"2"), T0)
+    assert subject.done(executions[first], WorkerResult(output=b"1"), T0)
+    assert not subject.done(executions[3 - first], WorkerResult(output=b"2"), T0)
     assert seen(subject.status(EP, job_id, T0))["output"] == 1
     assert (tally.executed.total(), tally.completed.total(), len(subject.step(T0).webhooks)) == (2, 1, 1)
     assert subject.health(EP).jobs.in_progress == 0
@@ -60,11 +60,11 @@ def test_the_result_of_a_job_that_waits_for_its_second_worker_ends_it() -> None:
     job_id = submit(subject)
     execution = take(subject)
     assert status(subject, job_id) == "IN_QUEUE"
-    assert subject.done(execution, Result(error="bad"), T0)
+    assert subject.done(execution, WorkerResult(error="bad"), T0)
     assert status(subject, job_id) == "FAILED"
     assert subject.take(EP, "w2", T0) is None
     subject.retry(EP, job_id, T0)
-    assert not subject.done(execution, Result(output=b"late"), T0)
+    assert not subject.done(execution, WorkerResult(output=b"late"), T0)
     assert take(subject).number == 2
     assert status(subject, job_id) == "IN_PROGRESS"
 
@@ -89,7 +89,7 @@ def test_a_handler_error_fails_a_job_whose_handler_succeeded() -> None:
 def test_a_real_error_is_left_alone_by_the_faults_of_results() -> None:
     subject = world(Faults(handler_error=1.0, empty_output=1.0))
     job_id = submit(subject)
-    finish(subject, T0, Result(error="real"))
+    finish(subject, T0, WorkerResult(error="real"))
     assert seen(subject.status(EP, job_id, T0))["error"] == "real"
 
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.jobs.jobs import FINISHED, Execution, Result, Status
+from orchestrator.emulator.jobs.jobs import FINISHED, JobExecution, WorkerResult, ServiceStatus
 from tests.emulator.worlds import EP, MINUTE, T0, submit, world
 
 SOME_TROUBLE = Faults(dead_worker=0.3, stuck_worker=0.2, lost_job=0.1, empty_output=0.1, handler_error=0.1)
@@ -16,28 +16,28 @@ SOME_TROUBLE = Faults(dead_worker=0.3, stuck_worker=0.2, lost_job=0.1, empty_out
 
 class WorldMachine(RuleBasedStateMachine):
     jobs: Bundle[str] = Bundle("jobs")
-    executions: Bundle[Execution] = Bundle("executions")
+    executions: Bundle[JobExecution] = Bundle("executions")
 
     def __init__(self) -> None:
         super().__init__()
         self.now = T0
         self.world = world(SOME_TROUBLE)
-        self.finished: dict[tuple[str, int], Status] = {}
+        self.finished: dict[tuple[str, int], ServiceStatus] = {}
 
     @rule(target=jobs, ttl_ms=st.integers(10_000, 4_000_000), timeout_ms=st.integers(5_000, 700_000))
     def submit(self, ttl_ms: int, timeout_ms: int) -> str:
         return submit(self.world, self.now, ttl=ttl_ms, executionTimeout=timeout_ms)
 
     @rule(target=executions)
-    def take(self) -> Execution:
+    def take(self) -> JobExecution:
         execution = self.world.take(EP, "w", self.now)
-        return execution or Execution(
+        return execution or JobExecution(
             endpoint=EP, job_id="none", number=1, worker_id="w", input=b"{}", s3_config=None, silent=False
         )
 
     @rule(execution=consumes(executions), fails=st.booleans())
-    def done(self, execution: Execution, fails: bool) -> None:
-        self.world.done(execution, Result(error="bad") if fails else Result(output=b"1"), self.now)
+    def done(self, execution: JobExecution, fails: bool) -> None:
+        self.world.done(execution, WorkerResult(error="bad") if fails else WorkerResult(output=b"1"), self.now)
 
     @rule(job_id=jobs, verb=st.sampled_from(["cancel", "retry"]))
     def order(self, job_id: str, verb: str) -> None:
@@ -63,8 +63,8 @@ class WorldMachine(RuleBasedStateMachine):
     def the_books_agree(self) -> None:
         jobs = self.world._jobs.values()
         counts = self.world.health(EP).jobs
-        assert counts.in_queue == sum(job.status is Status.IN_QUEUE for job in jobs)
-        assert counts.in_progress == sum(job.status is Status.IN_PROGRESS for job in jobs)
+        assert counts.in_queue == sum(job.status is ServiceStatus.IN_QUEUE for job in jobs)
+        assert counts.in_progress == sum(job.status is ServiceStatus.IN_PROGRESS for job in jobs)
         assert all((job.finished_at is not None) is (job.status in FINISHED) for job in jobs)
         assert set(self.world._timers._at) == {job.id for job in jobs}
 

@@ -18,7 +18,7 @@ import pytest
 
 from orchestrator import emulator
 from orchestrator.emulator import ServedEmulator
-from orchestrator.emulator.jobs.jobs import Execution, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.emulator.workers.handler_pool import HandlerPool
 from orchestrator.emulator.workers.handler_process import (
@@ -60,9 +60,9 @@ class Reports:
         return True
 
 
-def execution(**given: Any) -> Execution:
+def execution(**given: Any) -> JobExecution:
     raw = msgspec.json.encode(given)
-    return Execution(endpoint="ep", job_id="j", number=1, worker_id="w", input=raw, s3_config=None, silent=False)
+    return JobExecution(endpoint="ep", job_id="j", number=1, worker_id="w", input=raw, s3_config=None, silent=False)
 
 
 @asynccontextmanager
@@ -87,7 +87,7 @@ async def test_a_process_runs_one_execution_after_the_other_and_is_not_this_one(
         assert (first["n"], second["n"]) == (0, 1)
         assert first["pid"] == second["pid"] != os.getpid()
         report = Reports()
-        assert await subject.run(execution(do="talk"), report) == Result(output=b'"said"')
+        assert await subject.run(execution(do="talk"), report) == WorkerResult(output=b'"said"')
         assert report.said == [b'progress "talked"']
         failed = await subject.run(execution(do="raise"), Reports())
         assert json.loads(failed.error or "")["error_message"] == "bad"
@@ -189,7 +189,7 @@ def test_a_function_of_a_module_without_a_file_is_refused() -> None:
         del sys.modules[module.__name__]
 
 
-def said_by(handler: Handler, *executions: Execution) -> list[Message]:
+def said_by(handler: Handler, *executions: JobExecution) -> list[Message]:
     """What the program in the process says, here and now."""
     sink = io.BytesIO()
     serve(io.BytesIO(b"".join(map(frame, (place_of(handler), *executions)))), sink)
@@ -206,15 +206,15 @@ def test_the_program_serves_until_nothing_more_comes() -> None:
         Progress(b'"begun"'),
         Chunk(b"0"),
         Chunk(b"1"),
-        Ended(Result()),
+        Ended(WorkerResult()),
         Progress(b'"begun"'),
-        Ended(Result()),
+        Ended(WorkerResult()),
     ]
     assert said_by(act) == []
 
 
 def test_an_awaitable_is_awaited_in_the_process() -> None:
     done, failed = said_by(later, execution(n=2), execution(fail=1))
-    assert done == Ended(Result(output=b'{"n": 2}'))
+    assert done == Ended(WorkerResult(output=b'{"n": 2}'))
     assert isinstance(failed, Ended)
     assert "too late" in (failed.result.error or "")

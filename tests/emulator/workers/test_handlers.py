@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.emulator.jobs.jobs import Execution, Result
+from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import (
     Handler,
@@ -23,8 +23,8 @@ from orchestrator.errors import UsageError
 pytestmark = pytest.mark.anyio
 
 
-def execution(raw_input: bytes = b'{"n":1}', s3_config: bytes | None = None) -> Execution:
-    return Execution(
+def execution(raw_input: bytes = b'{"n":1}', s3_config: bytes | None = None) -> JobExecution:
+    return JobExecution(
         endpoint="ep", job_id="j1", number=1, worker_id="w1", input=raw_input, s3_config=s3_config, silent=False
     )
 
@@ -45,7 +45,7 @@ class Reports:
         return self.awaited
 
 
-async def run(handler: Handler, given: Execution | None = None) -> Result:
+async def run(handler: Handler, given: JobExecution | None = None) -> WorkerResult:
     return await run_handler(handler, given or execution(), anyio.CapacityLimiter(1), Reports())
 
 
@@ -63,31 +63,31 @@ async def test_an_async_handler_is_awaited() -> None:
         await anyio.lowlevel.checkpoint()
         return job["input"]
 
-    assert await run(handler) == Result(output=b'{"n": 1}')
+    assert await run(handler) == WorkerResult(output=b'{"n": 1}')
 
 
 async def test_an_awaitable_from_a_plain_handler_is_awaited_too() -> None:
     async def answer() -> str:
         return "late"
 
-    assert await run(lambda _: answer()) == Result(output=b'"late"')
+    assert await run(lambda _: answer()) == WorkerResult(output=b'"late"')
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("é", Result(output='"é"'.encode())),
-        (None, Result(output=b"null")),
-        ([1], Result(output=b"[1]")),
-        ({}, Result()),
-        ({"error": "x"}, Result(error="x")),
-        ({"error": "x", "p": 1}, Result(output=b'{"p": 1}', error="x")),
-        ({"error": "", "p": 1}, Result(output=b'{"p": 1}')),
-        ({"error": "\ud800"}, Result(error="?")),
-        ({"error": {"code": 5}}, Result()),
+        ("é", WorkerResult(output='"é"'.encode())),
+        (None, WorkerResult(output=b"null")),
+        ([1], WorkerResult(output=b"[1]")),
+        ({}, WorkerResult()),
+        ({"error": "x"}, WorkerResult(error="x")),
+        ({"error": "x", "p": 1}, WorkerResult(output=b'{"p": 1}', error="x")),
+        ({"error": "", "p": 1}, WorkerResult(output=b'{"p": 1}')),
+        ({"error": "\ud800"}, WorkerResult(error="?")),
+        ({"error": {"code": 5}}, WorkerResult()),
     ],
 )
-async def test_return_values_become_what_the_official_worker_reports(value: object, expected: Result) -> None:
+async def test_return_values_become_what_the_official_worker_reports(value: object, expected: WorkerResult) -> None:
     assert await run(lambda _: value) == expected
 
 
@@ -168,7 +168,7 @@ async def test_a_simulated_handler_echoes_its_input_after_its_seeded_time() -> N
 
     handler = SimulatedHandler(random.Random(1), seconds=seconds)
     assert is_async(handler)
-    assert await run(handler) == Result(output=b'{"echo": {"n": 1}}')
+    assert await run(handler) == WorkerResult(output=b'{"echo": {"n": 1}}')
     assert drawn == [0.0]
 
 
@@ -244,7 +244,7 @@ def numbers(job: Job) -> Iterator[object]:
 async def test_a_plain_generator_streams_from_its_thread_until_it_yields_an_error() -> None:
     report = Reports()
     result = await run_handler(numbers, execution(b'{"n":2}'), anyio.CapacityLimiter(1), report)
-    assert (result, report.said) == (Result(error="out of numbers"), [b'"begun"', b"0", b"1"])
+    assert (result, report.said) == (WorkerResult(error="out of numbers"), [b'"begun"', b"0", b"1"])
 
 
 async def test_a_generator_that_nobody_waits_for_ends_at_its_next_chunk() -> None:
@@ -258,7 +258,7 @@ async def test_an_aggregating_generator_has_its_chunks_as_output() -> None:
         yield from "ab"
 
     letters.return_aggregate_stream = True  # type: ignore[attr-defined]
-    assert await run(letters) == Result(output=b'["a", "b"]')
+    assert await run(letters) == WorkerResult(output=b'["a", "b"]')
 
 
 def test_progress_needs_the_handlers_own_job() -> None:

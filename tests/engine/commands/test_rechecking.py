@@ -13,7 +13,7 @@ from orchestrator.api.admin.revalidate import recheck
 from orchestrator.api.outcomes.audit import Finding, Findings, audit_ledger
 from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.api.runs.commands import beside
-from orchestrator.emulator.jobs.jobs import Result as Answer
+from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import UsageError
 from orchestrator.settings.run_flags import SCHEMA
 from tests.api.desk import Desk, desk, numbers

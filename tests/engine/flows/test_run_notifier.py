@@ -17,7 +17,7 @@ from orchestrator.client.http.notification_post import post_hook
 from orchestrator.core.gates.brakes import MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.pipelines.run_news import RunNews
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import command_ledger
@@ -72,7 +72,7 @@ async def test_the_end_of_a_run_is_told_once_and_the_next_one_too(tmp_path: Path
 
 async def test_rows_that_failed_are_told_of_with_what_to_type(tmp_path: Path) -> None:
     receiver = Receiver()
-    async with desk_in(tmp_path, work=lambda *_: Result(error="no")) as desk:
+    async with desk_in(tmp_path, work=lambda *_: WorkerResult(error="no")) as desk:
         await carried_out(desk, receiver)
     [told] = receiver.bodies
     assert (told["type"], told["data"]["failed"]) == ("run.failed", 3)
@@ -108,7 +108,7 @@ async def test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on(tmp_path
 async def test_a_brake_that_stops_a_run_is_told_of(tmp_path: Path) -> None:
     receiver = Receiver()
     settings = replace(TELLS, max_failures=MaxFailures(rows=0), queue_depth=1)
-    async with desk_in(tmp_path, work=lambda *_: Result(error="no"), workers=1) as desk:
+    async with desk_in(tmp_path, work=lambda *_: WorkerResult(error="no"), workers=1) as desk:
         with pytest.raises(StoppedError):
             await carried_out(desk, receiver, settings)
     [told] = receiver.bodies

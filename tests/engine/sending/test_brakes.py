@@ -14,7 +14,7 @@ from orchestrator.core.gates.failure_breaker import OFF, Rules
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.emulator.jobs.jobs import Result
+from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
 from orchestrator.ledger.runs.commands import Action, NewBrakes, Retried
@@ -30,8 +30,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 ON = Rules()
 SMALL = Rules(first=4, share=500_000, window=16)
-BROKEN = Result(error="CUDA error: no kernel image is available for execution on the device")
-WELL = Result(output=b"1")
+BROKEN = WorkerResult(error="CUDA error: no kernel image is available for execution on the device")
+WELL = WorkerResult(output=b"1")
 
 
 class Handler:
@@ -39,9 +39,9 @@ class Handler:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self.results: Callable[[bytes], Result] = lambda _: BROKEN
+        self.results: Callable[[bytes], WorkerResult] = lambda _: BROKEN
 
-    def __call__(self, raw_input: bytes, _number: int) -> Result:
+    def __call__(self, raw_input: bytes, _number: int) -> WorkerResult:
         return self.results(raw_input)
 
 
@@ -117,7 +117,7 @@ async def test_half_open_it_lets_few_go_and_trips_again_where_these_fail(tmp_pat
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
         left = [1]  # one alone does well
 
-        def once(_: bytes) -> Result:
+        def once(_: bytes) -> WorkerResult:
             return WELL if left and left.pop() else BROKEN
 
         await p.wait(lambda: any("The breaker has tripped" in each for each in p.warnings))
@@ -162,7 +162,7 @@ async def test_failures_of_many_kinds_are_no_reason_for_it(tmp_path: Path) -> No
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
         await p.until(State.SUCCEEDED, 20)
         handler.results = lambda given: (
-            Result(error=f"bad {words[number_of(given) % 6]}") if number_of(given) % 3 else WELL
+            WorkerResult(error=f"bad {words[number_of(given) % 6]}") if number_of(given) % 3 else WELL
         )
         await p.finish()
         assert p.progress.count(State.FAILED) > 30
@@ -297,7 +297,7 @@ async def test_a_canary_goes_first_is_spread_and_lets_the_rest_go(tmp_path: Path
     order: list[int] = []
 
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
-        def well(given: bytes) -> Result:
+        def well(given: bytes) -> WorkerResult:
             order.append(number_of(given))
             return WELL if number_of(given) != 7 else BROKEN
 
@@ -313,7 +313,7 @@ async def test_a_canary_that_is_tried_again_waits_for_that(tmp_path: Path) -> No
     tried: list[int] = []
 
     async def story(p: Process, service: SimulatedService, handler: Handler) -> None:
-        def second(given: bytes) -> Result:
+        def second(given: bytes) -> WorkerResult:
             tried.append(number_of(given))
             return WELL if tried.count(number_of(given)) > 1 else BROKEN
 
