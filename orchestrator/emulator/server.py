@@ -22,13 +22,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import Endpoint
-from orchestrator.emulator.account.pod_access import Access, Caller
+from orchestrator.emulator.account.endpoints import ServiceEndpoint
+from orchestrator.emulator.account.pod_access import CallerAccess, Caller
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account_api.pod_events import PodEvents
 from orchestrator.emulator.account_api.pod_routes import PodApi
-from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S, Account
+from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S, AccountInterfaces
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
@@ -167,7 +167,7 @@ class Emulator:
         wire = Wire(self.dice, settings.error_bodies)
         self._callers = callers_of(settings)
         self._notes = Notes()
-        access = Access(self._callers, settings.pods.quotas, scale=self._scale)
+        access = CallerAccess(self._callers, settings.pods.quotas, scale=self._scale)
         self.account = self._make_account(wire, rng, access)
         self._pod_api = self._make_pods(wire, rng, access)
         self.pods = self._pod_api.world
@@ -217,9 +217,9 @@ class Emulator:
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
 
-    def _make_account(self, wire: Wire, rng: random.Random, access: Access) -> Account:
+    def _make_account(self, wire: Wire, rng: random.Random, access: CallerAccess) -> AccountInterfaces:
         settings = self._settings
-        return Account(
+        return AccountInterfaces(
             keys=self._callers,
             caller=self._caller,
             access=access,
@@ -240,7 +240,7 @@ class Emulator:
             workers=self._workers_of,
         )
 
-    def _make_pods(self, wire: Wire, rng: random.Random, access: Access) -> PodApi:
+    def _make_pods(self, wire: Wire, rng: random.Random, access: CallerAccess) -> PodApi:
         own = self._settings.pods
         return PodApi(
             msgspec.structs.replace(
@@ -310,7 +310,7 @@ class Emulator:
         self.world.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
         self._ring()
 
-    def _deployed(self, endpoint: Endpoint) -> None:
+    def _deployed(self, endpoint: ServiceEndpoint) -> None:
         """An endpoint was created or changed; while none of its GPU types is available, no worker can start."""
         has_gpu = self.account.endpoints.gpu_of(endpoint.id) is not None
         scaling = Scaling(

@@ -15,7 +15,7 @@ from orchestrator.client import Service
 from orchestrator.client.jobs.retries import Sleep
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.emulator.account_api.service import Account as Emulated
+from orchestrator.emulator.account_api.service import AccountInterfaces as Emulated
 from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
 

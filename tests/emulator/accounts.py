@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account_api.service import Account
+from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.routes import application
@@ -28,20 +28,20 @@ class Stopped:
         return self.at
 
 
-def account(clock: Clock | None = None, **settings: Any) -> Account:
+def account(clock: Clock | None = None, **settings: Any) -> AccountInterfaces:
     rng = random.Random(1)
     wire = Wire(FaultDice(Faults(), rng))
-    return Account(keys=(KEY,), clock=clock or Stopped(), rng=rng, wire=wire, **settings)
+    return AccountInterfaces(keys=(KEY,), clock=clock or Stopped(), rng=rng, wire=wire, **settings)
 
 
-def carrier(account: Account) -> httpx.ASGITransport:
+def carrier(account: AccountInterfaces) -> httpx.ASGITransport:
     return httpx.ASGITransport(application(account.routes))
 
 
 class Bare:
     """Requests as anybody may write them."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: AccountInterfaces) -> None:
         self.http = httpx.AsyncClient(transport=carrier(account), base_url="http://emulator")
 
     async def graphql(self, query: str, **variables: Any) -> tuple[int, Mapping[str, Any]]:

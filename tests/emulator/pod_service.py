@@ -10,11 +10,11 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import QUOTAS, Access, Caller, Quota
+from orchestrator.emulator.account.pod_access import QUOTAS, CallerAccess, Caller, Quota
 from orchestrator.emulator.account.pods import PodSettings
-from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
@@ -55,11 +55,11 @@ class PodService:
         self.clock = clock or SetClock()
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
-        templates = AccountTemplates(Templates(Secrets(rng), rng, release_us=0))
+        templates = AccountTemplates(TemplateStore(SecretStore(rng), rng, release_us=0))
         self.dice = FaultDice(Faults(), rng)
         api = PodApi(
             settings,
-            access=Access(callers, quotas),
+            access=CallerAccess(callers, quotas),
             templates=templates,
             clock=self.clock,
             rng=rng,

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from orchestrator.emulator.account.pod_bodies import Creation, Modification, parse_creation, parse_modification
-from orchestrator.emulator.account.pod_records import Action, Cluster, PodRecord, Status
+from orchestrator.emulator.account.pod_records import PodVerb, ClusterRecord, PodRecord, PodPhase
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
-from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.problems import Problem
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
@@ -36,10 +36,10 @@ WORKER = {"name": "worker", "imageName": "x:1", "containerDiskInGb": 5, "volumeI
 class World:
     """A world with a clock of its own, and one pod in it."""
 
-    def __init__(self, settings: PodSettings = SLOW, body: Any = GPU, *, cluster: Cluster | None = None) -> None:
+    def __init__(self, settings: PodSettings = SLOW, body: Any = GPU, *, cluster: ClusterRecord | None = None) -> None:
         self.clock = SetClock()
         rng = random.Random(1)
-        self.templates = Templates(Secrets(rng), rng, release_us=120 * SECOND_US)
+        self.templates = TemplateStore(SecretStore(rng), rng, release_us=120 * SECOND_US)
         self.web = str(self.templates.save(WEB).id)
         self.worker = str(self.templates.save(WORKER).id)
         self.world = PodWorld(settings, rng, AccountTemplates(self.templates))
@@ -49,13 +49,13 @@ class World:
     def get(self) -> PodRecord:
         return self.world.get(ME, self.id, self.clock.now())
 
-    def act(self, action: Action) -> PodRecord | None:
+    def act(self, action: PodVerb) -> PodRecord | None:
         return self.world.act(ME, self.id, action, self.clock.now())
 
     def modify(self, **changes: Any) -> PodRecord:
         return self.world.modify(ME, self.id, modification(changes), self.clock.now())
 
-    def refusal(self, action: Action) -> Problem:
+    def refusal(self, action: PodVerb) -> Problem:
         with pytest.raises(Problem) as refused:
             self.act(action)
         return refused.value
@@ -77,20 +77,20 @@ def seen(record: PodRecord) -> dict[str, Any]:
 def running(body: Any = GPU, **more: Any) -> World:
     pod = World(body={**body, **more})
     pod.clock.forward(10)
-    assert pod.get().status is Status.RUNNING
+    assert pod.get().status is PodPhase.RUNNING
     return pod
 
 
-def in_status(status: Status) -> World:
+def in_status(status: PodPhase) -> World:
     pod = World()
-    if status is Status.STARTING:
+    if status is PodPhase.STARTING:
         pod.clock.forward(3)
-    elif status is not Status.PROVISIONING:
+    elif status is not PodPhase.PROVISIONING:
         pod.clock.forward(5)
         pod.get()
-    if status is Status.EXITED:
+    if status is PodPhase.EXITED:
         pod.world.exit(pod.id, pod.clock.now())
-    if status is Status.ERROR:
+    if status is PodPhase.ERROR:
         pod.world.fail(pod.id, pod.clock.now())
     assert pod.get().status is status
     return pod

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from orchestrator.emulator.account.templates import Template, Templates
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.dates import iso
@@ -58,7 +58,7 @@ class CpuChoice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vcpu_count: int
 
 
-class Newer(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointV2Fields(msgspec.Struct, frozen=True, kw_only=True):
     """What only REST v2 says of an endpoint."""
 
     type: str = "QUEUE"
@@ -86,7 +86,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_by_user_id: str | None = "user_emulated"
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ServiceEndpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An endpoint as it is shown. The defaults are those of the public interface."""
 
     id: str
@@ -113,7 +113,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """As the template has it: secrets unresolved."""
     user_id: str = "user_emulated"
     version: int = 0
-    newer: Newer = Newer()
+    newer: EndpointV2Fields = EndpointV2Fields()
 
 
 _decoder = msgspec.json.Decoder(EndpointInput)
@@ -127,17 +127,17 @@ def parse_endpoint(body: bytes) -> EndpointInput:
         raise Refusal(400, f"request could not be processed: {error}") from None
 
 
-class Endpoints:
+class EndpointStore:
     """The endpoints that were created. `gpus` are the types in stock; None has all of them."""
 
     def __init__(
         self,
-        templates: Templates,
+        templates: TemplateStore,
         rng: random.Random,
         *,
         propagation_us: int,
         gpus: Collection[str] | None = None,
-        deployed: Callable[[Endpoint], None] = lambda _: None,
+        deployed: Callable[[ServiceEndpoint], None] = lambda _: None,
         removed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._templates = templates
@@ -146,13 +146,18 @@ class Endpoints:
         self._gpus = gpus
         self._deployed = deployed
         self._removed = removed
-        self._endpoints: dict[str, Endpoint] = {}
+        self._endpoints: dict[str, ServiceEndpoint] = {}
         self._serves_from: dict[str, int] = {}
         self._releases: dict[str, list[Release]] = {}
 
     def create(
-        self, wanted: EndpointInput, now: int, *, newer: Newer | None = None, own: Template | None = None
-    ) -> Endpoint:
+        self,
+        wanted: EndpointInput,
+        now: int,
+        *,
+        newer: EndpointV2Fields | None = None,
+        own: ServiceTemplate | None = None,
+    ) -> ServiceEndpoint:
         """From a template, or from one that is to be its `own`. Raises Refusal 400 for a broken rule, an unknown
         template included.
         """
@@ -160,7 +165,9 @@ class Endpoints:
         if template_id is None:
             raise Refusal(400, "templateId is required")
         endpoint_id = ids.resource_id(self._rng)
-        endpoint = Endpoint(id=endpoint_id, created_at=iso(now), template_id=template_id, newer=newer or Newer())
+        endpoint = ServiceEndpoint(
+            id=endpoint_id, created_at=iso(now), template_id=template_id, newer=newer or EndpointV2Fields()
+        )
         endpoint = self._changed(endpoint, wanted, own)
         if own is not None:
             self._templates.bind(own)
@@ -171,11 +178,11 @@ class Endpoints:
         self._deployed(endpoint)
         return endpoint
 
-    def list(self) -> Sequence[Endpoint]:
+    def list(self) -> Sequence[ServiceEndpoint]:
         """All of them, oldest first."""
         return tuple(self._endpoints.values())
 
-    def find(self, endpoint_id: str) -> Endpoint:
+    def find(self, endpoint_id: str) -> ServiceEndpoint:
         """Raises Refusal 404."""
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
@@ -188,9 +195,9 @@ class Endpoints:
         wanted: EndpointInput,
         now: int,
         *,
-        newer: Newer | None = None,
-        template: Template | None = None,
-    ) -> Endpoint:
+        newer: EndpointV2Fields | None = None,
+        template: ServiceTemplate | None = None,
+    ) -> ServiceEndpoint:
         """Changes what is given; `template` is the one that it has, changed. Raises Refusal 404 or 400."""
         before = self.find(endpoint_id)
         present = self._templates.find(before.template_id)
@@ -223,7 +230,9 @@ class Endpoints:
         """The versions of what its workers start from, oldest first. Raises Refusal 404."""
         return tuple(self._releases[self.find(endpoint_id).id])
 
-    def _release(self, after: Endpoint, was: Template | None, before: Endpoint | None, now: int) -> Release:
+    def _release(
+        self, after: ServiceEndpoint, was: ServiceTemplate | None, before: ServiceEndpoint | None, now: int
+    ) -> Release:
         template = self._templates.find(after.template_id)
         old = {} if was is None or before is None else _started_from(before, was)
         new = {} if template is None else _started_from(after, template)
@@ -253,7 +262,7 @@ class Endpoints:
         endpoint = self._endpoints.get(endpoint_id)
         return endpoint is not None and endpoint.newer.is_balanced
 
-    def template_of(self, endpoint_id: str) -> Template | None:
+    def template_of(self, endpoint_id: str) -> ServiceTemplate | None:
         """What the endpoint's workers start from."""
         endpoint = self._endpoints.get(endpoint_id)
         return None if endpoint is None else self._templates.find(endpoint.template_id)
@@ -271,7 +280,9 @@ class Endpoints:
         choices = types_of(self.find(endpoint_id).gpu_type_ids) or tuple(self._gpus or ("NVIDIA GeForce RTX 4090",))
         return next((choice for choice in choices if self._gpus is None or choice in self._gpus), None)
 
-    def _changed(self, endpoint: Endpoint, wanted: EndpointInput, template: Template | None = None) -> Endpoint:
+    def _changed(
+        self, endpoint: ServiceEndpoint, wanted: EndpointInput, template: ServiceTemplate | None = None
+    ) -> ServiceEndpoint:
         given = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
         after = msgspec.structs.replace(endpoint, **given)
         template = template or self._templates.find(after.template_id)
@@ -282,12 +293,12 @@ class Endpoints:
         return msgspec.structs.replace(after, name=after.name or template.name, env=environment)
 
 
-def _started_from(endpoint: Endpoint, template: Template) -> dict[str, object]:
+def _started_from(endpoint: ServiceEndpoint, template: ServiceTemplate) -> dict[str, object]:
     """What makes another release once it changes (as published: image and variables, not scaling)."""
     return {"image": template.image_name, "args": template.docker_args, "env": endpoint.env}
 
 
-def _check(endpoint: Endpoint) -> None:
+def _check(endpoint: ServiceEndpoint) -> None:
     if len(endpoint.name) > NAME_LENGTH_MAX:
         raise Refusal(400, f"name must have at most {NAME_LENGTH_MAX} characters")
     if not 0 <= endpoint.workers_min <= endpoint.workers_max:
@@ -298,8 +309,8 @@ def _check(endpoint: Endpoint) -> None:
         raise Refusal(400, "scalerValue, gpuCount or executionTimeoutMs is too small")
 
 
-def shown(
-    endpoint: Endpoint, template: Template | None = None, workers: Sequence[WorkerView] | None = None
+def shown_endpoint_v1(
+    endpoint: ServiceEndpoint, template: ServiceTemplate | None = None, workers: Sequence[WorkerView] | None = None
 ) -> dict[str, Any]:
     """The record as it goes over the wire, with its template and its workers if asked for."""
     record: dict[str, Any] = msgspec.to_builtins(endpoint)
@@ -311,7 +322,7 @@ def shown(
     return record
 
 
-def _worker_shown(endpoint: Endpoint, worker: WorkerView) -> dict[str, Any]:
+def _worker_shown(endpoint: ServiceEndpoint, worker: WorkerView) -> dict[str, Any]:
     """A worker is a pod of the public interface. Its environment shows its own key (as observed)."""
     return {
         "id": worker.id,

@@ -67,7 +67,7 @@ QUOTAS: Mapping[str, Quota] = MappingProxyType(
 """The numbers of the published examples (as observed)."""
 
 
-class Access:
+class CallerAccess:
     """Checks keys and keeps the limits of each user.
 
     `callers` maps keys to callers; None takes any key, and all of them are one user's. `scale` is how fast the

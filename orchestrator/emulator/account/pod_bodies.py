@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from orchestrator.emulator.account.pod_records import OMITTED, Action, Omitted
+from orchestrator.emulator.account.pod_records import OMITTED, PodVerb, Omitted
 from orchestrator.emulator.contract.json_shape import Shape, differences
 from orchestrator.emulator.contract.problems import Problem, invalid, malformed
 
@@ -52,7 +52,7 @@ CONTAINER: Mapping[str, Shape] = {
     "globalNetworking": Shape(kind=bool),
 }
 
-ACTION = Shape(kind=dict, properties={"action": Shape(kind=str, one_of=tuple(Action))}, required=("action",))
+ACTION = Shape(kind=dict, properties={"action": Shape(kind=str, one_of=tuple(PodVerb))}, required=("action",))
 
 CREATE = Shape(
     kind=dict,
@@ -101,7 +101,7 @@ class Persistent(msgspec.Struct, frozen=True, kw_only=True):
     path: str
 
 
-class Mounts(msgspec.Struct, frozen=True, kw_only=True):
+class MountsBody(msgspec.Struct, frozen=True, kw_only=True):
     """Storage by its kind; a kind that is left out and an empty one are different things in a PATCH."""
 
     persistent: Persistent | Omitted = OMITTED
@@ -109,14 +109,14 @@ class Mounts(msgspec.Struct, frozen=True, kw_only=True):
     global_: tuple[Volume, ...] | Omitted = msgspec.field(default=OMITTED, name="global")
 
 
-class GpuWish(msgspec.Struct, frozen=True, kw_only=True):
+class PodGpuBody(msgspec.Struct, frozen=True, kw_only=True):
     """How many GPUs of which type."""
 
     id: str
     count: int
 
 
-class GpuAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodGpuCreateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The same as it was asked for. The schema has a default for the count; the service has not (as observed)."""
 
     id: str
@@ -126,7 +126,7 @@ class GpuAsked(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     min_vcpu_count_per_gpu: int = 0
 
 
-class CpuWish(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class PodCpuBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many vCPUs of which flavor."""
 
     id: str
@@ -145,7 +145,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     env: Mapping[str, str] | Omitted = OMITTED
     ports: tuple[str, ...] | Omitted = OMITTED
     registry: str | Omitted | None = OMITTED
-    mounts: Mounts | Omitted = OMITTED
+    mounts: MountsBody | Omitted = OMITTED
     global_networking: bool | Omitted = OMITTED
 
 
@@ -153,8 +153,8 @@ class Creation(Container, frozen=True, kw_only=True, rename="camel"):
     """The body of `POST /v2/pods`."""
 
     name: str
-    gpu: GpuAsked | Omitted = OMITTED
-    cpu: CpuWish | Omitted = OMITTED
+    gpu: PodGpuCreateBody | Omitted = OMITTED
+    cpu: PodCpuBody | Omitted = OMITTED
     cloud: str = "SECURE"
     data_center_ids: tuple[str, ...] = ()
 
@@ -167,10 +167,10 @@ class Modification(Container, frozen=True, kw_only=True, rename="camel"):
 
 
 class _ActionBody(msgspec.Struct, frozen=True):
-    action: Action
+    action: PodVerb
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class CommandBody(msgspec.Struct, frozen=True, kw_only=True):
     """A container's command, taken apart; empty is the image's own."""
 
     entrypoint: tuple[str, ...] = ()
@@ -183,7 +183,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(given).decode() if given else ""
 
 
-def parse_action(body: bytes) -> Action:
+def parse_action(body: bytes) -> PodVerb:
     """The action that is asked for. Raises Problem (400, 422; a bad action is 422, as observed)."""
     return msgspec.convert(checked(body, ACTION), _ActionBody).action
 
@@ -233,7 +233,7 @@ def _of_container(value: Mapping[str, object]) -> Iterable[str]:
             yield f"$.ports[{index}]: does not match 'port/protocol'"
     if not isinstance(container.args, Omitted):
         try:
-            parse_args(container.args)
+            read_args(container.args)
         except ValueError as error:
             yield f"$.args: {error}"
 
@@ -247,7 +247,7 @@ def _of_creation(value: Mapping[str, object]) -> Iterable[str]:
         yield f"$.cpu.vcpuCount: got {vcpus}, want a power of two"
 
 
-def parse_args(args: str) -> Command:
+def read_args(args: str) -> CommandBody:
     """The command in `args`: an object of two arrays, or else a shell string, which is CMD (contract, rule 1).
 
     Raises ValueError for an object of another form, and for quotes that do not close.
@@ -257,34 +257,34 @@ def parse_args(args: str) -> Command:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        return Command(cmd=tuple(shlex.split(args)))
+        return CommandBody(cmd=tuple(shlex.split(args)))
     errors = list(differences(value, Shape(kind=dict, properties={"entrypoint": TEXTS, "cmd": TEXTS})))
     if errors:
         raise ValueError(errors[0])
-    return msgspec.convert(value, Command)
+    return msgspec.convert(value, CommandBody)
 
 
-def command_of(container: Container, stored: str = "") -> tuple[str, Command]:
+def command_after(container: Container, stored: str = "") -> tuple[str, CommandBody]:
     """The `args` to store and the command they mean, after `container` changed what was `stored`.
 
     Raises Problem 400 where `args` and the arrays describe different commands (contract, rule 3): the array that is
     given must be the one that `args` means.
     """
     if isinstance(container.args, Omitted):
-        before = parse_args(stored)
-        command = Command(
+        before = read_args(stored)
+        command = CommandBody(
             entrypoint=before.entrypoint if isinstance(container.entrypoint, Omitted) else container.entrypoint,
             cmd=before.cmd if isinstance(container.cmd, Omitted) else container.cmd,
         )
         return (stored if command == before else command.stored()), command
-    command = parse_args(container.args)
+    command = read_args(container.args)
     for given, meant in ((container.entrypoint, command.entrypoint), (container.cmd, command.cmd)):
         if not isinstance(given, Omitted) and given != meant:
             raise Problem(HTTPStatus.BAD_REQUEST, "args and entrypoint or cmd describe different commands")
     return container.args, command
 
 
-def check_mounts(mounts: Mounts | Omitted, *, on_cpu: bool) -> None:
+def check_mounts(mounts: MountsBody | Omitted, *, on_cpu: bool) -> None:
     """Raises Problem 400 for kinds of storage that exclude each other or the pod (contract, Mounts rules 1 and 2)."""
     if isinstance(mounts, Omitted) or isinstance(mounts.persistent, Omitted):
         return
@@ -294,7 +294,7 @@ def check_mounts(mounts: Mounts | Omitted, *, on_cpu: bool) -> None:
         raise Problem(HTTPStatus.BAD_REQUEST, "mounts.persistent is not allowed on CPU pods")
 
 
-def change_mounts(present: Mounts, wanted: Mounts | Omitted) -> Mounts:
+def change_mounts(present: MountsBody, wanted: MountsBody | Omitted) -> MountsBody:
     """The mounts of a pod after a modification. Raises Problem 400 for all but a path (contract, Mounts rule 4)."""
     if isinstance(wanted, Omitted):
         return present

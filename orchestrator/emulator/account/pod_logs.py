@@ -27,7 +27,7 @@ HEARTBEAT_US: Final = 15 * SECOND_US
 EVENT_STREAM: Final = "text/event-stream"
 
 
-class Line(msgspec.Struct, frozen=True):
+class PodLogLine(msgspec.Struct, frozen=True):
     """One line of a log, at its time (µs)."""
 
     at: int
@@ -42,7 +42,7 @@ class Line(msgspec.Struct, frozen=True):
         return b"id: %b/%012d\ndata: %b\n\n" % (ts.encode(), self.number, data)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class LogSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which lines are wanted: those behind the number `after`, or else the last `tail` of those `since` then (µs)."""
 
     tail: int = TAIL_DEFAULT
@@ -50,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     after: int | None = None
 
-    def of(self, lines: Sequence[Line]) -> Sequence[Line]:
+    def of(self, lines: Sequence[PodLogLine]) -> Sequence[PodLogLine]:
         """Those among `lines`, oldest first."""
         found = [line for line in lines if self.source in (None, line.source)]
         if self.after is not None:
@@ -59,7 +59,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return found[-self.tail :] if self.tail else []
 
 
-def parse_asked(query: Mapping[str, str], last_id: str | None) -> Asked:
+def parse_selection(query: Mapping[str, str], last_id: str | None) -> LogSelection:
     """What a request asks for. Raises Problem 422. An id that is none of ours is no place to go on from."""
     errors = []
     tail, since, source = TAIL_DEFAULT, None, query.get("source")
@@ -77,7 +77,7 @@ def parse_asked(query: Mapping[str, str], last_id: str | None) -> Asked:
         raise invalid(errors)
     number = (last_id or "").rpartition("/")[2]
     after = int(number) if number.isascii() and number.isdigit() and len(number) <= len("000000000000") else None
-    return Asked(tail=tail, since=since, source=source, after=after)
+    return LogSelection(tail=tail, since=since, source=source, after=after)
 
 
 def _time(text: str) -> int | None:

@@ -10,7 +10,7 @@ Omitted = msgspec.UnsetType
 OMITTED = msgspec.UNSET
 
 
-class Status(StrEnum):
+class PodPhase(StrEnum):
     """The lifecycle of a pod. A TERMINATED one is gone."""
 
     PROVISIONING = "PROVISIONING"
@@ -20,7 +20,7 @@ class Status(StrEnum):
     ERROR = "ERROR"
 
 
-class Action(StrEnum):
+class PodVerb(StrEnum):
     """What may be asked of a pod."""
 
     START = "start"
@@ -29,18 +29,18 @@ class Action(StrEnum):
     TERMINATE = "terminate"
 
 
-VALID_ACTIONS: Mapping[Status, tuple[Action, ...]] = MappingProxyType(
+VALID_ACTIONS: Mapping[PodPhase, tuple[PodVerb, ...]] = MappingProxyType(
     {
-        Status.RUNNING: (Action.STOP, Action.RESTART, Action.TERMINATE),
-        Status.EXITED: (Action.START, Action.TERMINATE),
-        Status.ERROR: (Action.START, Action.TERMINATE),
-        Status.PROVISIONING: (Action.STOP, Action.TERMINATE),
-        Status.STARTING: (Action.STOP, Action.TERMINATE),
+        PodPhase.RUNNING: (PodVerb.STOP, PodVerb.RESTART, PodVerb.TERMINATE),
+        PodPhase.EXITED: (PodVerb.START, PodVerb.TERMINATE),
+        PodPhase.ERROR: (PodVerb.START, PodVerb.TERMINATE),
+        PodPhase.PROVISIONING: (PodVerb.STOP, PodVerb.TERMINATE),
+        PodPhase.STARTING: (PodVerb.STOP, PodVerb.TERMINATE),
     }
 )
 """The contract's table, States and transitions."""
 
-COMPUTING = frozenset({Status.PROVISIONING, Status.STARTING, Status.RUNNING})
+COMPUTING = frozenset({PodPhase.PROVISIONING, PodPhase.STARTING, PodPhase.RUNNING})
 """Statuses in which a pod holds GPUs or CPUs."""
 
 
@@ -77,7 +77,7 @@ class Ssh(msgspec.Struct, frozen=True, kw_only=True):
     direct: SshEndpoint | None = None
 
 
-class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Membership in a cluster."""
 
     id: str
@@ -131,8 +131,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: str
     name: str
-    status: Status
-    actions: tuple[Action, ...]
+    status: PodPhase
+    actions: tuple[PodVerb, ...]
     image: str
     args: str
     cmd: tuple[str, ...] | Omitted
@@ -148,7 +148,7 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     data_center_id: str | None
     cuda_version: str | None
     ssh: Ssh
-    cluster: Cluster | Omitted
+    cluster: ClusterRecord | Omitted
     template: str | None
     cost: float
     locked: bool

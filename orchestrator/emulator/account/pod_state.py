@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from orchestrator.emulator.account.pod_bodies import Command, CpuWish, GpuWish, Mounts
-from orchestrator.emulator.account.pod_logs import Line
+from orchestrator.emulator.account.pod_bodies import CommandBody, PodCpuBody, PodGpuBody, MountsBody
+from orchestrator.emulator.account.pod_logs import PodLogLine
 from orchestrator.emulator.account.pod_records import (
     COMPUTING,
     OMITTED,
     VALID_ACTIONS,
-    Cluster,
+    ClusterRecord,
     Cpu,
     Gpu,
     GpuUse,
@@ -22,7 +22,7 @@ from orchestrator.emulator.account.pod_records import (
     RuntimePort,
     Ssh,
     SshEndpoint,
-    Status,
+    PodPhase,
 )
 from orchestrator.units import SECOND_US
 
@@ -54,21 +54,21 @@ class PodState(msgspec.Struct, kw_only=True):
     name: str
     image: str
     args: str
-    command: Command
+    command: CommandBody
     disk: int
     env: Mapping[str, str]
     ports: tuple[str, ...]
     registry: str | None
-    mounts: Mounts
-    gpu: GpuWish | Omitted
-    cpu: CpuWish | Omitted
+    mounts: MountsBody
+    gpu: PodGpuBody | Omitted
+    cpu: PodCpuBody | Omitted
     cloud: str
     data_centers: tuple[str, ...]
     template: str | None
     networking: bool
-    cluster: Cluster | Omitted
+    cluster: ClusterRecord | Omitted
     created_at: int
-    status: Status
+    status: PodPhase
     status_at: int
     """Since when it has its status."""
     locked: bool = False
@@ -77,14 +77,14 @@ class PodState(msgspec.Struct, kw_only=True):
     started_at: int | None = None
     """When its container last started."""
     files: dict[str, bytes] = {}
-    log: list[Line] = []
+    log: list[PodLogLine] = []
     """Its last lines, oldest first."""
 
 
 def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:
     """What a client sees of `pod` at `now`."""
     computing = pod.status in COMPUTING
-    running = pod.status is Status.RUNNING
+    running = pod.status is PodPhase.RUNNING
     ports = _ports(pod) if running else ()
     return PodRecord(
         id=pod.id,
@@ -117,14 +117,14 @@ def record_of(pod: PodState, prices: Prices, now: int) -> PodRecord:
     )
 
 
-def _gpu(wish: GpuWish | Omitted) -> Gpu | Omitted:
+def _gpu(wish: PodGpuBody | Omitted) -> Gpu | Omitted:
     if isinstance(wish, Omitted):
         return OMITTED
     vcpus, memory = VCPUS_PER_GPU * wish.count, MEMORY_GB_PER_GPU * wish.count
     return Gpu(id=wish.id, count=wish.count, vcpu_count=vcpus, memory=memory)
 
 
-def _cpu(wish: CpuWish | Omitted) -> Cpu | Omitted:
+def _cpu(wish: PodCpuBody | Omitted) -> Cpu | Omitted:
     if isinstance(wish, Omitted):
         return OMITTED
     return Cpu(id=wish.id, vcpu_count=wish.vcpu_count, memory=MEMORY_GB_PER_VCPU * wish.vcpu_count)

@@ -22,24 +22,24 @@ import msgspec
 from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import (
     Creation,
-    GpuAsked,
-    GpuWish,
+    PodGpuCreateBody,
+    PodGpuBody,
     Modification,
-    Mounts,
+    MountsBody,
     change_mounts,
     check_mounts,
-    command_of,
+    command_after,
 )
-from orchestrator.emulator.account.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, Asked, Line
+from orchestrator.emulator.account.pod_logs import CONTAINER, SYSTEM, TAIL_MAX, LogSelection, PodLogLine
 from orchestrator.emulator.account.pod_records import (
     COMPUTING,
     OMITTED,
     VALID_ACTIONS,
-    Action,
-    Cluster,
+    PodVerb,
+    ClusterRecord,
     Omitted,
     PodRecord,
-    Status,
+    PodPhase,
 )
 from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
 from orchestrator.emulator.account.template_use import PodTemplate, TemplateSource
@@ -57,7 +57,7 @@ class PodSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     provisioning_s: float = 3.0
     starting_s: float = 2.0
-    started_as: Status = Status.PROVISIONING
+    started_as: PodPhase = PodPhase.PROVISIONING
     """The status that `start` answers with."""
     strict: bool = False
     """Whether what the service was seen to refuse is refused also where the contract is silent."""
@@ -122,14 +122,16 @@ class PodWorld:
     def get(self, account: str, pod_id: str, now: int) -> PodRecord:
         return self._record(self._pod(account, pod_id, now), now)
 
-    def create(self, account: str, body: Creation, now: int, *, cluster: Cluster | Omitted = OMITTED) -> PodRecord:
+    def create(
+        self, account: str, body: Creation, now: int, *, cluster: ClusterRecord | Omitted = OMITTED
+    ) -> PodRecord:
         """A new pod. `cluster`: as a member of one, which no request can ask for here (the cluster operations do)."""
         if not self._settings.balance:
             raise Problem(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
         template = self._template(body.template_id)
         self._check_capacity(now)
         gpu = self._counted(body.gpu)
-        args, command = command_of(body, template.args)
+        args, command = command_after(body, template.args)
         pod = PodState(
             id=ids.worker_id(self._rng),
             account=account,
@@ -150,7 +152,7 @@ class PodWorld:
             networking=body.global_networking is True,
             cluster=cluster,
             created_at=now,
-            status=Status.PROVISIONING,
+            status=PodPhase.PROVISIONING,
             status_at=now,
         )
         self._pods[pod.id] = pod
@@ -164,7 +166,7 @@ class PodWorld:
         template = None if isinstance(body.template_id, Omitted) else self._template(body.template_id)
         check_mounts(body.mounts, on_cpu=pod.cpu is not OMITTED)
         mounts = change_mounts(pod.mounts, body.mounts)
-        pod.args, pod.command = command_of(body, pod.args if template is None else template.args)
+        pod.args, pod.command = command_after(body, pod.args if template is None else template.args)
         pod.mounts = mounts
         if template is not None:
             pod.image, pod.disk, pod.ports = template.image, template.disk, template.ports
@@ -182,24 +184,24 @@ class PodWorld:
         """Forgets a pod; its resources are released."""
         self._forget(self._free(self._pod(account, pod_id, now)), now)
 
-    def act(self, account: str, pod_id: str, action: Action, now: int) -> PodRecord | None:
+    def act(self, account: str, pod_id: str, action: PodVerb, now: int) -> PodRecord | None:
         """Carries `action` out; None when the pod is gone by it. Raises Problem 409, and the pod is unchanged then."""
         pod = self._free(self._pod(account, pod_id, now))
         valid = VALID_ACTIONS[pod.status]
         if action not in valid:
             raise _conflict(f"action '{action}' is not valid for status {pod.status}; valid: {', '.join(valid)}")
-        if pod.locked and action in (Action.STOP, Action.RESTART):
+        if pod.locked and action in (PodVerb.STOP, PodVerb.RESTART):
             raise _conflict(f"pod is locked: '{action}' is prevented")
         match action:
-            case Action.TERMINATE:
+            case PodVerb.TERMINATE:
                 self._forget(pod, now)
                 return None
-            case Action.START:
+            case PodVerb.START:
                 self._check_capacity(now)
                 self._move(pod, self._settings.started_as, now)
-            case Action.STOP:
-                self._move(pod, Status.EXITED, now)
-            case Action.RESTART:
+            case PodVerb.STOP:
+                self._move(pod, PodPhase.EXITED, now)
+            case PodVerb.RESTART:
                 pod.files.clear()
                 pod.started_at = now
                 _write(pod, now, SYSTEM, "container restarted")
@@ -213,13 +215,13 @@ class PodWorld:
 
     def exit(self, pod_id: str, now: int) -> None:
         """The container of a running pod ends by itself."""
-        self._move(self._advance(self._pods[pod_id], now), Status.EXITED, now)
+        self._move(self._advance(self._pods[pod_id], now), PodPhase.EXITED, now)
 
     def fail(self, pod_id: str, now: int) -> None:
         """Something happens to the pod that only another `start` can mend."""
-        self._move(self._advance(self._pods[pod_id], now), Status.ERROR, now)
+        self._move(self._advance(self._pods[pod_id], now), PodPhase.ERROR, now)
 
-    def join(self, pod_id: str, cluster: Cluster) -> None:
+    def join(self, pod_id: str, cluster: ClusterRecord) -> None:
         """The pod is a member of a cluster from now on."""
         self._pods[pod_id].cluster = cluster
 
@@ -227,7 +229,7 @@ class PodWorld:
         """The container prints a line."""
         _write(self._advance(self._pods[pod_id], now), now, CONTAINER, text)
 
-    def log(self, account: str, pod_id: str, asked: Asked, now: int) -> tuple[Sequence[Line], bool]:
+    def log(self, account: str, pod_id: str, asked: LogSelection, now: int) -> tuple[Sequence[PodLogLine], bool]:
         """The lines of a pod's log that are asked for, and whether more may come: a pod that rests prints nothing."""
         pod = self._pod(account, pod_id, now)
         return asked.of(pod.log), pod.status in COMPUTING
@@ -262,16 +264,16 @@ class PodWorld:
             self._templates.release(pod.template, pod.id, now)
         del self._pods[pod.id]
 
-    def _counted(self, gpu: GpuAsked | Omitted) -> GpuWish | Omitted:
+    def _counted(self, gpu: PodGpuCreateBody | Omitted) -> PodGpuBody | Omitted:
         if isinstance(gpu, Omitted):
             return gpu
         if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
             raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         if not isinstance(gpu.count, Omitted):
-            return GpuWish(id=gpu.id, count=gpu.count)
+            return PodGpuBody(id=gpu.id, count=gpu.count)
         if self._settings.strict or not self._settings.assumes_gpu_count:
             raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
-        return GpuWish(id=gpu.id, count=1)
+        return PodGpuBody(id=gpu.id, count=1)
 
     def _check_capacity(self, now: int) -> None:
         taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())
@@ -281,17 +283,17 @@ class PodWorld:
     def _advance(self, pod: PodState, now: int) -> PodState:
         """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
         provisioned_at = pod.status_at + round(self._settings.provisioning_s * SECOND_US)
-        if pod.status is Status.PROVISIONING and provisioned_at <= now:
-            self._move(pod, Status.STARTING, provisioned_at)
+        if pod.status is PodPhase.PROVISIONING and provisioned_at <= now:
+            self._move(pod, PodPhase.STARTING, provisioned_at)
         started_at = pod.status_at + round(self._settings.starting_s * SECOND_US)
-        if pod.status is Status.STARTING and started_at <= now:
-            self._move(pod, Status.RUNNING, started_at)
+        if pod.status is PodPhase.STARTING and started_at <= now:
+            self._move(pod, PodPhase.RUNNING, started_at)
         return pod
 
-    def _move(self, pod: PodState, status: Status, at: int) -> None:
-        if pod.machine is None and status in (Status.STARTING, Status.RUNNING):
+    def _move(self, pod: PodState, status: PodPhase, at: int) -> None:
+        if pod.machine is None and status in (PodPhase.STARTING, PodPhase.RUNNING):
             pod.machine = self._rng.getrandbits(32)
-        if status is Status.RUNNING:
+        if status is PodPhase.RUNNING:
             pod.started_at = at
         pod.status = status
         pod.status_at = at
@@ -301,19 +303,19 @@ class PodWorld:
         return record_of(pod, self._settings.prices, now)
 
 
-_SAID: Mapping[Status, str] = {
-    Status.PROVISIONING: "looking for a machine",
-    Status.STARTING: "machine found; starting the container",
-    Status.RUNNING: "container started",
-    Status.EXITED: "container stopped",
-    Status.ERROR: "pod failed",
+_SAID: Mapping[PodPhase, str] = {
+    PodPhase.PROVISIONING: "looking for a machine",
+    PodPhase.STARTING: "machine found; starting the container",
+    PodPhase.RUNNING: "container started",
+    PodPhase.EXITED: "container stopped",
+    PodPhase.ERROR: "pod failed",
 }
 """What the log has of each change of status; in the service's own words it says more."""
 
 
 def _write(pod: PodState, at: int, source: str, text: str) -> None:
     number = pod.log[-1].number + 1 if pod.log else 1
-    pod.log.append(Line(at, number, source, text))
+    pod.log.append(PodLogLine(at, number, source, text))
     del pod.log[:-TAIL_MAX]
 
 
@@ -321,10 +323,10 @@ def _conflict(detail: str) -> Problem:
     return Problem(HTTPStatus.CONFLICT, detail)
 
 
-def _with_paths(mounts: Mounts | Omitted) -> Mounts:
+def _with_paths(mounts: MountsBody | Omitted) -> MountsBody:
     """The mounts of a new pod: the service chooses the path of a global volume that names none."""
     if isinstance(mounts, Omitted):
-        return Mounts()
+        return MountsBody()
     if not mounts.global_ or mounts.global_[0].path is not OMITTED:
         return mounts
     volume = msgspec.structs.replace(mounts.global_[0], path="/global")

@@ -14,7 +14,7 @@ REFERENCE = re.compile(r"\{\{\s*RUNPOD_SECRET_([^\s{}]+)\s*\}\}")
 """How a variable's value refers to a secret (as observed)."""
 
 
-class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ServiceSecret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is shown of a secret: never its value."""
 
     id: str
@@ -26,34 +26,36 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     updated_at: str
 
 
-class Secrets:
+class SecretStore:
     """The secrets of the one account there is."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._secrets: dict[str, Secret] = {}
+        self._secrets: dict[str, ServiceSecret] = {}
         self._values: dict[str, str] = {}
 
-    def create(self, name: str, value: str, description: str | None, now: int) -> Secret:
+    def create(self, name: str, value: str, description: str | None, now: int) -> ServiceSecret:
         """Keeps `value` under `name`. Raises Refusal: 400 for a name that is empty, 409 for one that is taken."""
         if not name:
             raise Refusal(400, "secret name cannot be empty")
         if name in self._values:
             raise Refusal(409, f"secret name must be unique: {name}")
         at = iso(now)
-        secret = Secret(id=ids.resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at)
+        secret = ServiceSecret(
+            id=ids.resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at
+        )
         self._secrets[secret.id] = secret
         self._values[name] = value
         return secret
 
-    def find(self, secret_id: str) -> Secret:
+    def find(self, secret_id: str) -> ServiceSecret:
         """Raises Refusal 404."""
         secret = self._secrets.get(secret_id)
         if secret is None:
             raise Refusal(404, "secret not found")
         return secret
 
-    def rotate(self, secret_id: str, value: str, now: int) -> Secret:
+    def rotate(self, secret_id: str, value: str, now: int) -> ServiceSecret:
         """Puts another value in the place of the one there is; who has it goes on with it. Raises Refusal 404."""
         at = iso(now)
         secret = msgspec.structs.replace(self.find(secret_id), value_last_updated_at=at, updated_at=at)
@@ -61,7 +63,7 @@ class Secrets:
         self._values[secret.name] = value
         return secret
 
-    def describe(self, secret_id: str, description: str, now: int) -> Secret:
+    def describe(self, secret_id: str, description: str, now: int) -> ServiceSecret:
         """Changes what the secret is for; "" leaves it without. Raises Refusal 404."""
         secret = self.find(secret_id)
         secret = msgspec.structs.replace(secret, description=description or None, updated_at=iso(now))
@@ -74,7 +76,7 @@ class Secrets:
         del self._secrets[secret_id]
         del self._values[secret.name]
 
-    def list(self) -> Sequence[Secret]:
+    def list(self) -> Sequence[ServiceSecret]:
         """All of them, oldest first."""
         return tuple(self._secrets.values())
 

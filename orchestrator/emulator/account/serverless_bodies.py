@@ -6,11 +6,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from orchestrator.emulator.account.endpoints import LOAD_BALANCER, CpuChoice, Endpoint, EndpointInput, Newer
+from orchestrator.emulator.account.endpoints import (
+    LOAD_BALANCER,
+    CpuChoice,
+    ServiceEndpoint,
+    EndpointInput,
+    EndpointV2Fields,
+)
 from orchestrator.emulator.account.pod_bodies import TEXT, TEXTS, Container, checked
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.template_bodies import CONTAINER_FIELDS, shown_container
-from orchestrator.emulator.account.templates import Template
+from orchestrator.emulator.account.templates import ServiceTemplate
 from orchestrator.emulator.contract.gpu_catalog import chosen, in_pools, types_of
 from orchestrator.emulator.contract.json_shape import Shape
 from orchestrator.emulator.contract.problems import Problem, invalid
@@ -155,9 +161,11 @@ def _of_cpu(wanted: EndpointBody) -> Iterable[str]:
             yield f"$.cpu[{index}].vcpuCount: got {each.vcpu_count}, want a power of two"
 
 
-def settings_of(body: EndpointBody, before: Endpoint | None = None) -> tuple[EndpointInput, Newer]:
+def endpoint_input_of(
+    body: EndpointBody, before: ServiceEndpoint | None = None
+) -> tuple[EndpointInput, EndpointV2Fields]:
     """What `body` says, in the older words. `before` None: of a new endpoint, with v2's defaults. Raises Problem."""
-    newer = Newer(type=body.type) if before is None else before.newer
+    newer = EndpointV2Fields(type=body.type) if before is None else before.newer
     scaler = _scaler(body, newer.type, before)
     if body.flashboot is not None:
         newer = msgspec.structs.replace(newer, has_priority=body.flashboot == "PRIORITY_FLASHBOOT")
@@ -183,7 +191,7 @@ def settings_of(body: EndpointBody, before: Endpoint | None = None) -> tuple[End
     return settings, newer
 
 
-def _scaler(body: EndpointBody, kind: str, before: Endpoint | None) -> ScalingBody | None:
+def _scaler(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> ScalingBody | None:
     scaling = body.scaling
     if scaling is not None:
         needed, other = ("queueDelay", "requestCount")[:: 1 if scaling.type == "QUEUE_DELAY" else -1]
@@ -204,7 +212,7 @@ def _value(scaling: ScalingBody) -> float | None:
     return scaling.queue_delay if scaling.type == "QUEUE_DELAY" else scaling.request_count
 
 
-def _gpu(gpu: GpuBody | None, newer: Newer) -> dict[str, Any]:
+def _gpu(gpu: GpuBody | None, newer: EndpointV2Fields) -> dict[str, Any]:
     if gpu is None:
         return {}
     if newer.cpu:
@@ -224,7 +232,7 @@ def _gpu(gpu: GpuBody | None, newer: Newer) -> dict[str, Any]:
     }
 
 
-def shown_endpoint(endpoint: Endpoint, template: Template, base_url: str) -> dict[str, object]:
+def shown_endpoint(endpoint: ServiceEndpoint, template: ServiceTemplate, base_url: str) -> dict[str, object]:
     """The record of v2: no template id and no version. `base_url` is where requests for a load balancing one go."""
     flashboot = "PRIORITY_FLASHBOOT" if endpoint.newer.has_priority else "FLASHBOOT"
     is_delay = endpoint.scaler_type == "QUEUE_DELAY"
@@ -253,7 +261,7 @@ def shown_endpoint(endpoint: Endpoint, template: Template, base_url: str) -> dic
     }
 
 
-def _gpu_shown(endpoint: Endpoint) -> dict[str, object]:
+def _gpu_shown(endpoint: ServiceEndpoint) -> dict[str, object]:
     pools, excluded = in_pools(endpoint.gpu_type_ids)
     return {
         "pools": pools,
@@ -264,5 +272,5 @@ def _gpu_shown(endpoint: Endpoint) -> dict[str, object]:
     }
 
 
-def _cpu(endpoint: Endpoint) -> list[dict[str, object]]:
+def _cpu(endpoint: ServiceEndpoint) -> list[dict[str, object]]:
     return [{"id": each.id, "vcpuCount": each.vcpu_count, "memory": 4 * each.vcpu_count} for each in endpoint.newer.cpu]

@@ -10,15 +10,15 @@ from orchestrator.emulator.account.pod_bodies import (
     CONTAINER,
     MOUNTS,
     TEXTS,
-    Command,
+    CommandBody,
     Container,
-    Mounts,
+    MountsBody,
     checked,
-    command_of,
-    parse_args,
+    command_after,
+    read_args,
 )
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
-from orchestrator.emulator.account.templates import Template, Variable
+from orchestrator.emulator.account.templates import ServiceTemplate, Variable
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.json_shape import Shape
 
@@ -86,7 +86,7 @@ def _of_mounts(value: Mapping[str, object]) -> Iterable[str]:
         yield from (f"$.mounts: additional properties '{kind}' not allowed" for kind in mounts if kind != "persistent")
 
 
-def template_after(template: Template, body: TemplateBody) -> Template:
+def template_after(template: ServiceTemplate, body: TemplateBody) -> ServiceTemplate:
     """`template` with what `body` says. Raises Problem 400."""
     changes: dict[str, object] = {
         ours: value for name, ours in _NAMES.items() if (value := getattr(body, name)) is not OMITTED
@@ -96,9 +96,9 @@ def template_after(template: Template, body: TemplateBody) -> Template:
     return msgspec.structs.replace(contained(template, body), **changes)
 
 
-def contained(template: Template, body: Container) -> Template:
+def contained(template: ServiceTemplate, body: Container) -> ServiceTemplate:
     """`template` with what `body` says of the container. Raises Problem 400."""
-    args, _ = command_of(body, template.docker_args)
+    args, _ = command_after(body, template.docker_args)
     changes: dict[str, object] = {"docker_args": args}
     if not isinstance(body.image, Omitted):
         changes["image_name"] = body.image
@@ -113,15 +113,15 @@ def contained(template: Template, body: Container) -> Template:
     return msgspec.structs.replace(template, **changes)
 
 
-def _volume(mounts: Mounts) -> dict[str, object]:
+def _volume(mounts: MountsBody) -> dict[str, object]:
     if isinstance(mounts.persistent, Omitted):
         return {}
     return {"volume_in_gb": mounts.persistent.size, "volume_mount_path": mounts.persistent.path}
 
 
-def shown_container(template: Template) -> dict[str, object]:
+def shown_container(template: ServiceTemplate) -> dict[str, object]:
     """The fields of the container as v2 shows them."""
-    command = parse_args(template.docker_args)
+    command = read_args(template.docker_args)
     return {
         "image": template.image_name,
         "args": template.docker_args,
@@ -134,7 +134,7 @@ def shown_container(template: Template) -> dict[str, object]:
     }
 
 
-def shown_template(template: Template) -> dict[str, object]:
+def shown_template(template: ServiceTemplate) -> dict[str, object]:
     """The template as v2 shows it; without a volume there are no mounts."""
     mounts = {"persistent": {"size": template.volume_in_gb, "path": template.volume_mount_path or "/workspace"}}
     return {
@@ -190,11 +190,11 @@ def parse_template_v1(body: bytes) -> TemplateV1:
         raise Refusal(400, f"request could not be processed: {error}") from None
 
 
-def new_template_v1(template_id: str, body: TemplateV1) -> Template:
+def new_template_v1(template_id: str, body: TemplateV1) -> ServiceTemplate:
     """A template with v1's defaults where `body` says nothing. Raises Refusal 400."""
     if isinstance(body.name, Omitted) or isinstance(body.image_name, Omitted):
         raise Refusal(400, "name and imageName are required")
-    begun = Template(
+    begun = ServiceTemplate(
         id=template_id,
         name=body.name,
         image_name=body.image_name,
@@ -206,18 +206,18 @@ def new_template_v1(template_id: str, body: TemplateV1) -> Template:
     return template_after_v1(begun, body)
 
 
-def template_after_v1(template: Template, body: TemplateV1) -> Template:
+def template_after_v1(template: ServiceTemplate, body: TemplateV1) -> ServiceTemplate:
     """`template` with what `body` says."""
     changes: dict[str, Any] = {name: value for name in _PLAIN_V1 if (value := getattr(body, name)) is not OMITTED}
     if not isinstance(body.env, Omitted):
         changes["env"] = tuple(Variable(key=key, value=value) for key, value in body.env.items())
     if not isinstance(body.ports, Omitted):
         changes["ports"] = ",".join(body.ports) or None
-    before = parse_args(template.docker_args)
+    before = read_args(template.docker_args)
     entrypoint = before.entrypoint if isinstance(body.docker_entrypoint, Omitted) else body.docker_entrypoint
     cmd = before.cmd if isinstance(body.docker_start_cmd, Omitted) else body.docker_start_cmd
     if (entrypoint, cmd) != (before.entrypoint, before.cmd):
-        command = Command(entrypoint=entrypoint, cmd=cmd)
+        command = CommandBody(entrypoint=entrypoint, cmd=cmd)
         changes["docker_args"] = command.stored() if entrypoint else shlex.join(cmd)
     return msgspec.structs.replace(template, **changes)
 
@@ -233,18 +233,18 @@ _UNSAID_V1: Mapping[str, object] = {
 """What a question leaves out of a template that has it so (as observed)."""
 
 
-def asked_template_v1(template: Template) -> dict[str, object]:
+def asked_template_v1(template: ServiceTemplate) -> dict[str, object]:
     """The template as v1 shows it to who asks for it."""
     shown = shown_template_v1(template)
     return {name: value for name, value in shown.items() if name not in _UNSAID_V1 or value != _UNSAID_V1[name]}
 
 
-def shown_template_v1(template: Template) -> dict[str, object]:
+def shown_template_v1(template: ServiceTemplate) -> dict[str, object]:
     """The template as v1 shows it to who has changed it."""
-    command = parse_args(template.docker_args)
+    command = read_args(template.docker_args)
     shown: dict[str, object] = {
         field.encode_name: getattr(template, field.name)
-        for field in msgspec.structs.fields(Template)
+        for field in msgspec.structs.fields(ServiceTemplate)
         if field.name in (*_PLAIN_V1, "id")
     }
     return {

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.templates import TemplateStore
 
 
 class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class TemplateSource(Protocol):
 class AccountTemplates:
     """The templates of the account. A template's volume makes no mount: mounts stand in a pod's own body."""
 
-    def __init__(self, templates: Templates) -> None:
+    def __init__(self, templates: TemplateStore) -> None:
         self._templates = templates
 
     def find(self, template_id: str) -> PodTemplate | None:

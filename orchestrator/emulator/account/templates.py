@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import Refusal
 
@@ -29,7 +29,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     value: str
 
 
-class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ServiceTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The container configuration for pods and workers (contract, Template)."""
 
     id: str
@@ -54,28 +54,28 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     allowed_cuda_versions: tuple[str, ...] = ()
 
 
-class Templates:
+class TemplateStore:
     """The templates of the one account there is.
 
     A bound template is the copy that an endpoint has of its own (REST v2): it is found by its id and not listed.
     """
 
-    def __init__(self, secrets: Secrets, rng: random.Random, *, release_us: int) -> None:
+    def __init__(self, secrets: SecretStore, rng: random.Random, *, release_us: int) -> None:
         self._secrets = secrets
         self._rng = rng
         self._release_us = release_us
-        self._templates: dict[str, Template] = {}
-        self._bound: dict[str, Template] = {}
+        self._templates: dict[str, ServiceTemplate] = {}
+        self._bound: dict[str, ServiceTemplate] = {}
         self._users: dict[str, set[str]] = {}
         self._last_used_at: dict[str, int] = {}
 
-    def save(self, wanted: Mapping[str, object]) -> Template:
+    def save(self, wanted: Mapping[str, object]) -> ServiceTemplate:
         """Creates a template, or modifies the one whose `id` is given; what is not given takes its default.
 
         Raises Refusal: 404 for an unknown id, 400 for a name that is taken or a rule that is broken.
         """
         given = {key: value for key, value in wanted.items() if value is not None}
-        template = msgspec.convert({"id": self.new_id(), **given}, Template)
+        template = msgspec.convert({"id": self.new_id(), **given}, ServiceTemplate)
         if wanted.get("id"):
             self.own(template.id)
         return self.put(template)
@@ -84,13 +84,13 @@ class Templates:
         """The id of a template that is about to be put here."""
         return ids.resource_id(self._rng)
 
-    def put(self, template: Template) -> Template:
+    def put(self, template: ServiceTemplate) -> ServiceTemplate:
         """Keeps the template as it is now. Raises Refusal 400."""
         self._check(template)
         self._templates[template.id] = template
         return template
 
-    def bind(self, template: Template) -> None:
+    def bind(self, template: ServiceTemplate) -> None:
         """Keeps it as an endpoint's own."""
         self._bound[template.id] = template
 
@@ -102,14 +102,14 @@ class Templates:
         """Whether it is an endpoint's own."""
         return template_id in self._bound
 
-    def own(self, template_id: str) -> Template:
+    def own(self, template_id: str) -> ServiceTemplate:
         """One of those that are listed. Raises Refusal 404."""
         template = self._templates.get(template_id)
         if template is None:
             raise Refusal(404, "template not found")
         return template
 
-    def _check(self, template: Template) -> None:
+    def _check(self, template: ServiceTemplate) -> None:
         if not template.name or not template.image_name:
             raise Refusal(400, "template name and image name cannot be empty")
         if template.is_serverless and template.volume_in_gb != 0:
@@ -133,7 +133,7 @@ class Templates:
             raise Refusal(404, "template not found")
         self.forget(template, now)
 
-    def forget(self, template: Template, now: int) -> None:
+    def forget(self, template: ServiceTemplate, now: int) -> None:
         """The same by the template itself."""
         name = template.name
         if self._users.get(template.id):
@@ -145,11 +145,11 @@ class Templates:
         self._users.pop(template.id, None)
         self._last_used_at.pop(template.id, None)
 
-    def list(self) -> Sequence[Template]:
+    def list(self) -> Sequence[ServiceTemplate]:
         """All of them, oldest first."""
         return tuple(self._templates.values())
 
-    def find(self, template_id: str) -> Template | None:
+    def find(self, template_id: str) -> ServiceTemplate | None:
         """The template of that id, bound ones included."""
         return self._templates.get(template_id) or self._bound.get(template_id)
 
@@ -164,9 +164,9 @@ class Templates:
             users.remove(user)
             self._last_used_at[template_id] = now
 
-    def resolve_environment(self, template: Template) -> dict[str, str]:
+    def resolve_environment(self, template: ServiceTemplate) -> dict[str, str]:
         """What a worker or a pod finds in its environment: references to secrets replaced by their values."""
         return self._secrets.resolve({variable.key: variable.value for variable in template.env})
 
-    def _named(self, name: str) -> Template | None:
+    def _named(self, name: str) -> ServiceTemplate | None:
         return next((template for template in self._templates.values() if template.name == name), None)

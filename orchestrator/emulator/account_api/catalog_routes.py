@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.emulator.account_api.rest_v2 import METHODS, Operation, RestV2, ok
+from orchestrator.emulator.account_api.rest_v2 import METHODS, RestOperation, RestV2, ok
 from orchestrator.emulator.contract.answers import Answer
 from orchestrator.emulator.contract.gpu_catalog import cpu_types, data_centers, gpu_types
 from orchestrator.emulator.contract.problems import Problem, not_found
@@ -54,7 +54,7 @@ class CatalogApi:
             _check(kind, request)
             return call(key, listed(request), request)
 
-        return await self._rest.answer(request, {"GET": Operation(f"catalog {kind}", None, answer)})
+        return await self._rest.answer(request, {"GET": RestOperation(f"catalog {kind}", None, answer)})
 
     @staticmethod
     def _list(key: str, things: Sequence[Shown], _request: Request) -> Answer:

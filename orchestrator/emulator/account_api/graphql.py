@@ -27,9 +27,9 @@ from graphql import (
     validate,
 )
 
-from orchestrator.emulator.account.pod_records import Action
-from orchestrator.emulator.account.secrets import Secrets
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.pod_records import PodVerb
+from orchestrator.emulator.account.secrets import SecretStore
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api import graphql_endpoints, graphql_pods, graphql_user
 from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocuments
 from orchestrator.emulator.account_api.graphql_pods import PodDocuments
@@ -192,8 +192,8 @@ class GraphQLApi:
     def __init__(
         self,
         *,
-        templates: Templates,
-        secrets: Secrets,
+        templates: TemplateStore,
+        secrets: SecretStore,
         endpoints: EndpointDocuments,
         pods: PodDocuments,
         user: UserDocuments,
@@ -256,7 +256,7 @@ class GraphQLApi:
 
     def _of_pods(self, now: int, account: str) -> Mapping[str, _Resolver]:
         pods = self._pods
-        acts = {"podStop": Action.STOP, "podResume": Action.START, "podTerminate": Action.TERMINATE}
+        acts = {"podStop": PodVerb.STOP, "podResume": PodVerb.START, "podTerminate": PodVerb.TERMINATE}
         return {
             "pod": lambda **given: pods.find(given.get("input") or {"podId": ""}, account, now),
             "podFindAndDeployOnDemand": lambda **given: pods.deploy(given.get("input") or {}, account, now),

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.account.endpoints import Endpoint, EndpointInput, Endpoints
+from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointInput, EndpointStore
 from orchestrator.emulator.account.template_bodies import DISK_GB
-from orchestrator.emulator.account.templates import Template, Templates
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.gpu_catalog import chosen, in_pools
 
@@ -109,7 +109,7 @@ input UpdateEndpointTemplateInput { endpointId: String!, templateId: String! }
 class EndpointDocuments:
     """The operations on endpoints."""
 
-    def __init__(self, endpoints: Endpoints, templates: Templates) -> None:
+    def __init__(self, endpoints: EndpointStore, templates: TemplateStore) -> None:
         self._endpoints = endpoints
         self._templates = templates
 
@@ -134,15 +134,15 @@ class EndpointDocuments:
         settings = EndpointInput(template_id=wanted["templateId"])
         return self._shown(self._endpoints.update(wanted["endpointId"], settings, now))
 
-    def _template(self, wanted: Mapping[str, Any]) -> Template:
+    def _template(self, wanted: Mapping[str, Any]) -> ServiceTemplate:
         """The template that a new endpoint is to have for its own."""
         given = {name: value for name, value in wanted.items() if value is not None and value != ""}
         if "imageName" not in given:
             raise Refusal(400, "image name cannot be empty")
         defaults = {"containerDiskInGb": DISK_GB, "volumeInGb": 0, "isServerless": True}
-        return msgspec.convert({**defaults, **given, "id": self._templates.new_id()}, Template)
+        return msgspec.convert({**defaults, **given, "id": self._templates.new_id()}, ServiceTemplate)
 
-    def _shown(self, endpoint: Endpoint) -> dict[str, Any]:
+    def _shown(self, endpoint: ServiceEndpoint) -> dict[str, Any]:
         return {**_shown(endpoint), "template": self._templates.find(endpoint.template_id)}
 
     def delete(self, endpoint_id: str, now: int) -> None:
@@ -191,7 +191,7 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _shown(endpoint: Endpoint) -> dict[str, Any]:
+def _shown(endpoint: ServiceEndpoint) -> dict[str, Any]:
     pools, excluded = in_pools(endpoint.gpu_type_ids)
     return {
         "id": endpoint.id,

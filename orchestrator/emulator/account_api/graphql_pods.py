@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.emulator.account.pod_bodies import parse_creation, parse_modification
-from orchestrator.emulator.account.pod_records import Action, Omitted, PodRecord, Status
+from orchestrator.emulator.account.pod_records import PodVerb, Omitted, PodRecord, PodPhase
 from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.contract.problems import Problem
 
@@ -157,7 +157,7 @@ _OFFICIAL: Final = "runpod-"
 _INSTANCE: Final = "cpu3c-2-4"
 """Flavor, vCPUs and GB of memory of a CPU pod that names none."""
 
-_STOPPED: Final = frozenset({Status.EXITED, Status.ERROR})
+_STOPPED: Final = frozenset({PodPhase.EXITED, PodPhase.ERROR})
 
 Wish = Mapping[str, Any]
 
@@ -198,7 +198,7 @@ class PodDocuments:
         modification = parse_modification(msgspec.json.encode(_given(body)))
         return _shown(self._pods.modify(account, wanted["podId"], modification, now))
 
-    def act(self, action: Action, wanted: Wish, account: str, now: int) -> dict[str, Any] | None:
+    def act(self, action: PodVerb, wanted: Wish, account: str, now: int) -> dict[str, Any] | None:
         """Stops, starts or terminates a pod; None once it is gone."""
         pod = self._pods.act(account, wanted["podId"], action, now)
         return None if pod is None else _shown(pod)

@@ -9,14 +9,21 @@ import msgspec
 from starlette.requests import Request
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_logs import EVENT_STREAM, HEARTBEAT, HEARTBEAT_US, Asked, Line, parse_asked
+from orchestrator.emulator.account.pod_logs import (
+    EVENT_STREAM,
+    HEARTBEAT,
+    HEARTBEAT_US,
+    LogSelection,
+    PodLogLine,
+    parse_selection,
+)
 from orchestrator.emulator.contract.answers import Answer
 from orchestrator.emulator.contract.problems import Problem
 
 LOOK_S: Final = 0.25
 """How often a stream looks whether there is a new line."""
 
-Read = Callable[[Asked], tuple[Sequence[Line], bool]]
+Read = Callable[[LogSelection], tuple[Sequence[PodLogLine], bool]]
 """The lines that are asked for, and whether more may come. Raises Problem where there is no such log, or no longer."""
 
 
@@ -29,11 +36,11 @@ class LogStreams:
 
     def answer(self, request: Request, read: Read) -> Answer:
         """The log that `read` reads. Raises Problem."""
-        asked = parse_asked(request.query_params, request.headers.get("last-event-id"))
+        asked = parse_selection(request.query_params, request.headers.get("last-event-id"))
         lines, _ = read(asked)
         seen = lines[-1].number if lines else asked.after
         if seen is None:  # none was wanted of those that there are
-            seen = max((line.number for line in read(Asked(after=0))[0]), default=0)
+            seen = max((line.number for line in read(LogSelection(after=0))[0]), default=0)
         return Answer(
             status=HTTPStatus.OK,
             body=b"".join(line.event() for line in lines) or HEARTBEAT,
@@ -41,7 +48,7 @@ class LogStreams:
             more=self._live(read, msgspec.structs.replace(asked, after=seen)),
         )
 
-    async def _live(self, read: Read, asked: Asked) -> AsyncIterator[bytes]:
+    async def _live(self, read: Read, asked: LogSelection) -> AsyncIterator[bytes]:
         """What comes from now on, until no more will (our choice), and a sign of life now and then."""
         beat_at = self._clock.now() + HEARTBEAT_US
         while True:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_records import Cluster
+from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.contract.problems import Problem, malformed, not_found
 from orchestrator.emulator.http.delivery import AnswerResponse
@@ -59,7 +59,7 @@ class PodEvents:
 
     def _join(self, pod_id: str, body: bytes) -> None:
         try:
-            cluster = msgspec.json.decode(body, type=Cluster)
+            cluster = msgspec.json.decode(body, type=ClusterRecord)
         except (ValueError, RecursionError):
             raise malformed() from None
         self._world.join(pod_id, cluster)

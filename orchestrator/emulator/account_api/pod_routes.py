@@ -8,12 +8,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import READ, WRITE, Access
+from orchestrator.emulator.account.pod_access import READ, WRITE, CallerAccess
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.template_use import TemplateSource
 from orchestrator.emulator.account_api.log_streams import LogStreams
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import Answer
 from orchestrator.emulator.contract.problems import invalid
 from orchestrator.emulator.http.wire import Wire
@@ -32,7 +32,7 @@ class PodApi:
         self,
         settings: PodSettings,
         *,
-        access: Access,
+        access: CallerAccess,
         templates: TemplateSource,
         clock: Clock,
         rng: random.Random,
@@ -59,27 +59,27 @@ class PodApi:
     async def pods(self, request: Request) -> Response:
         """`GET` and `POST /v2/pods`."""
         operations = {
-            "GET": Operation("list", READ, self._list),
-            "POST": Operation("create", WRITE, self._create),
+            "GET": RestOperation("list", READ, self._list),
+            "POST": RestOperation("create", WRITE, self._create),
         }
         return await self._rest.answer(request, operations, bytes_max=CREATION_BYTES_MAX if self._strict else None)
 
     async def pod(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/pods/{id}`."""
         operations = {
-            "GET": Operation("get", READ, self._get),
-            "PATCH": Operation("modify", WRITE, self._modify),
-            "DELETE": Operation("delete", WRITE, self._delete),
+            "GET": RestOperation("get", READ, self._get),
+            "PATCH": RestOperation("modify", WRITE, self._modify),
+            "DELETE": RestOperation("delete", WRITE, self._delete),
         }
         return await self._rest.answer(request, operations)
 
     async def action(self, request: Request) -> Response:
         """`POST /v2/pods/{id}/action`."""
-        return await self._rest.answer(request, {"POST": Operation("action", WRITE, self._act)})
+        return await self._rest.answer(request, {"POST": RestOperation("action", WRITE, self._act)})
 
     async def logs(self, request: Request) -> Response:
         """`GET /v2/pods/{id}/logs`."""
-        return await self._rest.answer(request, {"GET": Operation("logs", READ, self._read_log)})
+        return await self._rest.answer(request, {"GET": RestOperation("logs", READ, self._read_log)})
 
     async def _list(self, request: Request, account: str) -> Answer:
         wanted = request.query_params.get("includeClusterPods", "false")
@@ -90,14 +90,14 @@ class PodApi:
         return ok(page)
 
     async def _create(self, request: Request, account: str) -> Answer:
-        creation = parse_creation(await read_body(request), strict=self._strict)
+        creation = parse_creation(await read_json_body(request), strict=self._strict)
         return ok(self.world.create(account, creation, self._clock.now()), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, account: str) -> Answer:
         return ok(self.world.get(account, _pod_id(request), self._clock.now()))
 
     async def _modify(self, request: Request, account: str) -> Answer:
-        modification = parse_modification(await read_body(request))
+        modification = parse_modification(await read_json_body(request))
         return ok(self.world.modify(account, _pod_id(request), modification, self._clock.now()))
 
     async def _delete(self, request: Request, account: str) -> Answer:
@@ -105,7 +105,7 @@ class PodApi:
         return NOTHING
 
     async def _act(self, request: Request, account: str) -> Answer:
-        action = parse_action(await read_body(request))
+        action = parse_action(await read_json_body(request))
         pod = self.world.act(account, _pod_id(request), action, self._clock.now())
         return NOTHING if pod is None else ok(pod)
 

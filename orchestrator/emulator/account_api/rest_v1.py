@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import Endpoint, Endpoints, parse_endpoint, shown
+from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore, parse_endpoint, shown_endpoint_v1
 from orchestrator.emulator.account.pod_access import Caller
 from orchestrator.emulator.account.template_bodies import (
     asked_template_v1,
@@ -25,7 +25,7 @@ from orchestrator.emulator.account.template_bodies import (
     shown_template_v1,
     template_after_v1,
 )
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.answers import Answer, Refusal
 from orchestrator.emulator.http.account_gate import Front
 from orchestrator.emulator.http.request_body import read_body
@@ -62,8 +62,8 @@ class AccountApi:
     def __init__(
         self,
         *,
-        templates: Templates,
-        endpoints: Endpoints,
+        templates: TemplateStore,
+        endpoints: EndpointStore,
         documents: "Callable[[], GraphQLApi]",
         keys: Collection[str] | None,
         clock: Clock,
@@ -166,7 +166,7 @@ class AccountApi:
 
     async def _create(self, request: Request) -> Answer:
         wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
-        return _json(shown(self._endpoints.create(wanted, self._clock.now())))
+        return _json(shown_endpoint_v1(self._endpoints.create(wanted, self._clock.now())))
 
     async def _list(self, request: Request) -> Answer:
         return _json([self._shown(endpoint, request) for endpoint in self._endpoints.list()])
@@ -176,7 +176,9 @@ class AccountApi:
 
     async def _update(self, request: Request) -> Answer:
         wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
-        return _json(shown(self._endpoints.update(request.path_params["endpoint_id"], wanted, self._clock.now())))
+        return _json(
+            shown_endpoint_v1(self._endpoints.update(request.path_params["endpoint_id"], wanted, self._clock.now()))
+        )
 
     async def _delete(self, request: Request) -> Answer:
         self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
@@ -201,9 +203,11 @@ class AccountApi:
         self._templates.forget(self._templates.own(request.path_params["template_id"]), self._clock.now())
         return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
 
-    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+    def _shown(self, endpoint: ServiceEndpoint, request: Request) -> dict[str, object]:
         template = self._endpoints.template_of(endpoint.id) if _asked_for(request, "includeTemplate") else None
-        return shown(endpoint, template, self._workers(endpoint.id) if _asked_for(request, "includeWorkers") else None)
+        return shown_endpoint_v1(
+            endpoint, template, self._workers(endpoint.id) if _asked_for(request, "includeWorkers") else None
+        )
 
 
 def _asked_for(request: Request, parameter: str) -> bool:

@@ -2,7 +2,7 @@
 
 A request is checked in this order: key (401), rate limit (429), method (405), permission (403), body (400, 422), the
 thing itself (404), its state (409). What is turned down is a problem document. The limits are a user's, so all that
-speak for one share an `Access`.
+speak for one share an `CallerAccess`.
 """
 
 import random
@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import Access, Caller, exceeded
+from orchestrator.emulator.account.pod_access import CallerAccess, Caller, exceeded
 from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
 from orchestrator.emulator.contract.problems import Problem
 from orchestrator.emulator.http.account_gate import Front
@@ -32,7 +32,7 @@ UNKNOWN = "unknown"
 """Under which name requests with a wrong method are counted."""
 
 
-class Operation(msgspec.Struct, frozen=True):
+class RestOperation(msgspec.Struct, frozen=True):
     """What one method does at one path: its name among the figures, the permission it takes (None: any key will do),
     and the call, which gets the request and the name of the account that it is about.
     """
@@ -45,21 +45,23 @@ class Operation(msgspec.Struct, frozen=True):
 class RestV2:
     """Answers requests with one of the operations of their path. `scale` is how fast `clock` runs."""
 
-    def __init__(self, access: Access, *, clock: Clock, rng: random.Random, wire: Wire, scale: float = 1.0) -> None:
+    def __init__(
+        self, access: CallerAccess, *, clock: Clock, rng: random.Random, wire: Wire, scale: float = 1.0
+    ) -> None:
         self.front = Front(wire, clock, scale=scale, failure=_failed().answer)
         self._access = access
         self._clock = clock
         self._rng = rng
 
     async def answer(
-        self, request: Request, operations: Mapping[str, Operation], *, bytes_max: int | None = None
+        self, request: Request, operations: Mapping[str, RestOperation], *, bytes_max: int | None = None
     ) -> Response:
         """What leaves for a request; `operations` are those of its path, by method. A body longer than `bytes_max` is
         refused before all else.
         """
         return await self.front.answer(partial(self._decide, request, operations, bytes_max))
 
-    async def _decide(self, request: Request, operations: Mapping[str, Operation], bytes_max: int | None) -> Answer:
+    async def _decide(self, request: Request, operations: Mapping[str, RestOperation], bytes_max: int | None) -> Answer:
         headers: tuple[tuple[str, str], ...] = ()
         try:
             if bytes_max is not None:
@@ -74,7 +76,7 @@ class RestV2:
         request_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         return msgspec.structs.replace(answer, headers=(*answer.headers, *headers, ("x-request-id", str(request_id))))
 
-    async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, Operation]) -> Answer:
+    async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, RestOperation]) -> Answer:
         operation = operations.get(request.method)
         name = UNKNOWN if operation is None else operation.name
         if self.front.doubts_key():
@@ -110,7 +112,7 @@ def ok(content: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     return Answer(status=status, body=msgspec.json.encode(content))
 
 
-async def read_body(request: Request) -> bytes:
+async def read_json_body(request: Request) -> bytes:
     """The whole body. Raises Problem 413 for one that is too long, ConnectionCut if its sender hangs up."""
     body = b""
     try:

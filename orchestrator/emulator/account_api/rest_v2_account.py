@@ -10,10 +10,10 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_bodies import checked
-from orchestrator.emulator.account.secrets import Secret, Secrets
+from orchestrator.emulator.account.secrets import ServiceSecret, SecretStore
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
-from orchestrator.emulator.account.templates import Template, Templates
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import Answer, Refusal
 from orchestrator.emulator.contract.json_shape import Shape
 from orchestrator.emulator.contract.paging import Pages
@@ -35,7 +35,9 @@ ROTATION = Shape(kind=dict, properties=_VALUE)
 class AccountV2Api:
     """Answers requests about what is neither a pod nor an endpoint."""
 
-    def __init__(self, rest: RestV2, *, templates: Templates, secrets: Secrets, clock: Clock, pages: Pages) -> None:
+    def __init__(
+        self, rest: RestV2, *, templates: TemplateStore, secrets: SecretStore, clock: Clock, pages: Pages
+    ) -> None:
         self._rest = rest
         self._templates = templates
         self._secrets = secrets
@@ -56,17 +58,17 @@ class AccountV2Api:
     async def templates(self, request: Request) -> Response:
         """`GET` and `POST /v2/templates`."""
         operations = {
-            "GET": Operation("templates list", "templates:read", self._list_templates),
-            "POST": Operation("templates create", "templates:write", self._create_template),
+            "GET": RestOperation("templates list", "templates:read", self._list_templates),
+            "POST": RestOperation("templates create", "templates:write", self._create_template),
         }
         return await self._rest.answer(request, operations)
 
     async def template(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/templates/{id}`."""
         operations = {
-            "GET": Operation("templates get", "templates:read", self._get_template),
-            "PATCH": Operation("templates update", "templates:write", self._update_template),
-            "DELETE": Operation("templates delete", "templates:write", self._delete_template),
+            "GET": RestOperation("templates get", "templates:read", self._get_template),
+            "PATCH": RestOperation("templates update", "templates:write", self._update_template),
+            "DELETE": RestOperation("templates delete", "templates:write", self._delete_template),
         }
         return await self._rest.answer(request, operations)
 
@@ -75,8 +77,8 @@ class AccountV2Api:
         return ok({"templates": [shown_template(template) for template in page], "pagination": pagination})
 
     async def _create_template(self, request: Request, _account: str) -> Answer:
-        body = parse_template(await read_body(request), create=True)
-        blank = Template(
+        body = parse_template(await read_json_body(request), create=True)
+        blank = ServiceTemplate(
             id=self._templates.new_id(), name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0
         )
         return ok(shown_template(self._templates.put(template_after(blank, body))), HTTPStatus.CREATED)
@@ -85,14 +87,14 @@ class AccountV2Api:
         return ok(shown_template(self._own_template(request)))
 
     async def _update_template(self, request: Request, _account: str) -> Answer:
-        body = parse_template(await read_body(request), create=False)
+        body = parse_template(await read_json_body(request), create=False)
         return ok(shown_template(self._templates.put(template_after(self._own_template(request), body))))
 
     async def _delete_template(self, request: Request, _account: str) -> Answer:
         self._templates.forget(self._own_template(request), self._clock.now())
         return NOTHING
 
-    def _own_template(self, request: Request) -> Template:
+    def _own_template(self, request: Request) -> ServiceTemplate:
         return self._templates.own(request.path_params["template_id"])
 
     # --- secrets
@@ -100,17 +102,17 @@ class AccountV2Api:
     async def secrets(self, request: Request) -> Response:
         """`GET` and `POST /v2/account/secrets`."""
         operations = {
-            "GET": Operation("secrets list", "secrets:read", self._list_secrets),
-            "POST": Operation("secrets create", "secrets:write", self._create_secret),
+            "GET": RestOperation("secrets list", "secrets:read", self._list_secrets),
+            "POST": RestOperation("secrets create", "secrets:write", self._create_secret),
         }
         return await self._rest.answer(request, operations)
 
     async def secret(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/account/secrets/{id}`."""
         operations = {
-            "GET": Operation("secrets get", "secrets:read", self._get_secret),
-            "PATCH": Operation("secrets update", "secrets:write", self._update_secret),
-            "DELETE": Operation("secrets delete", "secrets:write", self._delete_secret),
+            "GET": RestOperation("secrets get", "secrets:read", self._get_secret),
+            "PATCH": RestOperation("secrets update", "secrets:write", self._update_secret),
+            "DELETE": RestOperation("secrets delete", "secrets:write", self._delete_secret),
         }
         return await self._rest.answer(request, operations)
 
@@ -120,7 +122,7 @@ class AccountV2Api:
         return ok({"secrets": shown})
 
     async def _create_secret(self, request: Request, _account: str) -> Answer:
-        body = checked(await read_body(request), SECRET, _of_secret)
+        body = checked(await read_json_body(request), SECRET, _of_secret)
         name, value, description = str(body["name"]), str(body["value"]), body.get("description")
         try:
             text = None if description is None else str(description) or None
@@ -133,7 +135,7 @@ class AccountV2Api:
         return ok(_shown_secret(self._find_secret(request)))
 
     async def _update_secret(self, request: Request, _account: str) -> Answer:
-        body = checked(await read_body(request), ROTATION, _of_secret)
+        body = checked(await read_json_body(request), ROTATION, _of_secret)
         secret = self._find_secret(request)
         if not body:
             raise invalid(["$: minProperties: got 0, want 1"])
@@ -147,7 +149,7 @@ class AccountV2Api:
         self._secrets.delete(self._find_secret(request).id)
         return NOTHING
 
-    def _find_secret(self, request: Request) -> Secret:
+    def _find_secret(self, request: Request) -> ServiceSecret:
         return self._secrets.find(request.path_params["secret_id"])
 
 
@@ -163,7 +165,7 @@ def _of_secret(value: object) -> "list[str]":
     return problems
 
 
-def _shown_secret(secret: Secret) -> dict[str, object]:
+def _shown_secret(secret: ServiceSecret) -> dict[str, object]:
     shown: dict[str, object] = msgspec.to_builtins(secret)
     del shown["updatedAt"]
     return shown

@@ -12,14 +12,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import Endpoint, Endpoints
-from orchestrator.emulator.account.pod_logs import SYSTEM, Line
+from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore
+from orchestrator.emulator.account.pod_logs import SYSTEM, PodLogLine
 from orchestrator.emulator.account.pod_records import Omitted
-from orchestrator.emulator.account.serverless_bodies import EndpointBody, parse_endpoint_v2, settings_of, shown_endpoint
+from orchestrator.emulator.account.serverless_bodies import (
+    EndpointBody,
+    parse_endpoint_v2,
+    endpoint_input_of,
+    shown_endpoint,
+)
 from orchestrator.emulator.account.template_bodies import DISK_GB, contained
-from orchestrator.emulator.account.templates import Template, Templates, Variable
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, Variable
 from orchestrator.emulator.account_api.log_streams import LogStreams
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, Operation, RestV2, ok, read_body
+from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import Answer
 from orchestrator.emulator.contract.dates import iso
 from orchestrator.emulator.contract.paging import Pages
@@ -42,8 +47,8 @@ class ServerlessApi:
         self,
         rest: RestV2,
         *,
-        endpoints: Endpoints,
-        templates: Templates,
+        endpoints: EndpointStore,
+        templates: TemplateStore,
         clock: Clock,
         pages: Pages,
         workers: Callable[[str], Sequence[WorkerView]],
@@ -72,45 +77,49 @@ class ServerlessApi:
 
     async def all(self, request: Request) -> Response:
         """`GET` and `POST /v2/serverless`."""
-        create = Operation("serverless create", WRITE, self._create)
-        return await self._rest.answer(request, {"GET": Operation("serverless list", READ, self._list), "POST": create})
+        create = RestOperation("serverless create", WRITE, self._create)
+        return await self._rest.answer(
+            request, {"GET": RestOperation("serverless list", READ, self._list), "POST": create}
+        )
 
     async def one(self, request: Request) -> Response:
         """`GET`, `PATCH` and `DELETE /v2/serverless/{id}`."""
         operations = {
-            "GET": Operation("serverless get", READ, self._get),
-            "PATCH": Operation("serverless update", WRITE, self._update),
-            "DELETE": Operation("serverless delete", WRITE, self._delete),
+            "GET": RestOperation("serverless get", READ, self._get),
+            "PATCH": RestOperation("serverless update", WRITE, self._update),
+            "DELETE": RestOperation("serverless delete", WRITE, self._delete),
         }
         return await self._rest.answer(request, operations)
 
     async def workers(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/workers`."""
-        return await self._rest.answer(request, {"GET": Operation("serverless workers", READ, self._list_workers)})
+        return await self._rest.answer(request, {"GET": RestOperation("serverless workers", READ, self._list_workers)})
 
     async def releases(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/releases`."""
-        return await self._rest.answer(request, {"GET": Operation("serverless releases", READ, self._list_releases)})
+        return await self._rest.answer(
+            request, {"GET": RestOperation("serverless releases", READ, self._list_releases)}
+        )
 
     async def builds(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/builds`: none, since images are made elsewhere (our choice)."""
-        return await self._rest.answer(request, {"GET": Operation("serverless builds", READ, self._list_builds)})
+        return await self._rest.answer(request, {"GET": RestOperation("serverless builds", READ, self._list_builds)})
 
     async def build(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/builds/{buildId}`: there is none."""
-        return await self._rest.answer(request, {"GET": Operation("serverless build", READ, self._get_build)})
+        return await self._rest.answer(request, {"GET": RestOperation("serverless build", READ, self._get_build)})
 
     async def logs(self, request: Request) -> Response:
         """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
-        return await self._rest.answer(request, {"GET": Operation("serverless logs", READ, self._read_log)})
+        return await self._rest.answer(request, {"GET": RestOperation("serverless logs", READ, self._read_log)})
 
     async def _list(self, request: Request, _account: str) -> Answer:
         page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
         return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
 
     async def _create(self, request: Request, _account: str) -> Answer:
-        body = parse_endpoint_v2(await read_body(request), create=True)
-        settings, newer = settings_of(body)
+        body = parse_endpoint_v2(await read_json_body(request), create=True)
+        settings, newer = endpoint_input_of(body)
         endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
         return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
@@ -118,9 +127,9 @@ class ServerlessApi:
         return ok(self._shown(self._find(request), request))
 
     async def _update(self, request: Request, _account: str) -> Answer:
-        body = parse_endpoint_v2(await read_body(request), create=False)
+        body = parse_endpoint_v2(await read_json_body(request), create=False)
         before = self._find(request)
-        settings, newer = settings_of(body, before)
+        settings, newer = endpoint_input_of(body, before)
         template = None
         if body.is_about_container or body.name is not None:
             present = self._template_of(before)
@@ -179,19 +188,19 @@ class ServerlessApi:
     async def _read_log(self, request: Request, _account: str) -> Answer:
         return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
 
-    def _log(self, request: Request) -> Sequence[Line]:
+    def _log(self, request: Request) -> Sequence[PodLogLine]:
         """What was done with a worker; what its jobs print stays with their handlers (our choice). Raises Problem."""
         endpoint, worker_id = self._find(request), request.path_params["worker_id"]
         view = next((each for each in self._workers(endpoint.id) if each.id == worker_id), None)
         if view is None:
             raise not_found()
-        started = Line(
+        started = PodLogLine(
             view.started_at, 1, SYSTEM, f"worker created with image {self._template_of(endpoint).image_name}"
         )
-        ready = () if view.ready_at is None else (Line(view.ready_at, 2, SYSTEM, "worker ready"),)
+        ready = () if view.ready_at is None else (PodLogLine(view.ready_at, 2, SYSTEM, "worker ready"),)
         return (started, *ready)
 
-    def _worker(self, endpoint: Endpoint, view: WorkerView) -> dict[str, object]:
+    def _worker(self, endpoint: ServiceEndpoint, view: WorkerView) -> dict[str, object]:
         status = "INITIALIZING" if not view.is_ready else "RUNNING" if view.is_busy else "IDLE"
         return {
             "id": view.id,
@@ -206,22 +215,22 @@ class ServerlessApi:
             "startedAt": iso(view.started_at),
         }
 
-    def _find(self, request: Request) -> Endpoint:
+    def _find(self, request: Request) -> ServiceEndpoint:
         return self._endpoints.find(request.path_params["endpoint_id"])
 
-    def _shown(self, endpoint: Endpoint, request: Request) -> dict[str, object]:
+    def _shown(self, endpoint: ServiceEndpoint, request: Request) -> dict[str, object]:
         return shown_endpoint(endpoint, self._template_of(endpoint), base_url(request, endpoint.id))
 
-    def _template_of(self, endpoint: Endpoint) -> Template:
+    def _template_of(self, endpoint: ServiceEndpoint) -> ServiceTemplate:
         template = self._templates.find(endpoint.template_id)
         assert template is not None, "what an endpoint uses is not deleted"
         return template
 
-    def _template(self, body: EndpointBody) -> Template:
+    def _template(self, body: EndpointBody) -> ServiceTemplate:
         """The template that a new endpoint is to have for its own."""
         source = self._source(body)
         if source is None:
-            source = Template(id="", name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0)
+            source = ServiceTemplate(id="", name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0)
         own = contained(source, body)
         if not isinstance(body.env, Omitted) and not isinstance(body.template_id, Omitted):
             own = msgspec.structs.replace(own, env=_merged(source, own))
@@ -229,7 +238,7 @@ class ServerlessApi:
             own, id=self._templates.new_id(), name=f"{body.name}-template", is_serverless=True
         )
 
-    def _source(self, body: EndpointBody) -> Template | None:
+    def _source(self, body: EndpointBody) -> ServiceTemplate | None:
         """The template that `body` names. Raises Problem: 404 where there is none, 422 for one of pods."""
         if isinstance(body.template_id, Omitted):
             return None
@@ -241,7 +250,7 @@ class ServerlessApi:
         return template
 
 
-def _merged(source: Template, own: Template) -> tuple[Variable, ...]:
+def _merged(source: ServiceTemplate, own: ServiceTemplate) -> tuple[Variable, ...]:
     """The variables of both; those of `own` win (as observed)."""
     variables = {variable.key: variable for variable in (*source.env, *own.env)}
     return tuple(variables.values())

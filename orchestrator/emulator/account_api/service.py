@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import Endpoint, Endpoints
-from orchestrator.emulator.account.pod_access import Access, Caller
+from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore
+from orchestrator.emulator.account.pod_access import CallerAccess, Caller
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
-from orchestrator.emulator.account.secrets import Secrets
+from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
-from orchestrator.emulator.account.templates import Templates
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.catalog_routes import CatalogApi
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v1 import AccountApi
@@ -32,14 +32,14 @@ TEMPLATE_RELEASE_S = 120.0
 """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
 
 
-class Account:
-    """The emulated account; `deployed` and `removed` are as `Endpoints` says, `scale` is how fast `clock` runs."""
+class AccountInterfaces:
+    """The emulated account; `deployed` and `removed` are as `EndpointStore` says, `scale` is how fast `clock` runs."""
 
     def __init__(
         self,
         *,
         keys: Collection[str] | None,
-        access: Access | None = None,
+        access: CallerAccess | None = None,
         pages: Pages | None = None,
         clock: Clock,
         rng: random.Random,
@@ -48,7 +48,7 @@ class Account:
         template_release_s: float = TEMPLATE_RELEASE_S,
         propagation_s: float = PROPAGATION_S,
         gpus: Collection[str] | None = None,
-        deployed: Callable[[Endpoint], None] = lambda _: None,
+        deployed: Callable[[ServiceEndpoint], None] = lambda _: None,
         removed: Callable[[str], None] = lambda _: None,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
         without: Mapping[str, int] | None = None,
@@ -62,10 +62,10 @@ class Account:
         """
         pages = pages or Pages()
         if access is None:
-            access = Access(None if keys is None else dict.fromkeys(keys, Caller()), scale=scale)
-        self.secrets = Secrets(rng)
-        self.templates = Templates(self.secrets, rng, release_us=round(template_release_s * SECOND_US))
-        self.endpoints = Endpoints(
+            access = CallerAccess(None if keys is None else dict.fromkeys(keys, Caller()), scale=scale)
+        self.secrets = SecretStore(rng)
+        self.templates = TemplateStore(self.secrets, rng, release_us=round(template_release_s * SECOND_US))
+        self.endpoints = EndpointStore(
             self.templates,
             rng,
             propagation_us=round(propagation_s * SECOND_US),

@@ -18,7 +18,7 @@ from orchestrator.client import InProcess, Service
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
-from orchestrator.emulator.account.pod_records import Cluster
+from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.errors import NotSent, Unanswered, UsageError
@@ -72,7 +72,7 @@ async def test_a_pod_goes_through_its_whole_life() -> None:
 async def test_members_of_clusters_are_listed_when_asked_for() -> None:
     """Contract, Pod: `includeClusterPods`."""
     service = emulated()
-    service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=Cluster(id="c1"))
+    service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=ClusterRecord(id="c1"))
     async with pods_of(service) as pods:
         assert await pods.list() == ()
         (member,) = await pods.list(include_cluster_pods=True)
@@ -165,7 +165,7 @@ async def test_a_locked_pod_is_not_stopped() -> None:
 async def test_a_member_of_a_cluster_is_not_deleted_on_its_own() -> None:
     """Contract, Pod: cluster members."""
     service = emulated()
-    record = service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=Cluster(id="c1"))
+    record = service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=ClusterRecord(id="c1"))
     async with pods_of(service) as pods:
         with pytest.raises(ActionRefusedError, match="belongs to cluster c1"):
             await pods.terminate(record.id)

@@ -19,7 +19,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
-from orchestrator.emulator.account.pod_records import Action, Cluster
+from orchestrator.emulator.account.pod_records import PodVerb, ClusterRecord
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
 from tests.account.pods.test_pod_records import WHOLE
@@ -52,7 +52,7 @@ class Shell:
         assert "Traceback" not in result.output
         return result
 
-    def create(self, body: Any = GPU, *, cluster: Cluster | None = None, **more: Any) -> str:
+    def create(self, body: Any = GPU, *, cluster: ClusterRecord | None = None, **more: Any) -> str:
         creation = parse_creation(msgspec.json.encode({**body, **more}))
         known = {} if cluster is None else {"cluster": cluster}
         return self.service.world.create("user", creation, self.service.clock.now(), **known).id
@@ -85,7 +85,7 @@ def test_an_account_without_pods_says_so() -> None:
 def test_members_of_clusters_are_listed_when_asked_for() -> None:
     """Contract, Pod: `includeClusterPods`."""
     shell = Shell()
-    shell.create(cluster=Cluster(id="c1", rank=0))
+    shell.create(cluster=ClusterRecord(id="c1", rank=0))
     assert json.loads(shell("list", "--json").stdout) == []
     (pod,) = json.loads(shell("list", "--include-cluster-pods", "--json").stdout)
     assert pod["cluster"] == {"id": "c1", "rank": 0}
@@ -203,7 +203,7 @@ def test_an_invalid_action_is_refused_here_with_the_valid_ones() -> None:
 def test_a_wait_that_is_too_long_ends_with_where_the_pod_is() -> None:
     shell = Shell(PodSettings(provisioning_s=1000))
     pod_id = shell.create()
-    shell.service.world.act("user", pod_id, Action.STOP, shell.service.clock.now())
+    shell.service.world.act("user", pod_id, PodVerb.STOP, shell.service.clock.now())
     late = shell("start", pod_id, "--wait", "--timeout", "0s")
     assert late.exit_code == 3
     assert late.stderr == (

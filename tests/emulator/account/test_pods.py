@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.emulator.account.pod_records import VALID_ACTIONS, Action, Cluster, Status
+from orchestrator.emulator.account.pod_records import VALID_ACTIONS, PodVerb, ClusterRecord, PodPhase
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import Refusal
 from orchestrator.emulator.contract.problems import Problem
@@ -25,7 +25,7 @@ def test_a_new_pod_is_provisioned_started_and_runs() -> None:
     for _ in range(6):
         statuses.append(pod.get().status)
         pod.clock.forward(1)
-    assert statuses == [Status.PROVISIONING] * 3 + [Status.STARTING] * 2 + [Status.RUNNING]
+    assert statuses == [PodPhase.PROVISIONING] * 3 + [PodPhase.STARTING] * 2 + [PodPhase.RUNNING]
 
 
 def test_what_was_due_happened_at_its_own_time_although_nobody_looked() -> None:
@@ -40,9 +40,9 @@ def test_what_was_due_happened_at_its_own_time_although_nobody_looked() -> None:
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", list(Status))
-@pytest.mark.parametrize("action", list(Action))
-def test_the_table_of_valid_actions_holds(status: Status, action: Action) -> None:
+@pytest.mark.parametrize("status", list(PodPhase))
+@pytest.mark.parametrize("action", list(PodVerb))
+def test_the_table_of_valid_actions_holds(status: PodPhase, action: PodVerb) -> None:
     """Contract, Actions valid per status; an action that is not valid is 409 and leaves the pod unchanged."""
     pod = in_status(status)
     before = pod.get()
@@ -54,83 +54,83 @@ def test_the_table_of_valid_actions_holds(status: Status, action: Action) -> Non
     assert pod.get() == before
 
 
-@pytest.mark.parametrize("status", [Status.EXITED, Status.ERROR])
-def test_start_boots_a_pod_again(status: Status) -> None:
+@pytest.mark.parametrize("status", [PodPhase.EXITED, PodPhase.ERROR])
+def test_start_boots_a_pod_again(status: PodPhase) -> None:
     """Contract, Transitions: EXITED, ERROR, start."""
     pod = in_status(status)
-    started = pod.act(Action.START)
+    started = pod.act(PodVerb.START)
     assert started is not None
-    assert started.status is Status.PROVISIONING
+    assert started.status is PodPhase.PROVISIONING
     pod.clock.forward(5)
-    assert pod.get().status is Status.RUNNING
+    assert pod.get().status is PodPhase.RUNNING
 
 
 def test_the_status_that_start_answers_is_a_setting() -> None:
-    pod = World(msgspec.structs.replace(SLOW, started_as=Status.RUNNING))
-    pod.act(Action.STOP)
-    started = pod.act(Action.START)
+    pod = World(msgspec.structs.replace(SLOW, started_as=PodPhase.RUNNING))
+    pod.act(PodVerb.STOP)
+    started = pod.act(PodVerb.START)
     assert started is not None
-    assert started.status is Status.RUNNING
+    assert started.status is PodPhase.RUNNING
 
 
-@pytest.mark.parametrize("status", [Status.RUNNING, Status.PROVISIONING, Status.STARTING])
-def test_stop_releases_the_compute_and_keeps_the_disk(status: Status) -> None:
+@pytest.mark.parametrize("status", [PodPhase.RUNNING, PodPhase.PROVISIONING, PodPhase.STARTING])
+def test_stop_releases_the_compute_and_keeps_the_disk(status: PodPhase) -> None:
     """Contract, Transitions: stop."""
     pod = in_status(status)
     pod.world.files(pod.id)["a"] = b"1"
-    stopped = pod.act(Action.STOP)
+    stopped = pod.act(PodVerb.STOP)
     assert stopped is not None
-    assert (stopped.status, stopped.cost, stopped.runtime) == (Status.EXITED, 0.0, None)
+    assert (stopped.status, stopped.cost, stopped.runtime) == (PodPhase.EXITED, 0.0, None)
     pod.clock.forward(100)
-    assert pod.get().status is Status.EXITED
-    pod.act(Action.START)
+    assert pod.get().status is PodPhase.EXITED
+    pod.act(PodVerb.START)
     assert pod.world.files(pod.id) == {"a": b"1"}
 
 
 def test_restart_wipes_the_disk_and_stays_in_running() -> None:
     """Contract, Transitions: restart; `disk` is wiped on restart."""
-    pod = in_status(Status.RUNNING)
+    pod = in_status(PodPhase.RUNNING)
     pod.world.files(pod.id)["a"] = b"1"
     pod.clock.forward(60)
-    restarted = pod.act(Action.RESTART)
+    restarted = pod.act(PodVerb.RESTART)
     assert restarted is not None
-    assert restarted.status is Status.RUNNING
+    assert restarted.status is PodPhase.RUNNING
     assert restarted.runtime is not None
     assert restarted.runtime.uptime == 0
     assert pod.world.files(pod.id) == {}
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_terminate_deletes_a_pod_for_good(status: Status) -> None:
+@pytest.mark.parametrize("status", list(PodPhase))
+def test_terminate_deletes_a_pod_for_good(status: PodPhase) -> None:
     """Contract, Transitions: terminate."""
     pod = in_status(status)
-    assert pod.act(Action.TERMINATE) is None
+    assert pod.act(PodVerb.TERMINATE) is None
     with pytest.raises(Problem) as gone:
         pod.get()
     assert gone.value.status == 404
     assert pod.world.list(ME, T0) == ()
 
 
-@pytest.mark.parametrize("action", [Action.STOP, Action.RESTART])
-def test_a_locked_pod_is_neither_stopped_nor_restarted(action: Action) -> None:
+@pytest.mark.parametrize("action", [PodVerb.STOP, PodVerb.RESTART])
+def test_a_locked_pod_is_neither_stopped_nor_restarted(action: PodVerb) -> None:
     """Contract, Pod: `locked` prevents stopping or resetting."""
-    pod = in_status(Status.RUNNING)
+    pod = in_status(PodPhase.RUNNING)
     assert pod.modify(locked=True).locked
     assert "locked" in pod.refusal(action).detail
-    assert pod.get().status is Status.RUNNING
+    assert pod.get().status is PodPhase.RUNNING
     pod.modify(locked=False)
     pod.act(action)
 
 
 def test_a_locked_pod_can_be_terminated() -> None:
-    pod = in_status(Status.RUNNING)
+    pod = in_status(PodPhase.RUNNING)
     pod.modify(locked=True)
-    assert pod.act(Action.TERMINATE) is None
+    assert pod.act(PodVerb.TERMINATE) is None
 
 
 # --- clusters and accounts -------------------------------------------------------------------------------------------
 
-MEMBER = Cluster(id="c1", rank=0, role="RAY_HEAD", ip="10.2.0.1")
+MEMBER = ClusterRecord(id="c1", rank=0, role="RAY_HEAD", ip="10.2.0.1")
 
 
 def test_members_of_a_cluster_are_listed_only_when_asked_for() -> None:
@@ -144,10 +144,10 @@ def test_members_of_a_cluster_are_listed_only_when_asked_for() -> None:
 
 def test_members_of_a_cluster_are_protected() -> None:
     """Contract, Pod: cluster members cannot be modified or deleted through the pod endpoints."""
-    pod = World(cluster=Cluster(id="c1"))
+    pod = World(cluster=ClusterRecord(id="c1"))
     attempts: list[Callable[[], object]] = [
-        lambda: pod.act(Action.STOP),
-        lambda: pod.act(Action.TERMINATE),
+        lambda: pod.act(PodVerb.STOP),
+        lambda: pod.act(PodVerb.TERMINATE),
         lambda: pod.modify(name="x"),
         lambda: pod.world.delete(ME, pod.id, T0),
     ]
@@ -164,7 +164,7 @@ def test_a_pod_of_somebody_else_is_not_found() -> None:
     assert pod.world.list("you", T0) == ()
     attempts: list[Callable[[], object]] = [
         lambda: pod.world.get("you", pod.id, T0),
-        lambda: pod.world.act("you", pod.id, Action.STOP, T0),
+        lambda: pod.world.act("you", pod.id, PodVerb.STOP, T0),
         lambda: pod.world.delete("you", pod.id, T0),
     ]
     for attempt in attempts:
@@ -183,8 +183,8 @@ REQUIRED = {
 """Contract, Pod: the fields that are always there."""
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_the_required_fields_are_always_there(status: Status) -> None:
+@pytest.mark.parametrize("status", list(PodPhase))
+def test_the_required_fields_are_always_there(status: PodPhase) -> None:
     record = seen(in_status(status).get())
     assert record.keys() == REQUIRED | {"gpu"}
     assert record["ssh"].keys() == {"proxy", "direct"}
@@ -218,7 +218,7 @@ def test_the_machine_comes_with_the_end_of_provisioning_and_is_kept_while_stoppe
     placed = pod.get()
     assert (placed.data_center_id, placed.cuda_version) == ("EMU-1", "12.8")
     assert placed.ssh.proxy is not None
-    pod.act(Action.STOP)
+    pod.act(PodVerb.STOP)
     stopped = pod.get()
     assert (stopped.data_center_id, stopped.cuda_version, stopped.ssh.proxy) == ("EMU-1", "12.8", placed.ssh.proxy)
 
@@ -236,7 +236,7 @@ def test_the_direct_way_in_is_there_while_a_running_pod_publishes_22_tcp() -> No
     http, ssh = record.runtime.ports
     assert (http.private, http.public, http.type, http.ip) == (8888, None, "http", None)
     assert (ssh.private, ssh.public, ssh.type, ssh.ip) == (22, direct.port, "tcp", direct.host)
-    pod.act(Action.STOP)
+    pod.act(PodVerb.STOP)
     assert pod.get().ssh.direct is None
     assert running(ports=["22/udp", "23/tcp"]).get().ssh.direct is None
 
@@ -356,10 +356,10 @@ def test_a_lack_of_capacity_is_400_for_new_and_stopped_pods() -> None:
     with pytest.raises(Problem, match="no longer any instances") as refused:
         pod.world.create(ME, creation(GPU), T0)
     assert refused.value.status == 400
-    pod.act(Action.STOP)
+    pod.act(PodVerb.STOP)
     pod.world.create(ME, creation(GPU), T0)
-    assert pod.refusal(Action.START).status == 400
-    assert pod.get().status is Status.EXITED
+    assert pod.refusal(PodVerb.START).status == 400
+    assert pod.get().status is PodPhase.EXITED
 
 
 def test_an_empty_account_is_402() -> None:
@@ -398,7 +398,7 @@ def test_a_template_is_in_use_while_one_of_its_pods_lives_and_a_little_longer() 
     pod = World(body=from_template)
     for at, words in ((T0, "in use by a pod"), (T0 + 60 * SECOND_US, "in use a moment ago")):
         if at > T0:
-            pod.act(Action.TERMINATE)
+            pod.act(PodVerb.TERMINATE)
         with pytest.raises(Refusal, match=words):
             pod.templates.delete("web", at)
     pod.templates.delete("web", T0 + 200 * SECOND_US)
@@ -407,8 +407,8 @@ def test_a_template_is_in_use_while_one_of_its_pods_lives_and_a_little_longer() 
 # --- properties ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.sampled_from(list(Action)), st.integers(0, 4)), max_size=20), st.booleans())
-def test_whatever_is_asked_the_record_keeps_the_contract(steps: list[tuple[Action, int]], locked: bool) -> None:
+@given(st.lists(st.tuples(st.sampled_from(list(PodVerb)), st.integers(0, 4)), max_size=20), st.booleans())
+def test_whatever_is_asked_the_record_keeps_the_contract(steps: list[tuple[PodVerb, int]], locked: bool) -> None:
     pod = World(body={**GPU, "ports": ["22/tcp"]})
     pod.modify(locked=locked)
     for action, seconds in steps:
@@ -416,20 +416,20 @@ def test_whatever_is_asked_the_record_keeps_the_contract(steps: list[tuple[Actio
         before = pod.get()
         try:
             if pod.act(action) is None:
-                assert action is Action.TERMINATE
+                assert action is PodVerb.TERMINATE
                 return
         except Problem:
             assert pod.get() == before
             assert locked or action not in before.actions
         now = pod.get()
         assert now.actions == VALID_ACTIONS[now.status]
-        assert (now.runtime is None) == (now.status is not Status.RUNNING)
-        assert (now.cost == 0) == (now.status in (Status.EXITED, Status.ERROR))
-        assert now.ssh.direct is None or now.status is Status.RUNNING
+        assert (now.runtime is None) == (now.status is not PodPhase.RUNNING)
+        assert (now.cost == 0) == (now.status in (PodPhase.EXITED, PodPhase.ERROR))
+        assert now.ssh.direct is None or now.status is PodPhase.RUNNING
 
 
 def test_pods_that_start_at_once_are_running_when_they_are_created() -> None:
-    assert World(AT_ONCE).get().status is Status.RUNNING
+    assert World(AT_ONCE).get().status is PodPhase.RUNNING
 
 
 def test_a_gpu_pod_without_a_count_finds_no_instance_unless_the_settings_say_so() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.emulator.account.pod_access import READ, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
-from orchestrator.emulator.account.pod_records import Cluster
+from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.contract.answers import ConnectionCut
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService, SetClock, act, created
 
@@ -61,7 +61,7 @@ async def test_the_query_parameter_brings_cluster_members() -> None:
     service = PodService()
     async with service.client() as http:
         await created(http)
-        service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=Cluster(id="c1"))
+        service.world.create("user", parse_creation(msgspec.json.encode(GPU)), 0, cluster=ClusterRecord(id="c1"))
         for query, count in (("", 1), ("?includeClusterPods=false", 1), ("?includeClusterPods=true&x=1", 2)):
             assert len((await http.get(f"/pods{query}")).json()["pods"]) == count
         problem_of(await http.get("/pods?includeClusterPods=maybe"), 422)
