@@ -23,7 +23,7 @@ from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import ServiceEndpoint
-from orchestrator.emulator.account.pod_access import CallerAccess, Caller
+from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account_api.pod_events import PodEvents
@@ -31,17 +31,17 @@ from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S, AccountInterfaces
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.faults import FaultDice, Faults
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
-from orchestrator.emulator.http.not_found import Notes, Unserved
+from orchestrator.emulator.http.not_found import UnservedAnswer, UnservedCalls
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.load_balancer import LoadBalancer
-from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
-from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, application, job_routes
-from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, Webhooks
+from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, RouteTable, job_routes
+from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, WebhookDelivery
 from orchestrator.emulator.job_api.worker_routes import HOLD_S, WorkerApi
 from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
 from orchestrator.emulator.jobs.tally import Tally
@@ -49,8 +49,8 @@ from orchestrator.emulator.jobs.world import Due, World
 from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.workers.handlers import Handler
-from orchestrator.emulator.workers.worker_processes import LISTEN_GRACE_S, Processes
-from orchestrator.emulator.workers.workers import Workers
+from orchestrator.emulator.workers.worker_processes import LISTEN_GRACE_S, WorkerProcesses
+from orchestrator.emulator.workers.workers import HandlerWorkers
 from orchestrator.units import MIB, MILLISECOND_US, SECOND_US
 
 PINGS_MISSED = 4
@@ -92,7 +92,7 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How many of the emulator's seconds pass in one of the clock's. A handler's own time is real."""
     keys: tuple[str, ...] | None = None
     """The API keys that are taken; None takes any but an empty one."""
-    limits: Mapping[Operation, Limit] = CONTRACT_LIMITS
+    limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS
     """An operation without an entry is unlimited."""
     algorithm: Algorithm = Algorithm.SLIDING_LOG
     retry_after: bool = False
@@ -108,7 +108,7 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = PAGE_MAX
     """The most that a page of a list of REST v2 holds."""
     without: Mapping[str, int] = {}
-    """Interfaces of the account that there are not, or no longer, and the status that they answer with; see `retired_interfaces`."""
+    """Interfaces of the account that there are not, or no longer, and the status that they answer with."""
     faults: Faults = Faults()
     retention_s: float = 1800.0
     """How long a finished job is kept (contract, Limits)."""
@@ -166,7 +166,7 @@ class Emulator:
         self.dice = FaultDice(settings.faults, rng, since=self.clock.now())
         wire = Wire(self.dice, settings.error_bodies)
         self._callers = callers_of(settings)
-        self._notes = Notes()
+        self._notes = UnservedCalls()
         access = CallerAccess(self._callers, settings.pods.quotas, scale=self._scale)
         self.account = self._make_account(wire, rng, access)
         self._pod_api = self._make_pods(wire, rng, access)
@@ -186,14 +186,14 @@ class Emulator:
             tally=self.tally,
         )
         self.gate = self._make_gate(wire)
-        self.webhooks = Webhooks(
+        self.webhooks = WebhookDelivery(
             deliver,
             delays_s=[delay / self._scale for delay in settings.webhook_delays_s],
             timeout_s=settings.webhook_timeout_s,
             concurrency=settings.webhook_concurrency,
             success=settings.webhook_success,
         )
-        self._waits = Waits(self.world)
+        self._waits = LongPolls(self.world)
         self._worker_api = WorkerApi(
             world=self.world,
             gate=self.gate,
@@ -203,7 +203,7 @@ class Emulator:
             repeated_done_status=settings.repeated_done_status,
         )
         self._balancer = self._make_balancer()
-        self._workers = Workers(
+        self._workers = HandlerWorkers(
             world=self.world,
             clock=self.clock,
             handlers=settings.endpoints,
@@ -211,8 +211,8 @@ class Emulator:
             processes=settings.handler_processes,
         )
         self._processes = self._make_processes(settings.command, worker_output) if settings.command else None
-        unserved = Unserved(self._takes, wire, self.clock, notes=self._notes, scale=self._scale)
-        app: ASGIApp = application([route for group in self._route_groups() for route in group], unserved.answer)
+        unserved = UnservedAnswer(self._takes, wire, self.clock, notes=self._notes, scale=self._scale)
+        app: ASGIApp = RouteTable([route for group in self._route_groups() for route in group], unserved.answer)
         self.app = app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
         self._bell = anyio.Event()
         self._sleeps_until: float = math.inf
@@ -391,8 +391,8 @@ class Emulator:
             PodEvents(self.pods, self.clock).routes(),
         ]
 
-    def _make_processes(self, command: tuple[str, ...], output: int) -> Processes:
-        return Processes(
+    def _make_processes(self, command: tuple[str, ...], output: int) -> WorkerProcesses:
+        return WorkerProcesses(
             command,
             world=self.world,
             api=self._worker_api,

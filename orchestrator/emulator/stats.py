@@ -13,9 +13,9 @@ from starlette.routing import Route
 
 from orchestrator.emulator.contract.faults import FaultDice
 from orchestrator.emulator.contract.limits import MeterFigures
-from orchestrator.emulator.http.account_gate import Front
+from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.job_api.webhook_delivery import Webhooks
+from orchestrator.emulator.job_api.webhook_delivery import WebhookDelivery
 from orchestrator.emulator.jobs.jobs import ServiceStatus
 from orchestrator.emulator.jobs.replies import HealthReply
 from orchestrator.emulator.jobs.world import World
@@ -69,8 +69,8 @@ def stats(
     world: World,
     gate: Gate,
     dice: FaultDice,
-    webhooks: Webhooks,
-    interfaces: Mapping[str, Front],
+    webhooks: WebhookDelivery,
+    interfaces: Mapping[str, AccountGate],
     now: int,
     jobs_max: int,
 ) -> Stats:

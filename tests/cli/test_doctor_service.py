@@ -14,7 +14,7 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.service.responses import POINTLESS
 from orchestrator.emulator.serving import ServedEmulator, serve
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.settings.structs import ConnectionSettings, DoctorRequest
 from orchestrator.units import MINUTE_US
@@ -35,7 +35,7 @@ class Ahead:
         return self._clock.now() + 10 * MINUTE_US
 
 
-async def echo(job: Job) -> object:
+async def echo(job: HandlerInput) -> object:
     return job["input"]
 
 

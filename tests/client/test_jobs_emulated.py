@@ -9,7 +9,7 @@ import pytest
 from orchestrator.client import EndpointJobs, InProcess, RefusedError, Service
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.workers.handlers import Handler, Job
+from orchestrator.emulator.workers.handlers import Handler, HandlerInput
 from tests.client.scripted import KEY, PLENTY
 from tests.emulator.emulators import emulator
 from tests.simulation.clock import VirtualClock
@@ -17,14 +17,14 @@ from tests.simulation.clock import VirtualClock
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def work(job: Job) -> object:
+async def work(job: HandlerInput) -> object:
     await anyio.sleep(job["input"].get("seconds", 0))
     if job["input"].get("bad"):
         return {"error": "bad seed"}
     return {"got": job["input"]}
 
 
-async def count(job: Job) -> AsyncIterator[object]:
+async def count(job: HandlerInput) -> AsyncIterator[object]:
     for n in range(job["input"]["n"]):
         await anyio.sleep(1)
         yield {"n": n}

@@ -10,7 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.job_api.routes import application
+from orchestrator.emulator.job_api.routes import RouteTable
 from tests.simulation.clock import EPOCH_AT
 
 KEY = "rpa_key+with/odd=signs"
@@ -35,7 +35,7 @@ def account(clock: Clock | None = None, **settings: Any) -> AccountInterfaces:
 
 
 def carrier(account: AccountInterfaces) -> httpx.ASGITransport:
-    return httpx.ASGITransport(application(account.routes))
+    return httpx.ASGITransport(RouteTable(account.routes))
 
 
 class Bare:

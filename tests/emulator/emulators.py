@@ -11,13 +11,13 @@ import httpx
 from orchestrator.clock import Clock
 from orchestrator.emulator.job_api.webhook_delivery import Deliver
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.emulator.workers.handlers import Handler, Job
+from orchestrator.emulator.workers.handlers import Handler, HandlerInput
 from tests.simulation.clock import VirtualClock
 
 KEY = {"authorization": "Bearer key"}
 
 
-async def double(job: Job) -> object:
+async def double(job: HandlerInput) -> object:
     return {"double": 2 * job["input"]["n"]}
 
 

@@ -10,7 +10,7 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import QUOTAS, CallerAccess, Caller, Quota
+from orchestrator.emulator.account.pod_access import QUOTAS, Caller, CallerAccess, Quota
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
@@ -18,7 +18,7 @@ from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.job_api.routes import application
+from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.units import SECOND_US
 
 KEY = "the-key-of-the-tests"
@@ -66,7 +66,7 @@ class PodService:
             wire=Wire(self.dice),
         )
         self.world = api.world
-        self.app: Router = application(api.routes())
+        self.app: Router = RouteTable(api.routes())
 
     @asynccontextmanager
     async def client(self, key: str = KEY, **headers: str) -> AsyncIterator[httpx.AsyncClient]:

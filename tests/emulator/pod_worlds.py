@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from orchestrator.emulator.account.pod_bodies import Creation, Modification, parse_creation, parse_modification
-from orchestrator.emulator.account.pod_records import PodVerb, ClusterRecord, PodRecord, PodPhase
+from orchestrator.emulator.account.pod_records import ClusterRecord, PodPhase, PodRecord, PodVerb
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account.templates import TemplateStore
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
 
@@ -55,8 +55,8 @@ class World:
     def modify(self, **changes: Any) -> PodRecord:
         return self.world.modify(ME, self.id, modification(changes), self.clock.now())
 
-    def refusal(self, action: PodVerb) -> Problem:
-        with pytest.raises(Problem) as refused:
+    def refusal(self, action: PodVerb) -> ProblemRefusal:
+        with pytest.raises(ProblemRefusal) as refused:
             self.act(action)
         return refused.value
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Iterator
 import anyio
 import anyio.lowlevel
 
-from orchestrator.emulator.workers.handlers import Job, progress_update
+from orchestrator.emulator.workers.handlers import HandlerInput, progress_update
 
 
-def act(job: Job) -> object:
+def act(job: HandlerInput) -> object:
     """Does what its input says."""
     match job["input"]:
         case {"do": "exit"}:
@@ -35,12 +35,12 @@ def act(job: Job) -> object:
     return {"pid": os.getpid(), **job["input"]}
 
 
-def count(job: Job) -> Iterator[object]:
+def count(job: HandlerInput) -> Iterator[object]:
     progress_update(job, "begun")
     yield from range(job["input"]["n"])
 
 
-def later(job: Job) -> Awaitable[object]:
+def later(job: HandlerInput) -> Awaitable[object]:
     async def wait() -> object:
         await anyio.lowlevel.checkpoint()
         if job["input"].get("fail"):

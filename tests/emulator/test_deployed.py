@@ -11,14 +11,14 @@ import pytest
 
 from orchestrator.emulator.jobs.fleet import Scaling
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 from tests.emulator.accounts import TEMPLATE
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def nap(job: Job) -> object:
+async def nap(job: HandlerInput) -> object:
     await anyio.sleep(job["input"]["n"])
     return "rested"
 

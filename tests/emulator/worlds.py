@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.contract.faults import FaultDice, Faults
-from orchestrator.emulator.jobs.jobs import JobExecution, ServiceRecord, WorkerResult, RunBody
+from orchestrator.emulator.jobs.jobs import JobExecution, RunBody, ServiceRecord, WorkerResult
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.world import World

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from tests.engine.process import Process, process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import Crash, run, run_until_crash

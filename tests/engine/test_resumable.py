@@ -13,7 +13,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import NO_PROGRESS
 from orchestrator.core.text.durations import Policy
-from orchestrator.emulator.jobs.jobs import ServiceRecord, RunBody
+from orchestrator.emulator.jobs.jobs import RunBody, ServiceRecord
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.settings.structs import OnStuck, RunSettings

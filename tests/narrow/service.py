@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.emulator.http.webhook_post import post
-from orchestrator.emulator.job_api.webhook_delivery import Webhooks
+from orchestrator.emulator.job_api.webhook_delivery import WebhookDelivery
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 
 HOOK_TIMEOUT_S = 10.0
@@ -31,7 +31,7 @@ class LargeService:
         self._output = b'"' + b"x" * output_bytes + b'"'
         self._answer_after_s = answer_after_s
         self._waiting = 0
-        self._hooks = Webhooks(post, delays_s=HOOK_DELAYS_S, timeout_s=HOOK_TIMEOUT_S, concurrency=HOOKS_AT_ONCE)
+        self._hooks = WebhookDelivery(post, delays_s=HOOK_DELAYS_S, timeout_s=HOOK_TIMEOUT_S, concurrency=HOOKS_AT_ONCE)
 
     async def serve(self, *, task_status: TaskStatus[None]) -> None:
         """Serves until cancelled."""

@@ -16,7 +16,7 @@ from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.service.responses import SAME_ID
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.settings.structs import OnUncertain
 from orchestrator.units import SECOND_US
@@ -283,7 +283,7 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     """
     faults = facts.plan.faults
     is_shared = any(each.neighbour for each in (faults, *faults.spells))
-    rates = {Operation.RUN: facts.plan.run_rate, Operation.STATUS: facts.plan.status_rate}
+    rates = {JobOperation.RUN: facts.plan.run_rate, JobOperation.STATUS: facts.plan.status_rate}
     for (endpoint, operation), figures in chain.from_iterable(gate.all_figures().items() for gate in facts.gates):
         limit, what = _limit(operation, rates), f"requests to /{operation} of {endpoint}"
         if figures.refused and not is_shared:
@@ -294,10 +294,12 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
             yield f"{figures.concurrent_max} {what} at once"
 
 
-def _limit(operation: Operation, rates: Mapping[Operation, Rate]) -> Limit:
+def _limit(operation: JobOperation, rates: Mapping[JobOperation, Rate]) -> OperationLimit:
     if operation in rates:
         rate = rates[operation]
-        return Limit(requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent)
+        return OperationLimit(
+            requests=rate.requests, window_us=round(rate.window_s * SECOND_US), concurrent=rate.concurrent
+        )
     return CONTRACT_LIMITS[operation]
 
 

@@ -6,11 +6,11 @@ import msgspec
 
 from orchestrator.emulator.jobs.jobs import (
     JobExecution,
+    RunBody,
     ServiceJob,
     ServiceRecord,
-    WorkerResult,
     ServiceStatus,
-    RunBody,
+    WorkerResult,
 )
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US

@@ -26,8 +26,8 @@ from orchestrator.core.planning.forecast import Forecast, Times, Workers, foreca
 from orchestrator.core.planning.observed_times import Execution, experience
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
-from orchestrator.emulator.contract.limits import Limit as ServiceLimit
-from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
+from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.fleet import Scaling, fixed
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.settings.structs import RunSettings

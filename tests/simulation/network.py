@@ -13,7 +13,7 @@ import httpx
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.contract.limits import Operation
+from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT, VirtualClock
@@ -126,7 +126,7 @@ class Network:
             raise NotSent(f"{request.url.host} cannot be reached")
         self._hide_or_show()
         endpoint, operation = request.url.path.removeprefix("/v2/").split("/")[:2]
-        with wire.at_service((request.url.host, endpoint, Operation(operation))):
+        with wire.at_service((request.url.host, endpoint, JobOperation(operation))):
             response = await self._to_service[request.url.host].handle_async_request(request)
         await self._travel()
         if not self._is_up():
@@ -161,7 +161,7 @@ class Network:
     async def _notice(self, wire: "Wire", after_s: float) -> None:
         await anyio.sleep(after_s)
         running_loop().kill(wire)
-        late = {under: n for under, n in wire.under_way.items() if under[2] is Operation.RUN}
+        late = {under: n for under, n in wire.under_way.items() if under[2] is JobOperation.RUN}
         self._hang_up({under: n for under, n in wire.under_way.items() if under not in late})
         await anyio.sleep(self._chance.uniform(0, 0.9) * self._plan.run_rate.window_s)
         self._hang_up(late)
@@ -250,7 +250,7 @@ class Side:
         raise answer
 
 
-Under = tuple[str, str, Operation]
+Under = tuple[str, str, JobOperation]
 """Host, endpoint and operation of a request that is under way there."""
 
 

@@ -27,8 +27,8 @@ from orchestrator.core.service.responses import POINTLESS
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
-from orchestrator.emulator.contract.limits import Limit as ServiceLimit
-from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
+from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import StoppedError, UsageError

@@ -21,14 +21,14 @@ from starlette.types import ASGIApp
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import FaultDice, Faults
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
-from orchestrator.emulator.job_api.routes import JobApi, application, job_routes
-from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
+from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
+from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
@@ -103,7 +103,7 @@ class SimulatedService:
         work: Work = echo,
         retention_s: float = 1800.0,
         faults: Faults | None = None,
-        limits: Mapping[Operation, Limit] = CONTRACT_LIMITS,
+        limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS,
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
         receiver: Receiver | None = None,
         tally_by: Callable[[bytes], Hashable] = bare,
@@ -140,9 +140,9 @@ class SimulatedService:
         self.told: Callable[[bytes], bytes] = bytes
         """What becomes of a webhook's body on its way."""
 
-        self._waits = Waits(self.world)
+        self._waits = LongPolls(self.world)
         direct = OpenAiApi(world=self.world, gate=self.gate, clock=clock, waits=self._waits, changed=self._operated)
-        self.app: ASGIApp = application(
+        self.app: ASGIApp = RouteTable(
             [
                 *direct.routes(),
                 *job_routes(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import anyio
 
 from orchestrator.emulator.serving import serve
-from orchestrator.emulator.workers.handlers import AGGREGATE, Job
+from orchestrator.emulator.workers.handlers import AGGREGATE, HandlerInput
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -57,20 +57,20 @@ TOOLS = (
 )
 
 
-async def double(job: Job) -> object:
+async def double(job: HandlerInput) -> object:
     return {"double": 2 * job["input"]["n"]}
 
 
-async def count(job: Job) -> AsyncIterator[object]:
+async def count(job: HandlerInput) -> AsyncIterator[object]:
     for n in range(job["input"]["n"]):
         yield {"n": n}
 
 
-async def media(_job: Job) -> object:
+async def media(_job: HandlerInput) -> object:
     return {"image_url": PICTURE, "audio_url": SOUND, "text": ANSWER}
 
 
-async def llm(job: Job) -> AsyncIterator[object]:
+async def llm(job: HandlerInput) -> AsyncIterator[object]:
     """As the official language-model worker: a stream of events of its own, or one document."""
     route, asked = job["input"]["openai_route"], job["input"]["openai_input"]
     head = {"id": "c", "created": 1, "model": "m"}

@@ -12,8 +12,8 @@ import msgspec
 
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.dates import iso
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.gpu_catalog import types_of
 from orchestrator.emulator.jobs.fleet import WorkerView
 
@@ -124,7 +124,7 @@ def parse_endpoint(body: bytes) -> EndpointInput:
     try:
         return _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"request could not be processed: {error}") from None
+        raise ServiceRefusal(400, f"request could not be processed: {error}") from None
 
 
 class EndpointStore:
@@ -163,10 +163,10 @@ class EndpointStore:
         """
         template_id = wanted.template_id if own is None else own.id
         if template_id is None:
-            raise Refusal(400, "templateId is required")
+            raise ServiceRefusal(400, "templateId is required")
         endpoint_id = ids.resource_id(self._rng)
         endpoint = ServiceEndpoint(
-            id=endpoint_id, created_at=iso(now), template_id=template_id, newer=newer or EndpointV2Fields()
+            id=endpoint_id, created_at=iso_time(now), template_id=template_id, newer=newer or EndpointV2Fields()
         )
         endpoint = self._changed(endpoint, wanted, own)
         if own is not None:
@@ -186,7 +186,7 @@ class EndpointStore:
         """Raises Refusal 404."""
         endpoint = self._endpoints.get(endpoint_id)
         if endpoint is None:
-            raise Refusal(404, "endpoint not found")
+            raise ServiceRefusal(404, "endpoint not found")
         return endpoint
 
     def update(
@@ -239,7 +239,7 @@ class EndpointStore:
         return Release(
             id=ids.resource_id(self._rng),
             version=after.version,
-            created_at=iso(now),
+            created_at=iso_time(now),
             worker_count=after.workers_max,
             diff=tuple(
                 {"field": name, "old": old.get(name), "new": value}
@@ -287,7 +287,7 @@ class EndpointStore:
         after = msgspec.structs.replace(endpoint, **given)
         template = template or self._templates.find(after.template_id)
         if template is None or not template.is_serverless:
-            raise Refusal(400, "template not found, or not a serverless template")
+            raise ServiceRefusal(400, "template not found, or not a serverless template")
         _check(after)
         environment = {variable.key: variable.value for variable in template.env}
         return msgspec.structs.replace(after, name=after.name or template.name, env=environment)
@@ -300,13 +300,13 @@ def _started_from(endpoint: ServiceEndpoint, template: ServiceTemplate) -> dict[
 
 def _check(endpoint: ServiceEndpoint) -> None:
     if len(endpoint.name) > NAME_LENGTH_MAX:
-        raise Refusal(400, f"name must have at most {NAME_LENGTH_MAX} characters")
+        raise ServiceRefusal(400, f"name must have at most {NAME_LENGTH_MAX} characters")
     if not 0 <= endpoint.workers_min <= endpoint.workers_max:
-        raise Refusal(400, "workersMin must be between 0 and workersMax")
+        raise ServiceRefusal(400, "workersMin must be between 0 and workersMax")
     if not 1 <= endpoint.idle_timeout <= IDLE_TIMEOUT_S_MAX:
-        raise Refusal(400, f"idleTimeout must be between 1 and {IDLE_TIMEOUT_S_MAX} seconds")
+        raise ServiceRefusal(400, f"idleTimeout must be between 1 and {IDLE_TIMEOUT_S_MAX} seconds")
     if endpoint.scaler_value <= 0 or endpoint.gpu_count < 1 or endpoint.execution_timeout_ms < 0:
-        raise Refusal(400, "scalerValue, gpuCount or executionTimeoutMs is too small")
+        raise ServiceRefusal(400, "scalerValue, gpuCount or executionTimeoutMs is too small")
 
 
 def shown_endpoint_v1(
@@ -331,7 +331,7 @@ def _worker_shown(endpoint: ServiceEndpoint, worker: WorkerView) -> dict[str, An
         "templateId": endpoint.template_id,
         "desiredStatus": "RUNNING",
         "lastStatusChange": "ready" if worker.is_ready else "initializing",
-        "lastStartedAt": iso(worker.started_at),
+        "lastStartedAt": iso_time(worker.started_at),
         "gpu": {"id": next(iter(endpoint.gpu_type_ids), None), "count": endpoint.gpu_count},
         "env": {**endpoint.env, "RUNPOD_AI_API_KEY": LEAKED_KEY, "RUNPOD_ENDPOINT_ID": endpoint.id},
         "slsVersion": endpoint.version,

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 
 READ = "pods:read"
@@ -47,7 +47,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, scope: str) -> None:
         """Raises Problem 403."""
         if scope not in self.scopes:
-            raise Problem(HTTPStatus.FORBIDDEN, "access denied")
+            raise ProblemRefusal(HTTPStatus.FORBIDDEN, "access denied")
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,10 +87,10 @@ class CallerAccess:
         """Raises Problem 401 for a token that is missing, malformed or unknown."""
         key = authorization[len(_BEARER) :].strip()
         if authorization[: len(_BEARER)].lower() != _BEARER or not key:
-            raise Problem(HTTPStatus.UNAUTHORIZED, "missing bearer token")
+            raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "missing bearer token")
         caller = Caller() if self._callers is None else self._callers.get(key)
         if caller is None:
-            raise Problem(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
+            raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
         return caller
 
     def count(self, caller: Caller, now: int) -> None:
@@ -128,9 +128,9 @@ class CallerAccess:
         return math.ceil(seconds / self._scale)
 
 
-def exceeded(window: str, seconds: int) -> Problem:
+def exceeded(window: str, seconds: int) -> ProblemRefusal:
     """429 that names the window and says when it is over."""
-    return Problem(
+    return ProblemRefusal(
         HTTPStatus.TOO_MANY_REQUESTS,
         f"rate limit exceeded for the {window} window",
         headers=(("retry-after", str(seconds)),),

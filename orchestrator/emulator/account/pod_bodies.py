@@ -10,9 +10,9 @@ from http import HTTPStatus
 
 import msgspec
 
-from orchestrator.emulator.account.pod_records import OMITTED, PodVerb, Omitted
+from orchestrator.emulator.account.pod_records import OMITTED, Omitted, PodVerb
 from orchestrator.emulator.contract.json_shape import Shape, differences
-from orchestrator.emulator.contract.problems import Problem, invalid, malformed
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, malformed_problem
 
 PORT_MAX = 65_535
 
@@ -193,10 +193,10 @@ def parse_creation(body: bytes, *, strict: bool = False) -> Creation:
     value = checked(body, CREATE, _of_creation)
     creation = msgspec.convert(value, Creation)
     if isinstance(creation.gpu, Omitted) == isinstance(creation.cpu, Omitted):
-        raise Problem(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
     gpu = value.get("gpu")
     if strict and isinstance(gpu, dict) and gpu.get("allowedCudaVersions") and gpu.get("minCudaVersion"):
-        raise Problem(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
     check_mounts(creation.mounts, on_cpu=not isinstance(creation.cpu, Omitted))
     return creation
 
@@ -215,13 +215,13 @@ def checked(
     try:
         value: object = msgspec.json.decode(body)
     except (ValueError, RecursionError):
-        raise malformed() from None
+        raise malformed_problem() from None
     errors = list(differences(value, shape))
     if not errors and isinstance(value, dict):
         errors = [*_of_container(value), *more(value)]
         if not errors:
             return value
-    raise invalid(errors)
+    raise invalid_problem(errors)
 
 
 def _of_container(value: Mapping[str, object]) -> Iterable[str]:
@@ -280,7 +280,7 @@ def command_after(container: Container, stored: str = "") -> tuple[str, CommandB
     command = read_args(container.args)
     for given, meant in ((container.entrypoint, command.entrypoint), (container.cmd, command.cmd)):
         if not isinstance(given, Omitted) and given != meant:
-            raise Problem(HTTPStatus.BAD_REQUEST, "args and entrypoint or cmd describe different commands")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "args and entrypoint or cmd describe different commands")
     return container.args, command
 
 
@@ -289,9 +289,11 @@ def check_mounts(mounts: MountsBody | Omitted, *, on_cpu: bool) -> None:
     if isinstance(mounts, Omitted) or isinstance(mounts.persistent, Omitted):
         return
     if mounts.network or mounts.global_:
-        raise Problem(HTTPStatus.BAD_REQUEST, "mounts.persistent is mutually exclusive with network and global mounts")
+        raise ProblemRefusal(
+            HTTPStatus.BAD_REQUEST, "mounts.persistent is mutually exclusive with network and global mounts"
+        )
     if on_cpu:
-        raise Problem(HTTPStatus.BAD_REQUEST, "mounts.persistent is not allowed on CPU pods")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "mounts.persistent is not allowed on CPU pods")
 
 
 def change_mounts(present: MountsBody, wanted: MountsBody | Omitted) -> MountsBody:
@@ -304,11 +306,11 @@ def change_mounts(present: MountsBody, wanted: MountsBody | Omitted) -> MountsBo
         if isinstance(new, Omitted):
             continue
         if new == ():
-            raise Problem(HTTPStatus.BAD_REQUEST, f"mounts.{kind.rstrip('_')} cannot be emptied")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, f"mounts.{kind.rstrip('_')} cannot be emptied")
         if isinstance(old, Omitted) or old == ():
-            raise Problem(HTTPStatus.BAD_REQUEST, "the kind of a mount is fixed when the pod is created")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "the kind of a mount is fixed when the pod is created")
         if _fixed(new) != _fixed(old):
-            raise Problem(HTTPStatus.BAD_REQUEST, "only the path of a mount can change")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "only the path of a mount can change")
         changes[kind] = new if kind == "persistent" or new[0].path is not OMITTED else old
     return msgspec.structs.replace(present, **changes)
 

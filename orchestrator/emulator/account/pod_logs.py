@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.emulator.contract.dates import iso
-from orchestrator.emulator.contract.problems import invalid
+from orchestrator.emulator.contract.dates import iso_time
+from orchestrator.emulator.contract.problems import invalid_problem
 from orchestrator.units import SECOND_US
 
 TAIL_DEFAULT: Final = 100
@@ -37,7 +37,7 @@ class PodLogLine(msgspec.Struct, frozen=True):
 
     def event(self) -> bytes:
         """The line as it is sent."""
-        ts = iso(self.at)
+        ts = iso_time(self.at)
         data = msgspec.json.encode({"source": self.source, "line": self.text, "ts": ts})
         return b"id: %b/%012d\ndata: %b\n\n" % (ts.encode(), self.number, data)
 
@@ -74,7 +74,7 @@ def parse_selection(query: Mapping[str, str], last_id: str | None) -> LogSelecti
     if source not in (None, CONTAINER, SYSTEM):
         errors.append(f"source: must be one of {CONTAINER}, {SYSTEM}")
     if errors:
-        raise invalid(errors)
+        raise invalid_problem(errors)
     number = (last_id or "").rpartition("/")[2]
     after = int(number) if number.isascii() and number.isdigit() and len(number) <= len("000000000000") else None
     return LogSelection(tail=tail, since=since, source=source, after=after)

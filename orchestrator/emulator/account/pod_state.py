@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from orchestrator.emulator.account.pod_bodies import CommandBody, PodCpuBody, PodGpuBody, MountsBody
+from orchestrator.emulator.account.pod_bodies import CommandBody, MountsBody, PodCpuBody, PodGpuBody
 from orchestrator.emulator.account.pod_logs import PodLogLine
 from orchestrator.emulator.account.pod_records import (
     COMPUTING,
@@ -17,12 +17,12 @@ from orchestrator.emulator.account.pod_records import (
     GpuUse,
     Networking,
     Omitted,
+    PodPhase,
     PodRecord,
     Runtime,
     RuntimePort,
     Ssh,
     SshEndpoint,
-    PodPhase,
 )
 from orchestrator.units import SECOND_US
 

@@ -22,10 +22,10 @@ import msgspec
 from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import (
     Creation,
-    PodGpuCreateBody,
-    PodGpuBody,
     Modification,
     MountsBody,
+    PodGpuBody,
+    PodGpuCreateBody,
     change_mounts,
     check_mounts,
     command_after,
@@ -35,17 +35,17 @@ from orchestrator.emulator.account.pod_records import (
     COMPUTING,
     OMITTED,
     VALID_ACTIONS,
-    PodVerb,
     ClusterRecord,
     Omitted,
-    PodRecord,
     PodPhase,
+    PodRecord,
+    PodVerb,
 )
 from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
 from orchestrator.emulator.account.template_use import PodTemplate, TemplateSource
 from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
-from orchestrator.emulator.contract.problems import Problem, invalid, not_found
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.units import SECOND_US
 
 NO_CAPACITY = "There are no longer any instances available with the requested specifications."
@@ -127,7 +127,7 @@ class PodWorld:
     ) -> PodRecord:
         """A new pod. `cluster`: as a member of one, which no request can ask for here (the cluster operations do)."""
         if not self._settings.balance:
-            raise Problem(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
+            raise ProblemRefusal(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
         template = self._template(body.template_id)
         self._check_capacity(now)
         gpu = self._counted(body.gpu)
@@ -241,7 +241,7 @@ class PodWorld:
     def _pod(self, account: str, pod_id: str, now: int) -> PodState:
         pod = self._pods.get(pod_id)
         if pod is None or pod.account != account:
-            raise not_found()
+            raise not_found_problem()
         return self._advance(pod, now)
 
     def _free(self, pod: PodState) -> PodState:
@@ -254,9 +254,9 @@ class PodWorld:
             return PodTemplate(image="", disk=self._settings.disk)
         template = self._templates.find(template_id)
         if template is None:
-            raise not_found()
+            raise not_found_problem()
         if template.serverless:
-            raise invalid(["$.templateId: the template is for serverless endpoints"])
+            raise invalid_problem(["$.templateId: the template is for serverless endpoints"])
         return template
 
     def _forget(self, pod: PodState, now: int) -> None:
@@ -268,17 +268,17 @@ class PodWorld:
         if isinstance(gpu, Omitted):
             return gpu
         if gpu.min_ram_per_gpu > MEMORY_GB_PER_GPU or gpu.min_vcpu_count_per_gpu > VCPUS_PER_GPU:
-            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         if not isinstance(gpu.count, Omitted):
             return PodGpuBody(id=gpu.id, count=gpu.count)
         if self._settings.strict or not self._settings.assumes_gpu_count:
-            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         return PodGpuBody(id=gpu.id, count=1)
 
     def _check_capacity(self, now: int) -> None:
         taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())
         if self._settings.capacity is not None and taken >= self._settings.capacity:
-            raise Problem(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
 
     def _advance(self, pod: PodState, now: int) -> PodState:
         """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
@@ -319,8 +319,8 @@ def _write(pod: PodState, at: int, source: str, text: str) -> None:
     del pod.log[:-TAIL_MAX]
 
 
-def _conflict(detail: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, detail)
+def _conflict(detail: str) -> ProblemRefusal:
+    return ProblemRefusal(HTTPStatus.CONFLICT, detail)
 
 
 def _with_paths(mounts: MountsBody | Omitted) -> MountsBody:

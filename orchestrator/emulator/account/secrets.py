@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.dates import iso
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.dates import iso_time
 
 REFERENCE = re.compile(r"\{\{\s*RUNPOD_SECRET_([^\s{}]+)\s*\}\}")
 """How a variable's value refers to a secret (as observed)."""
@@ -37,10 +37,10 @@ class SecretStore:
     def create(self, name: str, value: str, description: str | None, now: int) -> ServiceSecret:
         """Keeps `value` under `name`. Raises Refusal: 400 for a name that is empty, 409 for one that is taken."""
         if not name:
-            raise Refusal(400, "secret name cannot be empty")
+            raise ServiceRefusal(400, "secret name cannot be empty")
         if name in self._values:
-            raise Refusal(409, f"secret name must be unique: {name}")
-        at = iso(now)
+            raise ServiceRefusal(409, f"secret name must be unique: {name}")
+        at = iso_time(now)
         secret = ServiceSecret(
             id=ids.resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at
         )
@@ -52,12 +52,12 @@ class SecretStore:
         """Raises Refusal 404."""
         secret = self._secrets.get(secret_id)
         if secret is None:
-            raise Refusal(404, "secret not found")
+            raise ServiceRefusal(404, "secret not found")
         return secret
 
     def rotate(self, secret_id: str, value: str, now: int) -> ServiceSecret:
         """Puts another value in the place of the one there is; who has it goes on with it. Raises Refusal 404."""
-        at = iso(now)
+        at = iso_time(now)
         secret = msgspec.structs.replace(self.find(secret_id), value_last_updated_at=at, updated_at=at)
         self._secrets[secret_id] = secret
         self._values[secret.name] = value
@@ -66,7 +66,7 @@ class SecretStore:
     def describe(self, secret_id: str, description: str, now: int) -> ServiceSecret:
         """Changes what the secret is for; "" leaves it without. Raises Refusal 404."""
         secret = self.find(secret_id)
-        secret = msgspec.structs.replace(secret, description=description or None, updated_at=iso(now))
+        secret = msgspec.structs.replace(secret, description=description or None, updated_at=iso_time(now))
         self._secrets[secret_id] = secret
         return secret
 

@@ -9,17 +9,17 @@ import msgspec
 from orchestrator.emulator.account.endpoints import (
     LOAD_BALANCER,
     CpuChoice,
-    ServiceEndpoint,
     EndpointInput,
     EndpointV2Fields,
+    ServiceEndpoint,
 )
 from orchestrator.emulator.account.pod_bodies import TEXT, TEXTS, Container, checked
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.template_bodies import CONTAINER_FIELDS, shown_container
 from orchestrator.emulator.account.templates import ServiceTemplate
-from orchestrator.emulator.contract.gpu_catalog import chosen, in_pools, types_of
+from orchestrator.emulator.contract.gpu_catalog import in_pools, types_of, wanted_types
 from orchestrator.emulator.contract.json_shape import Shape
-from orchestrator.emulator.contract.problems import Problem, invalid
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 IDLE_TIMEOUT_S_DEFAULT = 10
 TIMEOUT_MS_DEFAULT = 300_000
@@ -135,7 +135,7 @@ def parse_endpoint_v2(body: bytes, *, create: bool) -> EndpointBody:
     more = _of_creation if create else _of_update
     wanted = msgspec.convert(checked(body, CREATE if create else PATCH, more), EndpointBody)
     if create and (wanted.gpu is None) == (wanted.cpu is None):
-        raise Problem(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
     return wanted
 
 
@@ -171,7 +171,7 @@ def endpoint_input_of(
         newer = msgspec.structs.replace(newer, has_priority=body.flashboot == "PRIORITY_FLASHBOOT")
     if body.cpu is not None:
         if before is not None and not newer.cpu:
-            raise Problem(HTTPStatus.BAD_REQUEST, "a GPU endpoint cannot become a CPU endpoint")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a GPU endpoint cannot become a CPU endpoint")
         newer = msgspec.structs.replace(newer, cpu=body.cpu)
     is_new = before is None
     settings = EndpointInput(
@@ -197,14 +197,14 @@ def _scaler(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> Sc
         needed, other = ("queueDelay", "requestCount")[:: 1 if scaling.type == "QUEUE_DELAY" else -1]
         given = {"queueDelay": scaling.queue_delay, "requestCount": scaling.request_count}
         if given[needed] is None:
-            raise invalid([f"$.scaling: missing property '{needed}'"])
+            raise invalid_problem([f"$.scaling: missing property '{needed}'"])
         if given[other] is not None:
-            raise invalid([f"$.scaling: additional properties '{other}' not allowed"])
+            raise invalid_problem([f"$.scaling: additional properties '{other}' not allowed"])
     type_ = scaling.type if scaling else before.scaler_type if before else None
     if kind == LOAD_BALANCER and type_ == "QUEUE_DELAY":
-        raise Problem(HTTPStatus.BAD_REQUEST, "a LOAD_BALANCER endpoint scales by REQUEST_COUNT")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a LOAD_BALANCER endpoint scales by REQUEST_COUNT")
     if kind == "QUEUE" and type_ == "REQUEST_COUNT" and body.workers.idle_timeout is not None:
-        raise invalid(["$.workers.idleTimeout: idleTimeout does not apply to REQUEST_COUNT scaling"])
+        raise invalid_problem(["$.workers.idleTimeout: idleTimeout does not apply to REQUEST_COUNT scaling"])
     return scaling
 
 
@@ -216,14 +216,14 @@ def _gpu(gpu: GpuBody | None, newer: EndpointV2Fields) -> dict[str, Any]:
     if gpu is None:
         return {}
     if newer.cpu:
-        raise Problem(HTTPStatus.BAD_REQUEST, "a CPU endpoint cannot become a GPU endpoint")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a CPU endpoint cannot become a GPU endpoint")
     if gpu.allowed_cuda_versions and gpu.min_cuda_version:
-        raise Problem(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
     choices = None
     if gpu.pools is not None:
-        choices = chosen(gpu.pools, gpu.excluded_types or ())
+        choices = wanted_types(gpu.pools, gpu.excluded_types or ())
         if unknown := set(gpu.excluded_types or ()) - set(types_of(gpu.pools)):
-            raise Problem(HTTPStatus.BAD_REQUEST, f"excluded type is in none of the pools: {min(unknown)}")
+            raise ProblemRefusal(HTTPStatus.BAD_REQUEST, f"excluded type is in none of the pools: {min(unknown)}")
     return {
         "gpu_type_ids": choices,
         "gpu_count": gpu.count,

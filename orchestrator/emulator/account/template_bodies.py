@@ -19,7 +19,7 @@ from orchestrator.emulator.account.pod_bodies import (
 )
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.templates import ServiceTemplate, Variable
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.json_shape import Shape
 
 # --- v2
@@ -187,13 +187,13 @@ def parse_template_v1(body: bytes) -> TemplateV1:
     try:
         return _decoder.decode(body)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"request could not be processed: {error}") from None
+        raise ServiceRefusal(400, f"request could not be processed: {error}") from None
 
 
 def new_template_v1(template_id: str, body: TemplateV1) -> ServiceTemplate:
     """A template with v1's defaults where `body` says nothing. Raises Refusal 400."""
     if isinstance(body.name, Omitted) or isinstance(body.image_name, Omitted):
-        raise Refusal(400, "name and imageName are required")
+        raise ServiceRefusal(400, "name and imageName are required")
     begun = ServiceTemplate(
         id=template_id,
         name=body.name,

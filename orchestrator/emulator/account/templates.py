@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 
 _TAGGED = re.compile(r"\S*[^\s/:]:[\w][\w.-]*|\S+@\w+:[0-9a-f]+")
 """An image with its tag or digest (contract, Template)."""
@@ -106,41 +106,41 @@ class TemplateStore:
         """One of those that are listed. Raises Refusal 404."""
         template = self._templates.get(template_id)
         if template is None:
-            raise Refusal(404, "template not found")
+            raise ServiceRefusal(404, "template not found")
         return template
 
     def _check(self, template: ServiceTemplate) -> None:
         if not template.name or not template.image_name:
-            raise Refusal(400, "template name and image name cannot be empty")
+            raise ServiceRefusal(400, "template name and image name cannot be empty")
         if template.is_serverless and template.volume_in_gb != 0:
-            raise Refusal(400, "a serverless template cannot have a volume: volumeInGb must be 0")
+            raise ServiceRefusal(400, "a serverless template cannot have a volume: volumeInGb must be 0")
         if template.container_disk_in_gb < 1 or template.volume_in_gb < 0:
-            raise Refusal(400, "disk sizes are too small")
+            raise ServiceRefusal(400, "disk sizes are too small")
         if _TAGGED.fullmatch(template.image_name) is None:
-            raise Refusal(400, f"image name must have a tag: {template.image_name}")
+            raise ServiceRefusal(400, f"image name must have a tag: {template.image_name}")
         for port in (template.ports or "").split(",") if template.ports else ():
             found = _PORT.fullmatch(port.strip())
             if found is None or not 1 <= int(found[1]) <= _PORT_MAX:
-                raise Refusal(400, f"ports must be like 8888/http,22/tcp, not {port}")
+                raise ServiceRefusal(400, f"ports must be like 8888/http,22/tcp, not {port}")
         taken = self._named(template.name)
         if taken is not None and taken.id != template.id:
-            raise Refusal(400, f"template name must be unique: {template.name}")
+            raise ServiceRefusal(400, f"template name must be unique: {template.name}")
 
     def delete(self, name: str, now: int) -> None:
         """Raises Refusal: 404 for an unknown name, 409 while the template is used and for a while after."""
         template = self._named(name)
         if template is None:
-            raise Refusal(404, "template not found")
+            raise ServiceRefusal(404, "template not found")
         self.forget(template, now)
 
     def forget(self, template: ServiceTemplate, now: int) -> None:
         """The same by the template itself."""
         name = template.name
         if self._users.get(template.id):
-            raise Refusal(409, f"template {name} is in use by a pod or an endpoint")
+            raise ServiceRefusal(409, f"template {name} is in use by a pod or an endpoint")
         last_used_at = self._last_used_at.get(template.id)
         if last_used_at is not None and now < last_used_at + self._release_us:
-            raise Refusal(409, f"template {name} was in use a moment ago; try again in 2 minutes")
+            raise ServiceRefusal(409, f"template {name} was in use a moment ago; try again in 2 minutes")
         del self._templates[template.id]
         self._users.pop(template.id, None)
         self._last_used_at.pop(template.id, None)

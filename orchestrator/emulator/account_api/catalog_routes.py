@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.emulator.account_api.rest_v2 import METHODS, RestOperation, RestV2, ok
-from orchestrator.emulator.contract.answers import Answer
-from orchestrator.emulator.contract.gpu_catalog import cpu_types, data_centers, gpu_types
-from orchestrator.emulator.contract.problems import Problem, not_found
+from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.gpu_catalog import cpu_type_records, data_center_records, gpu_type_records
+from orchestrator.emulator.contract.problems import ProblemRefusal, not_found_problem
 
 Shown = Mapping[str, object]
 
@@ -29,9 +29,9 @@ class CatalogApi:
     def routes(self) -> list[Route]:
         """The routes of the catalog, of lists and of single things."""
         kinds: tuple[tuple[str, str, Callable[[Request], Sequence[Shown]]], ...] = (
-            ("gpus", "gpus", lambda _: gpu_types()),
-            ("cpus", "cpus", lambda _: cpu_types()),
-            ("datacenters", "dataCenters", lambda request: data_centers(_texts(request, "regions"))),
+            ("gpus", "gpus", lambda _: gpu_type_records()),
+            ("cpus", "cpus", lambda _: cpu_type_records()),
+            ("datacenters", "dataCenters", lambda request: data_center_records(_texts(request, "regions"))),
         )
         return [
             Route(path, partial(self._answer, kind, call, key, listed), methods=METHODS)
@@ -45,26 +45,26 @@ class CatalogApi:
     async def _answer(
         self,
         kind: str,
-        call: Callable[[str, Sequence[Shown], Request], Answer],
+        call: Callable[[str, Sequence[Shown], Request], HttpAnswer],
         key: str,
         listed: Callable[[Request], Sequence[Shown]],
         request: Request,
     ) -> Response:
-        async def answer(request: Request, _account: str) -> Answer:
+        async def answer(request: Request, _account: str) -> HttpAnswer:
             _check(kind, request)
             return call(key, listed(request), request)
 
         return await self._rest.answer(request, {"GET": RestOperation(f"catalog {kind}", None, answer)})
 
     @staticmethod
-    def _list(key: str, things: Sequence[Shown], _request: Request) -> Answer:
+    def _list(key: str, things: Sequence[Shown], _request: Request) -> HttpAnswer:
         return ok({key: things})
 
     @staticmethod
-    def _get(_key: str, things: Sequence[Shown], request: Request) -> Answer:
+    def _get(_key: str, things: Sequence[Shown], request: Request) -> HttpAnswer:
         found = next((each for each in things if each["id"] == request.path_params["wanted"]), None)
         if found is None:
-            raise not_found()
+            raise not_found_problem()
         return ok(found)
 
 
@@ -72,10 +72,12 @@ def _check(kind: str, request: Request) -> None:
     """Raises Problem 400 for what is not emulated, and for a filter that goes with it alone."""
     asked = request.query_params.keys()
     if "include" in asked:
-        raise Problem(HTTPStatus.BAD_REQUEST, "the emulator does not know what is available: leave `include` out")
+        raise ProblemRefusal(
+            HTTPStatus.BAD_REQUEST, "the emulator does not know what is available: leave `include` out"
+        )
     others = asked - FREE_FILTERS if kind == "datacenters" else asked
     if others:
-        raise Problem(HTTPStatus.BAD_REQUEST, f"`{min(others)}` needs `include`")
+        raise ProblemRefusal(HTTPStatus.BAD_REQUEST, f"`{min(others)}` needs `include`")
 
 
 def _texts(request: Request, name: str) -> tuple[str, ...]:

@@ -34,9 +34,9 @@ from orchestrator.emulator.account_api import graphql_endpoints, graphql_pods, g
 from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocuments
 from orchestrator.emulator.account_api.graphql_pods import PodDocuments
 from orchestrator.emulator.account_api.graphql_user import UserDocuments, cpu_flavors, pools
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.contract.problems import Problem
-from orchestrator.emulator.http.not_found import Notes
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.http.not_found import UnservedCalls
 
 TOKENS_MAX = 10_000
 """A longer document is refused before it is understood."""
@@ -197,7 +197,7 @@ class GraphQLApi:
         endpoints: EndpointDocuments,
         pods: PodDocuments,
         user: UserDocuments,
-        notes: Notes,
+        notes: UnservedCalls,
         strict: bool = False,
     ) -> None:
         """`strict` refuses a template without `env` and `dockerArgs`, as the service was seen to."""
@@ -209,7 +209,7 @@ class GraphQLApi:
         self._notes = notes
         self._strict = strict
 
-    def answer(self, body: bytes, now: int, *, account: str, scopes: AbstractSet[str] | None) -> Answer:
+    def answer(self, body: bytes, now: int, *, account: str, scopes: AbstractSet[str] | None) -> HttpAnswer:
         """What becomes of the body of one POST. `scopes` are what its sender may do; None for one without a key."""
         try:
             request = msgspec.json.decode(body, type=_Request)
@@ -233,7 +233,7 @@ class GraphQLApi:
         if result.data is None and result.errors:  # the variables did not fit: nothing was carried out
             return _failure(400, [error.formatted for error in result.errors])
         changes = not result.errors and _changes(document)
-        return Answer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
+        return HttpAnswer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
     def _root(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
         resolvers = {**self._resolvers(now), **self._of_pods(now, sender.account), **self._of_user()}
@@ -307,16 +307,16 @@ class GraphQLApi:
 
     def _save(self, wanted: Mapping[str, object] | None) -> object:
         if wanted is None:
-            raise Refusal(400, "input is required")
+            raise ServiceRefusal(400, "input is required")
         if self._strict and (missing := [name for name in ("env", "dockerArgs") if wanted.get(name) is None]):
-            raise Refusal(400, f"{missing[0]} is required")
+            raise ServiceRefusal(400, f"{missing[0]} is required")
         return self._templates.save(wanted)
 
 
 def _guarded(sender: Sender, scope: str | None, call: _Resolver, **given: object) -> object:
     """Raises Refusal 403 where the sender lacks the permission."""
     if sender.scopes is None or (scope is not None and scope not in sender.scopes):
-        raise Refusal(403, "access denied")
+        raise ServiceRefusal(403, "access denied")
     return call(**given)
 
 
@@ -327,9 +327,9 @@ def _resolve(source: Any, info: GraphQLResolveInfo[Any], **arguments: object) ->
     value = source.get(info.field_name)
     try:
         return value(**arguments) if callable(value) else value
-    except Refusal as refusal:
+    except ServiceRefusal as refusal:
         raise GraphQLError(refusal.error, extensions={"code": CODES[refusal.status]}) from None
-    except Problem as problem:
+    except ProblemRefusal as problem:
         why = ": ".join((problem.detail, *problem.errors[:1]))
         raise GraphQLError(why, extensions={"code": CODES.get(problem.status, CODES[400])}) from None
 
@@ -339,8 +339,8 @@ def _changes(document: DocumentNode) -> bool:
     return any(node.operation is OperationType.MUTATION for node in operations)
 
 
-def _failure(status: int, errors: Sequence[object]) -> Answer:
-    return Answer(status=status, body=msgspec.json.encode({"errors": errors}))
+def _failure(status: int, errors: Sequence[object]) -> HttpAnswer:
+    return HttpAnswer(status=status, body=msgspec.json.encode({"errors": errors}))
 
 
 def _formatted(error: Exception) -> object:

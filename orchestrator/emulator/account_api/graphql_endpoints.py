@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointInput, EndpointStore
+from orchestrator.emulator.account.endpoints import EndpointInput, EndpointStore, ServiceEndpoint
 from orchestrator.emulator.account.template_bodies import DISK_GB
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.gpu_catalog import chosen, in_pools
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.gpu_catalog import in_pools, wanted_types
 
 SCHEMA = """
 enum FlashBootType { OFF FLASHBOOT PRIORITY_FLASHBOOT }
@@ -138,7 +138,7 @@ class EndpointDocuments:
         """The template that a new endpoint is to have for its own."""
         given = {name: value for name, value in wanted.items() if value is not None and value != ""}
         if "imageName" not in given:
-            raise Refusal(400, "image name cannot be empty")
+            raise ServiceRefusal(400, "image name cannot be empty")
         defaults = {"containerDiskInGb": DISK_GB, "volumeInGb": 0, "isServerless": True}
         return msgspec.convert({**defaults, **given, "id": self._templates.new_id()}, ServiceTemplate)
 
@@ -148,7 +148,7 @@ class EndpointDocuments:
     def delete(self, endpoint_id: str, now: int) -> None:
         """Raises Refusal: also while the endpoint may have workers, which REST does not ask about."""
         if self._endpoints.find(endpoint_id).workers_max > 0:
-            raise Refusal(400, "workersMin and workersMax must be 0 before an endpoint can be deleted")
+            raise ServiceRefusal(400, "workersMin and workersMax must be 0 before an endpoint can be deleted")
         self._endpoints.delete(endpoint_id, now)
 
 
@@ -156,7 +156,7 @@ def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
     """What is not said is None, which an update leaves as it is."""
     scaler = wanted.get("scalerType")
     if scaler not in {None, "QUEUE_DELAY", "REQUEST_COUNT"}:
-        raise Refusal(400, "scalerType must be QUEUE_DELAY or REQUEST_COUNT")
+        raise ServiceRefusal(400, "scalerType must be QUEUE_DELAY or REQUEST_COUNT")
     flashboot, volumes = wanted.get("flashBootType"), wanted.get("networkVolumeIds")
     return EndpointInput(
         name=wanted["name"],
@@ -184,7 +184,7 @@ def _gpus(text: str | None) -> tuple[str, ...] | None:
     if names is None:
         return None
     without = [name.removeprefix("-") for name in names if name.startswith("-")]
-    return chosen([name for name in names if not name.startswith("-")], without)
+    return wanted_types([name for name in names if not name.startswith("-")], without)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

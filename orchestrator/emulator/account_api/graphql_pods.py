@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.emulator.account.pod_bodies import parse_creation, parse_modification
-from orchestrator.emulator.account.pod_records import PodVerb, Omitted, PodRecord, PodPhase
+from orchestrator.emulator.account.pod_records import Omitted, PodPhase, PodRecord, PodVerb
 from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.problems import ProblemRefusal
 
 SCHEMA = """
 scalar Port
@@ -176,7 +176,7 @@ class PodDocuments:
         """None where there is no such pod (as observed)."""
         try:
             return _shown(self._pods.get(account, wanted["podId"], now))
-        except Problem:
+        except ProblemRefusal:
             return None
 
     def deploy(self, wanted: Wish, account: str, now: int) -> dict[str, Any]:

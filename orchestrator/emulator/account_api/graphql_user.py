@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.gpu_catalog import POOLS, gpu_types
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.gpu_catalog import POOLS, gpu_type_records
 
 SCHEMA = """
 extend type Query {
@@ -151,7 +151,7 @@ class UserDocuments:
     def save_registry(self, wanted: Wish) -> Registry:
         """Raises Refusal 400 for a name that is taken."""
         if any(each.name == wanted["name"] for each in self._registries.values()):
-            raise Refusal(400, f"registry auth name must be unique: {wanted['name']}")
+            raise ServiceRefusal(400, f"registry auth name must be unique: {wanted['name']}")
         registry = Registry(ids.resource_id(self._rng), wanted["name"])
         self._registries[registry.id] = registry
         return registry
@@ -167,19 +167,20 @@ class UserDocuments:
     def _registry(self, registry_id: str) -> Registry:
         registry = self._registries.get(registry_id)
         if registry is None:
-            raise Refusal(404, "registry auth not found")
+            raise ServiceRefusal(404, "registry auth not found")
         return registry
 
     def gpu_types(self, wanted: Wish | None) -> list[dict[str, Any]]:
         """Those of the catalog that are asked for; without a wish all of them."""
         given = wanted or {}
         asked = {each for each in (given.get("id"), *(given.get("ids") or ())) if each}
-        return [self._gpu_type(each) for each in gpu_types() if not asked or each["id"] in asked]
+        return [self._gpu_type(each) for each in gpu_type_records() if not asked or each["id"] in asked]
 
     def data_centers(self) -> list[dict[str, Any]]:
         """The only one."""
         stock = [
-            {"gpuTypeId": each["id"], "displayName": each["name"], **self._stock(each["id"])} for each in gpu_types()
+            {"gpuTypeId": each["id"], "displayName": each["name"], **self._stock(each["id"])}
+            for each in gpu_type_records()
         ]
         return [{"id": DATA_CENTER, "name": DATA_CENTER, "location": "nowhere", "gpuAvailability": stock}]
 

@@ -17,8 +17,8 @@ from orchestrator.emulator.account.pod_logs import (
     PodLogLine,
     parse_selection,
 )
-from orchestrator.emulator.contract.answers import Answer
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.problems import ProblemRefusal
 
 LOOK_S: Final = 0.25
 """How often a stream looks whether there is a new line."""
@@ -34,14 +34,14 @@ class LogStreams:
         self._clock = clock
         self._scale = scale
 
-    def answer(self, request: Request, read: Read) -> Answer:
+    def answer(self, request: Request, read: Read) -> HttpAnswer:
         """The log that `read` reads. Raises Problem."""
         asked = parse_selection(request.query_params, request.headers.get("last-event-id"))
         lines, _ = read(asked)
         seen = lines[-1].number if lines else asked.after
         if seen is None:  # none was wanted of those that there are
             seen = max((line.number for line in read(LogSelection(after=0))[0]), default=0)
-        return Answer(
+        return HttpAnswer(
             status=HTTPStatus.OK,
             body=b"".join(line.event() for line in lines) or HEARTBEAT,
             content_type=EVENT_STREAM,
@@ -55,7 +55,7 @@ class LogStreams:
             now = self._clock.now()
             try:
                 lines, goes_on = read(asked)
-            except Problem:
+            except ProblemRefusal:
                 return
             if lines:
                 asked = msgspec.structs.replace(asked, after=lines[-1].number)

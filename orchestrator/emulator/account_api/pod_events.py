@@ -14,10 +14,10 @@ from starlette.routing import Route
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.contract.problems import Problem, malformed, not_found
+from orchestrator.emulator.contract.problems import ProblemRefusal, malformed_problem, not_found_problem
 from orchestrator.emulator.http.delivery import AnswerResponse
-from orchestrator.emulator.http.request_body import read_body
-from orchestrator.emulator.http.wire import Sending
+from orchestrator.emulator.http.request_body import read_bounded_body
+from orchestrator.emulator.http.wire import OutgoingAnswer
 
 BODY_BYTES_MAX = 4096
 
@@ -41,12 +41,12 @@ class PodEvents:
         async def answer(request: Request) -> Response:
             pod_id: str = request.path_params["pod_id"]
             try:
-                body = await read_body(request, BODY_BYTES_MAX)
+                body = await read_bounded_body(request, BODY_BYTES_MAX)
                 if not self._world.knows(pod_id):
-                    raise not_found()
+                    raise not_found_problem()
                 event(pod_id, body)
-            except Problem as problem:
-                return AnswerResponse(Sending(answer=problem.answer()))
+            except ProblemRefusal as problem:
+                return AnswerResponse(OutgoingAnswer(answer=problem.answer()))
             return Response(status_code=204)
 
         return answer
@@ -61,5 +61,5 @@ class PodEvents:
         try:
             cluster = msgspec.json.decode(body, type=ClusterRecord)
         except (ValueError, RecursionError):
-            raise malformed() from None
+            raise malformed_problem() from None
         self._world.join(pod_id, cluster)

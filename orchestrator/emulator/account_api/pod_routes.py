@@ -14,8 +14,8 @@ from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.template_use import TemplateSource
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
-from orchestrator.emulator.contract.answers import Answer
-from orchestrator.emulator.contract.problems import invalid
+from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.problems import invalid_problem
 from orchestrator.emulator.http.wire import Wire
 
 CREATION_BYTES_MAX = 102_400
@@ -81,35 +81,35 @@ class PodApi:
         """`GET /v2/pods/{id}/logs`."""
         return await self._rest.answer(request, {"GET": RestOperation("logs", READ, self._read_log)})
 
-    async def _list(self, request: Request, account: str) -> Answer:
+    async def _list(self, request: Request, account: str) -> HttpAnswer:
         wanted = request.query_params.get("includeClusterPods", "false")
         if wanted not in ("true", "false"):
-            raise invalid(["includeClusterPods: got string, want boolean"])
+            raise invalid_problem(["includeClusterPods: got string, want boolean"])
         now = self._clock.now()
         page = self.world.page(account, now, request.query_params, include_cluster_pods=wanted == "true")
         return ok(page)
 
-    async def _create(self, request: Request, account: str) -> Answer:
+    async def _create(self, request: Request, account: str) -> HttpAnswer:
         creation = parse_creation(await read_json_body(request), strict=self._strict)
         return ok(self.world.create(account, creation, self._clock.now()), HTTPStatus.CREATED)
 
-    async def _get(self, request: Request, account: str) -> Answer:
+    async def _get(self, request: Request, account: str) -> HttpAnswer:
         return ok(self.world.get(account, _pod_id(request), self._clock.now()))
 
-    async def _modify(self, request: Request, account: str) -> Answer:
+    async def _modify(self, request: Request, account: str) -> HttpAnswer:
         modification = parse_modification(await read_json_body(request))
         return ok(self.world.modify(account, _pod_id(request), modification, self._clock.now()))
 
-    async def _delete(self, request: Request, account: str) -> Answer:
+    async def _delete(self, request: Request, account: str) -> HttpAnswer:
         self.world.delete(account, _pod_id(request), self._clock.now())
         return NOTHING
 
-    async def _act(self, request: Request, account: str) -> Answer:
+    async def _act(self, request: Request, account: str) -> HttpAnswer:
         action = parse_action(await read_json_body(request))
         pod = self.world.act(account, _pod_id(request), action, self._clock.now())
         return NOTHING if pod is None else ok(pod)
 
-    async def _read_log(self, request: Request, account: str) -> Answer:
+    async def _read_log(self, request: Request, account: str) -> HttpAnswer:
         pod_id = _pod_id(request)
         return self._logs.answer(request, lambda asked: self.world.log(account, pod_id, asked, self._clock.now()))
 

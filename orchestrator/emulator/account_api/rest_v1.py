@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore, parse_endpoint, shown_endpoint_v1
+from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint, parse_endpoint, shown_endpoint_v1
 from orchestrator.emulator.account.pod_access import Caller
 from orchestrator.emulator.account.template_bodies import (
     asked_template_v1,
@@ -26,9 +26,9 @@ from orchestrator.emulator.account.template_bodies import (
     template_after_v1,
 )
 from orchestrator.emulator.account.templates import TemplateStore
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.http.account_gate import Front
-from orchestrator.emulator.http.request_body import read_body
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.http.account_gate import AccountGate
+from orchestrator.emulator.http.request_body import read_bounded_body
 from orchestrator.emulator.http.wire import Wire, key_in
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.units import MIB
@@ -47,9 +47,9 @@ PUBLIC_PATH = "/graphql/public"
 GRAPHQL = "document"
 """Under which name GraphQL's requests are counted; a document may hold many operations."""
 
-FAILURE = Refusal(500, "internal server error")
+FAILURE = ServiceRefusal(500, "internal server error")
 
-Call = Callable[[Request], Awaitable[Answer]]
+Call = Callable[[Request], Awaitable[HttpAnswer]]
 
 
 class AccountApi:
@@ -79,8 +79,8 @@ class AccountApi:
         self._workers = workers
         self._caller = caller
         self._documents = cache(documents)
-        self.rest = Front(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
-        self.graphql = Front(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
+        self.rest = AccountGate(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
+        self.graphql = AccountGate(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
 
     def routes(self) -> list[Route]:
         """All routes of this API."""
@@ -111,32 +111,32 @@ class AccountApi:
         family = "templates" if request.url.path.startswith("/v1/templates") else "serverless"
         scope = f"{family}:{'read' if request.method == 'GET' else 'write'}"
 
-        async def operate() -> Answer:
+        async def operate() -> HttpAnswer:
             try:
                 self._checked_key(request, scope)
                 answer = await self._within_limits(self.rest, operation, call, request)
-            except Refusal as refusal:
+            except ServiceRefusal as refusal:
                 return rest_refusal(refusal)
             return msgspec.structs.replace(answer, changes=request.method != "GET")
 
         return await self.rest.answer(operate)
 
     async def _graphql(self, operation: str, request: Request) -> Response:
-        async def operate() -> Answer:
+        async def operate() -> HttpAnswer:
             try:
                 is_public = request.url.path == PUBLIC_PATH
                 caller = None if is_public else self._caller(self._checked_key(request))
                 return await self._within_limits(self.graphql, operation, partial(self._document, caller), request)
-            except Refusal as refusal:
+            except ServiceRefusal as refusal:
                 return graphql_refusal(refusal)
 
         return await self.graphql.answer(operate)
 
-    async def _within_limits(self, front: Front, operation: str, call: Call, request: Request) -> Answer:
+    async def _within_limits(self, front: AccountGate, operation: str, call: Call, request: Request) -> HttpAnswer:
         if front.doubts_key():
-            raise Refusal(401, "unauthorized")
+            raise ServiceRefusal(401, "unauthorized")
         if front.throttles():
-            raise Refusal(429, "too many requests")
+            raise ServiceRefusal(429, "too many requests")
         with front.under_way(operation) as fails:
             if fails:
                 raise FAILURE
@@ -151,57 +151,57 @@ class AccountApi:
         if not key and request.url.path in GRAPHQL_PATHS:
             key = request.query_params.get("api_key", "")
         if not key or (self._keys is not None and key not in self._keys):
-            raise Refusal(401, "unauthorized")
+            raise ServiceRefusal(401, "unauthorized")
         if scope is not None and scope not in self._caller(key).scopes:
-            raise Refusal(401, "unauthorized")
+            raise ServiceRefusal(401, "unauthorized")
         return key
 
-    async def _document(self, caller: Caller | None, request: Request) -> Answer:
+    async def _document(self, caller: Caller | None, request: Request) -> HttpAnswer:
         """`caller` is whom its key stands for; None where none is asked for."""
-        body = await read_body(request, BODY_BYTES_MAX)
+        body = await read_bounded_body(request, BODY_BYTES_MAX)
         if caller is None:
             return self._documents().answer(body, self._clock.now(), account="", scopes=None)
         account = caller.account(request.headers.get("x-team-id"))
         return self._documents().answer(body, self._clock.now(), account=account, scopes=caller.scopes)
 
-    async def _create(self, request: Request) -> Answer:
-        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+    async def _create(self, request: Request) -> HttpAnswer:
+        wanted = parse_endpoint(await read_bounded_body(request, BODY_BYTES_MAX))
         return _json(shown_endpoint_v1(self._endpoints.create(wanted, self._clock.now())))
 
-    async def _list(self, request: Request) -> Answer:
+    async def _list(self, request: Request) -> HttpAnswer:
         return _json([self._shown(endpoint, request) for endpoint in self._endpoints.list()])
 
-    async def _show(self, request: Request) -> Answer:
+    async def _show(self, request: Request) -> HttpAnswer:
         return _json(self._shown(self._endpoints.find(request.path_params["endpoint_id"]), request))
 
-    async def _update(self, request: Request) -> Answer:
-        wanted = parse_endpoint(await read_body(request, BODY_BYTES_MAX))
+    async def _update(self, request: Request) -> HttpAnswer:
+        wanted = parse_endpoint(await read_bounded_body(request, BODY_BYTES_MAX))
         return _json(
             shown_endpoint_v1(self._endpoints.update(request.path_params["endpoint_id"], wanted, self._clock.now()))
         )
 
-    async def _delete(self, request: Request) -> Answer:
+    async def _delete(self, request: Request) -> HttpAnswer:
         self._endpoints.delete(request.path_params["endpoint_id"], self._clock.now())
-        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+        return HttpAnswer(status=HTTPStatus.NO_CONTENT, body=b"")
 
-    async def _create_template(self, request: Request) -> Answer:
-        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+    async def _create_template(self, request: Request) -> HttpAnswer:
+        body = parse_template_v1(await read_bounded_body(request, BODY_BYTES_MAX))
         return _json(shown_template_v1(self._templates.put(new_template_v1(self._templates.new_id(), body))))
 
-    async def _list_templates(self, _request: Request) -> Answer:
+    async def _list_templates(self, _request: Request) -> HttpAnswer:
         return _json([asked_template_v1(template) for template in self._templates.list()])
 
-    async def _show_template(self, request: Request) -> Answer:
+    async def _show_template(self, request: Request) -> HttpAnswer:
         return _json(asked_template_v1(self._templates.own(request.path_params["template_id"])))
 
-    async def _update_template(self, request: Request) -> Answer:
-        body = parse_template_v1(await read_body(request, BODY_BYTES_MAX))
+    async def _update_template(self, request: Request) -> HttpAnswer:
+        body = parse_template_v1(await read_bounded_body(request, BODY_BYTES_MAX))
         present = self._templates.own(request.path_params["template_id"])
         return _json(shown_template_v1(self._templates.put(template_after_v1(present, body))))
 
-    async def _delete_template(self, request: Request) -> Answer:
+    async def _delete_template(self, request: Request) -> HttpAnswer:
         self._templates.forget(self._templates.own(request.path_params["template_id"]), self._clock.now())
-        return Answer(status=HTTPStatus.NO_CONTENT, body=b"")
+        return HttpAnswer(status=HTTPStatus.NO_CONTENT, body=b"")
 
     def _shown(self, endpoint: ServiceEndpoint, request: Request) -> dict[str, object]:
         template = self._endpoints.template_of(endpoint.id) if _asked_for(request, "includeTemplate") else None
@@ -214,17 +214,17 @@ def _asked_for(request: Request, parameter: str) -> bool:
     return request.query_params.get(parameter, "").lower() in {"true", "1"}
 
 
-def _json(content: object) -> Answer:
-    return Answer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
+def _json(content: object) -> HttpAnswer:
+    return HttpAnswer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
 
 
-def rest_refusal(refusal: Refusal) -> Answer:
+def rest_refusal(refusal: ServiceRefusal) -> HttpAnswer:
     """The refusal as v1 says it."""
     body = msgspec.json.encode({"error": refusal.error, "status": refusal.status})
-    return Answer(status=refusal.status, body=body, headers=refusal.headers)
+    return HttpAnswer(status=refusal.status, body=body, headers=refusal.headers)
 
 
-def graphql_refusal(refusal: Refusal) -> Answer:
+def graphql_refusal(refusal: ServiceRefusal) -> HttpAnswer:
     """The refusal as GraphQL says it, where no operation was begun."""
     body = msgspec.json.encode({"errors": [{"message": refusal.error}]})
-    return Answer(status=refusal.status, body=body, headers=refusal.headers)
+    return HttpAnswer(status=refusal.status, body=body, headers=refusal.headers)

@@ -16,10 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import CallerAccess, Caller, exceeded
-from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
-from orchestrator.emulator.contract.problems import Problem
-from orchestrator.emulator.http.account_gate import Front
+from orchestrator.emulator.account.pod_access import Caller, CallerAccess, exceeded
+from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.units import MIB
 
@@ -39,7 +39,7 @@ class RestOperation(msgspec.Struct, frozen=True):
 
     name: str
     scope: str | None
-    call: Callable[[Request, str], Awaitable[Answer]]
+    call: Callable[[Request, str], Awaitable[HttpAnswer]]
 
 
 class RestV2:
@@ -48,7 +48,7 @@ class RestV2:
     def __init__(
         self, access: CallerAccess, *, clock: Clock, rng: random.Random, wire: Wire, scale: float = 1.0
     ) -> None:
-        self.front = Front(wire, clock, scale=scale, failure=_failed().answer)
+        self.front = AccountGate(wire, clock, scale=scale, failure=_failed().answer)
         self._access = access
         self._clock = clock
         self._rng = rng
@@ -61,7 +61,9 @@ class RestV2:
         """
         return await self.front.answer(partial(self._decide, request, operations, bytes_max))
 
-    async def _decide(self, request: Request, operations: Mapping[str, RestOperation], bytes_max: int | None) -> Answer:
+    async def _decide(
+        self, request: Request, operations: Mapping[str, RestOperation], bytes_max: int | None
+    ) -> HttpAnswer:
         headers: tuple[tuple[str, str], ...] = ()
         try:
             if bytes_max is not None:
@@ -71,45 +73,47 @@ class RestV2:
                 answer = await self._within_limits(request, caller, operations)
             finally:
                 headers = self._access.headers(caller, self._clock.now())
-        except Problem as problem:
+        except ProblemRefusal as problem:
             answer = problem.answer()
         request_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         return msgspec.structs.replace(answer, headers=(*answer.headers, *headers, ("x-request-id", str(request_id))))
 
-    async def _within_limits(self, request: Request, caller: Caller, operations: Mapping[str, RestOperation]) -> Answer:
+    async def _within_limits(
+        self, request: Request, caller: Caller, operations: Mapping[str, RestOperation]
+    ) -> HttpAnswer:
         operation = operations.get(request.method)
         name = UNKNOWN if operation is None else operation.name
         if self.front.doubts_key():
-            raise Problem(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
+            raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
         if self.front.throttles():
             raise exceeded("minute", 1)
         try:
             self._access.count(caller, self._clock.now())
-        except Problem:
+        except ProblemRefusal:
             self.front.turn_away(name)
             raise
         with self.front.under_way(name) as fails:
             if fails:
                 raise _failed()
             if operation is None:
-                raise Problem(
+                raise ProblemRefusal(
                     HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers=(("allow", ", ".join(operations)),)
                 )
             if operation.scope is not None:
                 caller.check(operation.scope)
             try:
                 answer = await operation.call(request, caller.account(request.headers.get("x-team-id")))
-            except Refusal as refusal:
+            except ServiceRefusal as refusal:
                 raise _problem_of(refusal) from None
             return msgspec.structs.replace(answer, changes=request.method != "GET")
 
 
-NOTHING = Answer(status=HTTPStatus.NO_CONTENT, body=b"", content_type="")
+NOTHING = HttpAnswer(status=HTTPStatus.NO_CONTENT, body=b"", content_type="")
 
 
-def ok(content: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+def ok(content: object, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
     """A success, with `content` as JSON."""
-    return Answer(status=status, body=msgspec.json.encode(content))
+    return HttpAnswer(status=status, body=msgspec.json.encode(content))
 
 
 async def read_json_body(request: Request) -> bytes:
@@ -119,7 +123,9 @@ async def read_json_body(request: Request) -> bytes:
         async for chunk in request.stream():
             body += chunk
             if len(body) > BODY_BYTES_MAX:
-                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {BODY_BYTES_MAX} bytes")
+                raise ProblemRefusal(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {BODY_BYTES_MAX} bytes"
+                )
     except ClientDisconnect:
         raise ConnectionCut from None
     return body
@@ -132,14 +138,14 @@ async def _check_length(request: Request, bytes_max: int) -> None:
     except ClientDisconnect:
         raise ConnectionCut from None
     if length > bytes_max:
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
+        raise ProblemRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {bytes_max} bytes")
 
 
-def _problem_of(refusal: Refusal) -> Problem:
+def _problem_of(refusal: ServiceRefusal) -> ProblemRefusal:
     """What a refusal of an older interface is in v2: what is used cannot be deleted is a 400 there (as observed)."""
     status = HTTPStatus.BAD_REQUEST if refusal.status == HTTPStatus.CONFLICT else refusal.status
-    return Problem(status, refusal.error)
+    return ProblemRefusal(status, refusal.error)
 
 
-def _failed() -> Problem:
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")
+def _failed() -> ProblemRefusal:
+    return ProblemRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error")

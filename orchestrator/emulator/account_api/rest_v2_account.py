@@ -10,14 +10,14 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_bodies import checked
-from orchestrator.emulator.account.secrets import ServiceSecret, SecretStore
+from orchestrator.emulator.account.secrets import SecretStore, ServiceSecret
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
-from orchestrator.emulator.contract.answers import Answer, Refusal
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.json_shape import Shape
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.contract.problems import Problem, invalid
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
 SECRET_NAME_LENGTH_MAX = 191
@@ -72,25 +72,25 @@ class AccountV2Api:
         }
         return await self._rest.answer(request, operations)
 
-    async def _list_templates(self, request: Request, _account: str) -> Answer:
+    async def _list_templates(self, request: Request, _account: str) -> HttpAnswer:
         page, pagination = self._pages.cut("templates", self._templates.list(), request.query_params)
         return ok({"templates": [shown_template(template) for template in page], "pagination": pagination})
 
-    async def _create_template(self, request: Request, _account: str) -> Answer:
+    async def _create_template(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_template(await read_json_body(request), create=True)
         blank = ServiceTemplate(
             id=self._templates.new_id(), name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0
         )
         return ok(shown_template(self._templates.put(template_after(blank, body))), HTTPStatus.CREATED)
 
-    async def _get_template(self, request: Request, _account: str) -> Answer:
+    async def _get_template(self, request: Request, _account: str) -> HttpAnswer:
         return ok(shown_template(self._own_template(request)))
 
-    async def _update_template(self, request: Request, _account: str) -> Answer:
+    async def _update_template(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_template(await read_json_body(request), create=False)
         return ok(shown_template(self._templates.put(template_after(self._own_template(request), body))))
 
-    async def _delete_template(self, request: Request, _account: str) -> Answer:
+    async def _delete_template(self, request: Request, _account: str) -> HttpAnswer:
         self._templates.forget(self._own_template(request), self._clock.now())
         return NOTHING
 
@@ -116,36 +116,36 @@ class AccountV2Api:
         }
         return await self._rest.answer(request, operations)
 
-    async def _list_secrets(self, request: Request, _account: str) -> Answer:
+    async def _list_secrets(self, request: Request, _account: str) -> HttpAnswer:
         name = request.query_params.get("name", "").casefold()
         shown = [_shown_secret(each) for each in self._secrets.list() if name in ("", each.name.casefold())]
         return ok({"secrets": shown})
 
-    async def _create_secret(self, request: Request, _account: str) -> Answer:
+    async def _create_secret(self, request: Request, _account: str) -> HttpAnswer:
         body = checked(await read_json_body(request), SECRET, _of_secret)
         name, value, description = str(body["name"]), str(body["value"]), body.get("description")
         try:
             text = None if description is None else str(description) or None
             secret = self._secrets.create(name, value, text, self._clock.now())
-        except Refusal as refusal:
-            raise Problem(refusal.status, refusal.error) from None
+        except ServiceRefusal as refusal:
+            raise ProblemRefusal(refusal.status, refusal.error) from None
         return ok(_shown_secret(secret), HTTPStatus.CREATED)
 
-    async def _get_secret(self, request: Request, _account: str) -> Answer:
+    async def _get_secret(self, request: Request, _account: str) -> HttpAnswer:
         return ok(_shown_secret(self._find_secret(request)))
 
-    async def _update_secret(self, request: Request, _account: str) -> Answer:
+    async def _update_secret(self, request: Request, _account: str) -> HttpAnswer:
         body = checked(await read_json_body(request), ROTATION, _of_secret)
         secret = self._find_secret(request)
         if not body:
-            raise invalid(["$: minProperties: got 0, want 1"])
+            raise invalid_problem(["$: minProperties: got 0, want 1"])
         if "value" in body:
             secret = self._secrets.rotate(secret.id, str(body["value"]), self._clock.now())
         if "description" in body:
             secret = self._secrets.describe(secret.id, str(body["description"]), self._clock.now())
         return ok(_shown_secret(secret))
 
-    async def _delete_secret(self, request: Request, _account: str) -> Answer:
+    async def _delete_secret(self, request: Request, _account: str) -> HttpAnswer:
         self._secrets.delete(self._find_secret(request).id)
         return NOTHING
 

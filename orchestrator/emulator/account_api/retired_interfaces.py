@@ -12,10 +12,10 @@ from starlette.routing import Route
 
 from orchestrator.emulator.account_api.rest_v1 import GRAPHQL_PATHS, PUBLIC_PATH, graphql_refusal, rest_refusal
 from orchestrator.emulator.account_api.rest_v2 import METHODS
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.delivery import AnswerResponse
-from orchestrator.emulator.http.wire import Sending
+from orchestrator.emulator.http.wire import OutgoingAnswer
 
 _PATHS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -40,14 +40,14 @@ def retired_routes(without: Mapping[str, int]) -> list[Route]:
     ]
 
 
-def _problem(refusal: Refusal) -> Answer:
-    return Problem(refusal.status, refusal.error).answer()
+def _problem(refusal: ServiceRefusal) -> HttpAnswer:
+    return ProblemRefusal(refusal.status, refusal.error).answer()
 
 
-_FORMS: Mapping[str, Callable[[Refusal], Answer]] = MappingProxyType(
+_FORMS: Mapping[str, Callable[[ServiceRefusal], HttpAnswer]] = MappingProxyType(
     {"v1": rest_refusal, "v2": _problem, "graphql": graphql_refusal}
 )
 
 
-async def _answer(form: Callable[[Refusal], Answer], status: int, _request: Request) -> Response:
-    return AnswerResponse(Sending(answer=form(Refusal(status, _SAID[status]))))
+async def _answer(form: Callable[[ServiceRefusal], HttpAnswer], status: int, _request: Request) -> Response:
+    return AnswerResponse(OutgoingAnswer(answer=form(ServiceRefusal(status, _SAID[status]))))

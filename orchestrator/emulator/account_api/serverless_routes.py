@@ -12,23 +12,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore
+from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.account.pod_logs import SYSTEM, PodLogLine
 from orchestrator.emulator.account.pod_records import Omitted
 from orchestrator.emulator.account.serverless_bodies import (
     EndpointBody,
-    parse_endpoint_v2,
     endpoint_input_of,
+    parse_endpoint_v2,
     shown_endpoint,
 )
 from orchestrator.emulator.account.template_bodies import DISK_GB, contained
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, Variable
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
-from orchestrator.emulator.contract.answers import Answer
-from orchestrator.emulator.contract.dates import iso
+from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.contract.problems import Problem, invalid, not_found
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.emulator.job_api.load_balancer import base_url
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.units import SECOND_US
@@ -113,20 +113,20 @@ class ServerlessApi:
         """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
         return await self._rest.answer(request, {"GET": RestOperation("serverless logs", READ, self._read_log)})
 
-    async def _list(self, request: Request, _account: str) -> Answer:
+    async def _list(self, request: Request, _account: str) -> HttpAnswer:
         page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
         return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
 
-    async def _create(self, request: Request, _account: str) -> Answer:
+    async def _create(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_endpoint_v2(await read_json_body(request), create=True)
         settings, newer = endpoint_input_of(body)
         endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
         return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
-    async def _get(self, request: Request, _account: str) -> Answer:
+    async def _get(self, request: Request, _account: str) -> HttpAnswer:
         return ok(self._shown(self._find(request), request))
 
-    async def _update(self, request: Request, _account: str) -> Answer:
+    async def _update(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_endpoint_v2(await read_json_body(request), create=False)
         before = self._find(request)
         settings, newer = endpoint_input_of(body, before)
@@ -139,11 +139,11 @@ class ServerlessApi:
         after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
         return ok(self._shown(after, request))
 
-    async def _delete(self, request: Request, _account: str) -> Answer:
+    async def _delete(self, request: Request, _account: str) -> HttpAnswer:
         self._endpoints.delete(self._find(request).id, self._clock.now())
         return NOTHING
 
-    async def _list_workers(self, request: Request, _account: str) -> Answer:
+    async def _list_workers(self, request: Request, _account: str) -> HttpAnswer:
         endpoint = self._find(request)
         workers = [self._worker(endpoint, view) for view in self._workers(endpoint.id)]
         of = {name: sum(worker["status"] == name.upper() for worker in workers) for name in STATUSES}
@@ -155,7 +155,7 @@ class ServerlessApi:
             }
         )
 
-    async def _list_releases(self, request: Request, _account: str) -> Answer:
+    async def _list_releases(self, request: Request, _account: str) -> HttpAnswer:
         endpoint = self._find(request)
         page, pagination = self._pages.cut("releases", self._endpoints.releases(endpoint.id), request.query_params)
         workers = len(self._workers(endpoint.id))
@@ -175,17 +175,17 @@ class ServerlessApi:
             }
         )
 
-    async def _list_builds(self, request: Request, _account: str) -> Answer:
+    async def _list_builds(self, request: Request, _account: str) -> HttpAnswer:
         self._find(request)
         none: tuple[str, ...] = ()
         builds, pagination = self._pages.cut("builds", none, request.query_params)
         return ok({"builds": builds, "pagination": pagination})
 
-    async def _get_build(self, request: Request, _account: str) -> Answer:
+    async def _get_build(self, request: Request, _account: str) -> HttpAnswer:
         self._find(request)
-        raise not_found()
+        raise not_found_problem()
 
-    async def _read_log(self, request: Request, _account: str) -> Answer:
+    async def _read_log(self, request: Request, _account: str) -> HttpAnswer:
         return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
 
     def _log(self, request: Request) -> Sequence[PodLogLine]:
@@ -193,7 +193,7 @@ class ServerlessApi:
         endpoint, worker_id = self._find(request), request.path_params["worker_id"]
         view = next((each for each in self._workers(endpoint.id) if each.id == worker_id), None)
         if view is None:
-            raise not_found()
+            raise not_found_problem()
         started = PodLogLine(
             view.started_at, 1, SYSTEM, f"worker created with image {self._template_of(endpoint).image_name}"
         )
@@ -212,7 +212,7 @@ class ServerlessApi:
             "uptimeSeconds": (self._clock.now() - view.started_at) // SECOND_US if view.is_ready else None,
             "gpuTypeId": None if endpoint.newer.cpu else self._endpoints.gpu_of(endpoint.id),
             "dataCenterId": next(iter(endpoint.data_center_ids), None),
-            "startedAt": iso(view.started_at),
+            "startedAt": iso_time(view.started_at),
         }
 
     def _find(self, request: Request) -> ServiceEndpoint:
@@ -244,9 +244,9 @@ class ServerlessApi:
             return None
         template = self._templates.find(body.template_id)
         if template is None:
-            raise Problem(HTTPStatus.NOT_FOUND, "template not found")
+            raise ProblemRefusal(HTTPStatus.NOT_FOUND, "template not found")
         if not template.is_serverless:
-            raise invalid(["$.templateId: it is a template for pods"])
+            raise invalid_problem(["$.templateId: it is a template for pods"])
         return template
 
 

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import ServiceEndpoint, EndpointStore
-from orchestrator.emulator.account.pod_access import CallerAccess, Caller
+from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
+from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
@@ -20,7 +20,7 @@ from orchestrator.emulator.account_api.rest_v2_account import AccountV2Api
 from orchestrator.emulator.account_api.retired_interfaces import retired_routes
 from orchestrator.emulator.account_api.serverless_routes import ServerlessApi
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.http.not_found import Notes
+from orchestrator.emulator.http.not_found import UnservedCalls
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.jobs.fleet import PROPAGATION_S, WorkerView
 from orchestrator.units import SECOND_US
@@ -54,7 +54,7 @@ class AccountInterfaces:
         without: Mapping[str, int] | None = None,
         caller: Callable[[str], Caller] = lambda _: Caller(),
         pods: Callable[[], PodWorld] | None = None,
-        notes: Notes | None = None,
+        notes: UnservedCalls | None = None,
         strict: bool = False,
     ) -> None:
         """`access` None has every key of `keys` be one user's; `without` is as in `gone`. `pods` are those that GraphQL
@@ -76,7 +76,7 @@ class AccountInterfaces:
         self.api = AccountApi(
             templates=self.templates,
             endpoints=self.endpoints,
-            documents=partial(self._documents, rng, gpus, pods, notes or Notes(), strict=strict),
+            documents=partial(self._documents, rng, gpus, pods, notes or UnservedCalls(), strict=strict),
             keys=keys,
             clock=clock,
             wire=wire,
@@ -104,7 +104,7 @@ class AccountInterfaces:
         rng: random.Random,
         gpus: Collection[str] | None,
         pods: Callable[[], PodWorld] | None,
-        notes: Notes,
+        notes: UnservedCalls,
         *,
         strict: bool,
     ) -> "GraphQLApi":

@@ -17,7 +17,7 @@ _BOMB_PART_BYTES: Final = 1024 * 1024
 HTML_PAGE = b"<!DOCTYPE html><html><head><title>Error</title></head><body><h1>Something went wrong</h1></body></html>"
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class HttpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One HTTP answer, complete and not yet sent."""
 
     status: int
@@ -41,7 +41,7 @@ class ErrorBodies(StrEnum):
     EMPTY = "empty"
 
 
-def in_form(answer: Answer, form: ErrorBodies) -> Answer:
+def in_form(answer: HttpAnswer, form: ErrorBodies) -> HttpAnswer:
     """An error (status 400 and above) with its body in that form; any other answer as it is."""
     if answer.status < 400 or form is ErrorBodies.JSON:  # noqa: PLR2004
         return answer
@@ -64,14 +64,14 @@ class _ErrorBody(msgspec.Struct):
         return self.error or self.detail or str(self.errors[0]["message"])
 
 
-def bombed(answer: Answer, size: int) -> Answer:
+def bombed(answer: HttpAnswer, size: int) -> HttpAnswer:
     """An answer that unpacks to `size` bytes, or a little more: JSON whose text has no end."""
     whole, part = b'{"output":"', bytes(_BOMB_PART_BYTES).replace(b"\0", b" ")
     packed = zstd.compress(whole) + zstd.compress(part) * -(-size // _BOMB_PART_BYTES)
     return msgspec.structs.replace(answer, body=packed, headers=(*answer.headers, ("Content-Encoding", "zstd")))
 
 
-class Refusal(Exception):
+class ServiceRefusal(Exception):
     """The request was understood and turned down, with an HTTP status and a sentence for its sender.
 
     `headers` are sent along (`Retry-After`).
@@ -83,9 +83,9 @@ class Refusal(Exception):
         self.error = error
         self.headers = headers
 
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """The refusal as it goes over the wire: `{"error": "<text>"}` (as observed)."""
-        return Answer(status=self.status, body=msgspec.json.encode({"error": self.error}), headers=self.headers)
+        return HttpAnswer(status=self.status, body=msgspec.json.encode({"error": self.error}), headers=self.headers)
 
 
 class ConnectionCut(Exception):

@@ -5,6 +5,6 @@ from datetime import UTC, datetime
 from orchestrator.units import SECOND_US
 
 
-def iso(at: int) -> str:
+def iso_time(at: int) -> str:
     """`at` (µs) in milliseconds: `2026-01-01T00:00:00.000Z`."""
     return datetime.fromtimestamp(at / SECOND_US, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -30,7 +30,7 @@ def types_of(choices: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for choice in choices for each in POOLS.get(choice, (choice,))))
 
 
-def chosen(pools: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
+def wanted_types(pools: Iterable[str], excluded: Iterable[str]) -> tuple[str, ...]:
     """Pools without the types that are excluded: a pool, or what is left of one."""
     without = frozenset(excluded)
     return tuple(each for pool in pools for each in _left(pool, without))
@@ -48,7 +48,7 @@ def in_pools(choices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return pools, tuple(each for pool in pools for each in POOLS.get(pool, ()) if each not in wanted)
 
 
-def gpu_types() -> list[dict[str, object]]:
+def gpu_type_records() -> list[dict[str, object]]:
     """The catalog as it is shown."""
     return [
         {
@@ -90,7 +90,7 @@ DATA_CENTERS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Where each data center is, and in which region."""
 
 
-def cpu_types() -> list[dict[str, object]]:
+def cpu_type_records() -> list[dict[str, object]]:
     """The CPU flavors as they are shown."""
     return [
         {
@@ -105,7 +105,7 @@ def cpu_types() -> list[dict[str, object]]:
     ]
 
 
-def data_centers(regions: Sequence[str] = ()) -> list[dict[str, object]]:
+def data_center_records(regions: Sequence[str] = ()) -> list[dict[str, object]]:
     """The data centers as they are shown: those of `regions`, or all."""
     return [
         {"id": each, "name": name, "region": region, "globalNetwork": True}

@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 import msgspec
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.rate_counters import Algorithm, Counter, counter
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 
 
-class Operation(StrEnum):
+class JobOperation(StrEnum):
     """An operation of the job API, named as its path is."""
 
     RUN = "run"
@@ -36,7 +36,7 @@ class Operation(StrEnum):
     """Whatever a load balancing endpoint is asked for. The contract has no limit of it."""
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True):
+class OperationLimit(msgspec.Struct, frozen=True, kw_only=True):
     """What one operation of one endpoint takes; None is unlimited. Raises UsageError for a limit below 1."""
 
     requests: int | None = None
@@ -50,21 +50,21 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"a limit must allow at least one request per window and at a time: {self}")
 
 
-UNLIMITED = Limit()
+UNLIMITED = OperationLimit()
 
-CONTRACT_LIMITS: Mapping[Operation, Limit] = MappingProxyType(
+CONTRACT_LIMITS: Mapping[JobOperation, OperationLimit] = MappingProxyType(
     {
-        Operation.RUN: Limit(requests=1000, concurrent=200),
-        Operation.RUNSYNC: Limit(requests=2000, concurrent=400),
-        Operation.STATUS: Limit(requests=2000, concurrent=400),
-        Operation.STREAM: Limit(requests=2000, concurrent=400),
-        Operation.CANCEL: Limit(requests=100, concurrent=20),
-        Operation.RETRY: UNLIMITED,
-        Operation.PURGE_QUEUE: Limit(requests=2),
-        Operation.HEALTH: UNLIMITED,
-        Operation.METRICS: UNLIMITED,
-        Operation.REQUESTS: Limit(requests=10, concurrent=2),
-        Operation.OPENAI: Limit(requests=2000, concurrent=400),
+        JobOperation.RUN: OperationLimit(requests=1000, concurrent=200),
+        JobOperation.RUNSYNC: OperationLimit(requests=2000, concurrent=400),
+        JobOperation.STATUS: OperationLimit(requests=2000, concurrent=400),
+        JobOperation.STREAM: OperationLimit(requests=2000, concurrent=400),
+        JobOperation.CANCEL: OperationLimit(requests=100, concurrent=20),
+        JobOperation.RETRY: UNLIMITED,
+        JobOperation.PURGE_QUEUE: OperationLimit(requests=2),
+        JobOperation.HEALTH: UNLIMITED,
+        JobOperation.METRICS: UNLIMITED,
+        JobOperation.REQUESTS: OperationLimit(requests=10, concurrent=2),
+        JobOperation.OPENAI: OperationLimit(requests=2000, concurrent=400),
     }
 )
 """The table of the contract, Limits."""
@@ -87,12 +87,12 @@ class MeterFigures(msgspec.Struct, frozen=True, kw_only=True):
     last_at: int | None = None
 
 
-class Meter:
+class OperationMeter:
     """Admits or refuses the requests of one operation of one endpoint, and remembers the extremes."""
 
     def __init__(
         self,
-        limit: Limit,
+        limit: OperationLimit,
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
         *,
         retry_after: bool = False,
@@ -175,4 +175,4 @@ class Meter:
     def _refuse(self, error: str, wait_us: int) -> None:
         self._refused += 1
         seconds = max(1, math.ceil(wait_us / self._scale / SECOND_US))
-        raise Refusal(429, error, (("retry-after", str(seconds)),) if self._retry_after else ())
+        raise ServiceRefusal(429, error, (("retry-after", str(seconds)),) if self._retry_after else ())

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from orchestrator.emulator.contract.problems import Problem, invalid
+from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 PAGE_MAX = 1000
 """The most that a page holds, and what it holds where nobody says so."""
@@ -44,7 +44,7 @@ class Pages:
 def _limit(query: Mapping[str, str]) -> int:
     text = query.get("limit", str(PAGE_MAX))
     if not (text.isdecimal() and 1 <= int(text) <= PAGE_MAX):
-        raise invalid([f"limit: got {text!r}, want an integer from 1 to {PAGE_MAX}"])
+        raise invalid_problem([f"limit: got {text!r}, want an integer from 1 to {PAGE_MAX}"])
     return int(text)
 
 
@@ -63,5 +63,5 @@ def _place(cursor: str, operation: str) -> int:
     return int(left)
 
 
-def _malformed() -> Problem:
-    return invalid(["cursor: it is malformed, or another operation's"])
+def _malformed() -> ProblemRefusal:
+    return invalid_problem(["cursor: it is malformed, or another operation's"])

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from orchestrator.emulator.contract.answers import Answer
+from orchestrator.emulator.contract.answers import HttpAnswer
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -13,7 +13,7 @@ _TITLES = {HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Entity"}
 """Where Python calls a status otherwise than the service does (3.13 renamed it)."""
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body (contract of pods, Errors)."""
 
     title: str
@@ -22,7 +22,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     errors: tuple[str, ...] = ()
 
 
-class Problem(Exception):
+class ProblemRefusal(Exception):
     """The request is turned down with `status`; `errors` are the single failures of its validation."""
 
     def __init__(
@@ -34,25 +34,25 @@ class Problem(Exception):
         self.errors = tuple(errors)
         self.headers = headers
 
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """The problem as it goes over the wire."""
         title = _TITLES.get(HTTPStatus(self.status), HTTPStatus(self.status).phrase)
-        document = Document(title=title, status=self.status, detail=self.detail, errors=self.errors)
-        return Answer(
+        document = ProblemDocument(title=title, status=self.status, detail=self.detail, errors=self.errors)
+        return HttpAnswer(
             status=self.status, body=msgspec.json.encode(document), content_type=MEDIA_TYPE, headers=self.headers
         )
 
 
-def malformed() -> Problem:
+def malformed_problem() -> ProblemRefusal:
     """400: what came is not even JSON."""
-    return Problem(HTTPStatus.BAD_REQUEST, "request could not be processed")
+    return ProblemRefusal(HTTPStatus.BAD_REQUEST, "request could not be processed")
 
 
-def invalid(errors: Sequence[str]) -> Problem:
+def invalid_problem(errors: Sequence[str]) -> ProblemRefusal:
     """422: JSON, and not of the form that the operation takes."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "Request validation failed.", errors)
+    return ProblemRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Request validation failed.", errors)
 
 
-def not_found() -> Problem:
+def not_found_problem() -> ProblemRefusal:
     """404: there is no such thing, or it is somebody else's."""
-    return Problem(HTTPStatus.NOT_FOUND, "resource not found")
+    return ProblemRefusal(HTTPStatus.NOT_FOUND, "resource not found")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from starlette.responses import Response
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Answer
-from orchestrator.emulator.contract.limits import Limit, Meter, MeterFigures
+from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.limits import MeterFigures, OperationLimit, OperationMeter
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.units import SECOND_US
@@ -20,17 +20,17 @@ FIGURES_WINDOW_US = 60 * SECOND_US
 """The window of the highest window count: the shortest that the contract of pods names."""
 
 
-class Front:
+class AccountGate:
     """Lets requests in and answers out. `scale` is how fast `clock` runs; `failure` a 500 as the interface says it."""
 
-    def __init__(self, wire: Wire, clock: Clock, *, scale: float, failure: Callable[[], Answer]) -> None:
+    def __init__(self, wire: Wire, clock: Clock, *, scale: float, failure: Callable[[], HttpAnswer]) -> None:
         self._wire = wire
         self._clock = clock
         self._failure = failure
         self._delivery = AnswerDelivery(wire, clock, scale)
-        self._meters: dict[str, Meter] = {}
+        self._meters: dict[str, OperationMeter] = {}
 
-    async def answer(self, operate: Callable[[], Awaitable[Answer]]) -> Response:
+    async def answer(self, operate: Callable[[], Awaitable[HttpAnswer]]) -> Response:
         """What leaves for a request that `operate` answers. Raises ConnectionCut where no answer is to come."""
         self._wire.connect(self._clock.now())
         answer = await operate()
@@ -63,5 +63,5 @@ class Front:
         """What each operation has seen, by its name."""
         return {operation: meter.figures() for operation, meter in self._meters.items()}
 
-    def _meter(self, operation: str) -> Meter:
-        return self._meters.setdefault(operation, Meter(Limit(window_us=FIGURES_WINDOW_US)))
+    def _meter(self, operation: str) -> OperationMeter:
+        return self._meters.setdefault(operation, OperationMeter(OperationLimit(window_us=FIGURES_WINDOW_US)))

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.http.wire import Cut, Sending, Wire
+from orchestrator.emulator.http.wire import Cut, OutgoingAnswer, Wire
 from orchestrator.units import SECOND_US
 
 
@@ -20,7 +20,7 @@ class AnswerDelivery:
         self._clock = clock
         self._scale = scale
 
-    async def deliver(self, sending: Sending) -> Response:
+    async def deliver(self, sending: OutgoingAnswer) -> Response:
         """Keep the answer back as long as a fault says; raises ConnectionCut if none is to come.
 
         The service may have gone down meanwhile.
@@ -46,7 +46,7 @@ async def _whole(beginning: bytes, more: AsyncIterator[bytes]) -> AsyncIterator[
 class AnswerResponse(Response):
     """An answer on its way, which a fault may cut in the middle of its body."""
 
-    def __init__(self, sending: Sending) -> None:
+    def __init__(self, sending: OutgoingAnswer) -> None:
         answer = sending.answer
         super().__init__(answer.body, answer.status, dict(answer.headers), answer.content_type or None)
         self._cut = sending.cut is Cut.INSIDE_BODY

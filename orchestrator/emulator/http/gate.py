@@ -7,17 +7,19 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.contract.limits import UNLIMITED, Limit, Meter, MeterFigures, Operation
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.limits import UNLIMITED, JobOperation, MeterFigures, OperationLimit, OperationMeter
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.http.wire import Sending, Wire, key_in
+from orchestrator.emulator.http.wire import OutgoingAnswer, Wire, key_in
 
 ANY_ENDPOINT = "*"
 """As the name of an endpoint: every id exists."""
 
-SUBMITTING = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.OPENAI, Operation.HTTP})
+SUBMITTING = frozenset({JobOperation.RUN, JobOperation.RUNSYNC, JobOperation.OPENAI, JobOperation.HTTP})
 
-LOOKING = frozenset({Operation.STATUS, Operation.STREAM, Operation.HEALTH, Operation.METRICS, Operation.REQUESTS})
+LOOKING = frozenset(
+    {JobOperation.STATUS, JobOperation.STREAM, JobOperation.HEALTH, JobOperation.METRICS, JobOperation.REQUESTS}
+)
 """What changes nothing; a key with the permission to read may do it."""
 
 READING = "serverless:read"
@@ -43,7 +45,7 @@ class Gate:
         *,
         endpoints: Collection[str],
         keys: Collection[str] | None,
-        limits: Mapping[Operation, Limit],
+        limits: Mapping[JobOperation, OperationLimit],
         algorithm: Algorithm,
         retry_after: bool,
         wire: Wire,
@@ -66,7 +68,7 @@ class Gate:
         self._permits = permits
         self._dynamic_limit = dynamic_limit
         self._scale = scale
-        self._meters: dict[tuple[str, Operation], Meter] = {}
+        self._meters: dict[tuple[str, JobOperation], OperationMeter] = {}
         self._hidden: set[str] = set()
 
     def outage(self, from_at: int, until_at: int) -> None:
@@ -81,21 +83,21 @@ class Gate:
         """End what `hide` began."""
         self._hidden.discard(endpoint)
 
-    def all_figures(self) -> Mapping[tuple[str, Operation], MeterFigures]:
+    def all_figures(self) -> Mapping[tuple[str, JobOperation], MeterFigures]:
         """The figures of every endpoint and operation that was called."""
         return {key: meter.figures() for key, meter in self._meters.items()}
 
-    def figures(self, endpoint: str, operation: Operation) -> MeterFigures:
+    def figures(self, endpoint: str, operation: JobOperation) -> MeterFigures:
         """What the operation has seen so far; zeros where it was never called."""
         meter = self._meters.get((endpoint, operation))
         return MeterFigures() if meter is None else meter.figures()
 
-    def hang_up(self, endpoint: str, operation: Operation, requests: int) -> None:
+    def hang_up(self, endpoint: str, operation: JobOperation, requests: int) -> None:
         """So many requests leave, for whose answers nobody waits any more and whose handlers do not know it."""
         for _ in range(requests):
             self._meters[endpoint, operation].leave()
 
-    def enter(self, endpoint: str, operation: Operation, authorization: str, now: int) -> Meter:
+    def enter(self, endpoint: str, operation: JobOperation, authorization: str, now: int) -> OperationMeter:
         """Let a request in: the meter it must leave again.
 
         Raises Refusal (401, 404, 429, 500), or ConnectionCut. A request that a fault throttles is not metered; one
@@ -104,15 +106,15 @@ class Gate:
         self.wire.connect(now)
         self._check_key(authorization, READING if operation in LOOKING else WRITING)
         if self.wire.doubts_key():
-            raise Refusal(401, "unauthorized")
-        if not self._is_known(endpoint, now) or (operation is Operation.HEALTH and self.wire.hides_health()):
-            raise Refusal(404, NOT_YET if self._propagates(endpoint, now) else "endpoint not found")
-        if self._balances(endpoint) is not (operation is Operation.HTTP):
-            raise Refusal(404, "endpoint not found" if operation is Operation.HTTP else NO_QUEUE)
+            raise ServiceRefusal(401, "unauthorized")
+        if not self._is_known(endpoint, now) or (operation is JobOperation.HEALTH and self.wire.hides_health()):
+            raise ServiceRefusal(404, NOT_YET if self._propagates(endpoint, now) else "endpoint not found")
+        if self._balances(endpoint) is not (operation is JobOperation.HTTP):
+            raise ServiceRefusal(404, "endpoint not found" if operation is JobOperation.HTTP else NO_QUEUE)
         if self.wire.throttles():
-            raise Refusal(429, "too many requests")
+            raise ServiceRefusal(429, "too many requests")
         if (pause_s := self.wire.pause_s()) is not None:
-            raise Refusal(429, "too many requests", (("retry-after", str(math.ceil(pause_s / self._scale))),))
+            raise ServiceRefusal(429, "too many requests", (("retry-after", str(math.ceil(pause_s / self._scale))),))
         meter = self._meter(endpoint, operation)
         if self._dynamic_limit is not None:
             meter.allow(self._dynamic_limit(endpoint))
@@ -120,7 +122,7 @@ class Gate:
         meter.enter(now)
         if self.wire.fails():
             meter.leave()
-            raise Refusal(500, "internal server error")
+            raise ServiceRefusal(500, "internal server error")
         return meter
 
     def enter_worker(self, endpoint: str, authorization: str, now: int) -> None:
@@ -131,29 +133,29 @@ class Gate:
         self.wire.check_connection(now)
         self._check_key(authorization)
         if not self._is_known(endpoint, now, for_worker=True):
-            raise Refusal(404, "endpoint not found")
+            raise ServiceRefusal(404, "endpoint not found")
 
-    def sending(self, operation: Operation, answer: Answer) -> Sending:
+    def sending(self, operation: JobOperation, answer: HttpAnswer) -> OutgoingAnswer:
         """How an answer leaves, after the faults that spoil answers."""
         accepts = operation in SUBMITTING and answer.status == HTTPStatus.OK
-        return self.wire.sending(answer, changes=accepts, submits=accepts and operation is Operation.RUN)
+        return self.wire.sending(answer, changes=accepts, submits=accepts and operation is JobOperation.RUN)
 
     def _check_key(self, authorization: str, scope: str | None = None) -> None:
         key = key_in(authorization)
         if not key or (self._keys is not None and key not in self._keys):
-            raise Refusal(401, "unauthorized")
+            raise ServiceRefusal(401, "unauthorized")
         if scope is not None and not self._permits(key, scope):
-            raise Refusal(401, "unauthorized")
+            raise ServiceRefusal(401, "unauthorized")
 
     def _is_known(self, endpoint: str, now: int, *, for_worker: bool = False) -> bool:
         if not for_worker and (endpoint in self._hidden or self._propagates(endpoint, now)):
             return False
         return endpoint in self._endpoints or ANY_ENDPOINT in self._endpoints or self._exists(endpoint, now)
 
-    def _meter(self, endpoint: str, operation: Operation) -> Meter:
+    def _meter(self, endpoint: str, operation: JobOperation) -> OperationMeter:
         meter = self._meters.get((endpoint, operation))
         if meter is None:
             limit = self._limits.get(operation, UNLIMITED)
-            meter = Meter(limit, self._algorithm, retry_after=self._retry_after, scale=self._scale)
+            meter = OperationMeter(limit, self._algorithm, retry_after=self._retry_after, scale=self._scale)
             self._meters[endpoint, operation] = meter
         return meter

@@ -14,8 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire, key_in
 
@@ -44,7 +44,7 @@ _OPEN = frozenset({"", "emulator"})
 """What begins a path that needs no key."""
 
 
-class Notes:
+class UnservedCalls:
     """Tells once of each call that nothing here answers."""
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class Notes:
             log.warning("the emulator does not serve %s", call)
 
 
-def refusal(path: str, status: int, sentence: str, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+def refusal_answer(path: str, status: int, sentence: str, headers: tuple[tuple[str, str], ...] = ()) -> HttpAnswer:
     """An error in the form of the interface that `path` belongs to."""
     first, _, rest = path.strip("/").partition("/")
     if first == "v2" and rest.partition("/")[0] in AREAS:
-        return Problem(status, sentence, headers=headers).answer()
-    answer = Refusal(status, sentence, headers).answer()
+        return ProblemRefusal(status, sentence, headers=headers).answer()
+    answer = ServiceRefusal(status, sentence, headers).answer()
     if first == "graphql":
         return msgspec.structs.replace(answer, body=msgspec.json.encode({"errors": [{"message": sentence}]}))
     if first == "v1":
@@ -71,11 +71,11 @@ def refusal(path: str, status: int, sentence: str, headers: tuple[tuple[str, str
     return answer
 
 
-class Unserved:
+class UnservedAnswer:
     """Answers what no route takes. `takes` says whether a key is one; `scale` is how fast `clock` runs."""
 
     def __init__(
-        self, takes: Callable[[str], bool], wire: Wire, clock: Clock, *, notes: Notes, scale: float = 1.0
+        self, takes: Callable[[str], bool], wire: Wire, clock: Clock, *, notes: UnservedCalls, scale: float = 1.0
     ) -> None:
         self._takes = takes
         self._wire = wire
@@ -88,18 +88,18 @@ class Unserved:
         self._wire.connect(self._clock.now())
         return await self._delivery.deliver(self._wire.sending(self._refusal(request, allowed), changes=False))
 
-    def _refusal(self, request: Request, allowed: Collection[str]) -> Answer:
+    def _refusal(self, request: Request, allowed: Collection[str]) -> HttpAnswer:
         path = request.url.path
         key = key_in(request.headers.get("authorization", "")) or request.query_params.get("api_key", "")
         if path.strip("/").partition("/")[0] not in _OPEN and not (key and self._takes(key)):
-            return refusal(path, HTTPStatus.UNAUTHORIZED, "unauthorized")
+            return refusal_answer(path, HTTPStatus.UNAUTHORIZED, "unauthorized")
         if allowed:
             headers = (("allow", ", ".join(sorted(allowed))),)
-            return refusal(path, HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers)
+            return refusal_answer(path, HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed", headers)
         self._notes.note(f"{request.method} {path}")
         missing = _not_served(path)
         sentence = "not found" if missing is None else f"not found: the emulator does not serve /v2/{missing}"
-        return refusal(path, HTTPStatus.NOT_FOUND, sentence)
+        return refusal_answer(path, HTTPStatus.NOT_FOUND, sentence)
 
 
 def _not_served(path: str) -> str | None:

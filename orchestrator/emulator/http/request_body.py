@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import anyio
 from starlette.requests import ClientDisconnect, Request
 
-from orchestrator.emulator.contract.answers import ConnectionCut, Refusal
+from orchestrator.emulator.contract.answers import ConnectionCut, ServiceRefusal
 
 
-async def read_body(request: Request, bytes_max: int) -> bytes:
+async def read_bounded_body(request: Request, bytes_max: int) -> bytes:
     """The whole body. Raises Refusal 413 as soon as it is too long, ConnectionCut if its sender hangs up."""
     chunks: list[bytes] = []
     size = 0
@@ -16,7 +16,7 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
         async for chunk in request.stream():
             size += len(chunk)
             if size > bytes_max:
-                raise Refusal(413, f"the body is larger than {bytes_max} bytes")
+                raise ServiceRefusal(413, f"the body is larger than {bytes_max} bytes")
             chunks.append(chunk)
     except ClientDisconnect:
         raise ConnectionCut from None
@@ -29,11 +29,11 @@ def milliseconds(request: Request, name: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
-        raise Refusal(400, f"{name} must be a whole number of milliseconds")
+        raise ServiceRefusal(400, f"{name} must be a whole number of milliseconds")
     return int(text)
 
 
-async def hold(request: Request, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
+async def hold_request(request: Request, seconds: float, wait: Callable[[], Awaitable[object]]) -> bool:
     """Wait, but not longer than that, nor than the sender does; the body must have been read. False if it hung up."""
     is_there = True
     with anyio.move_on_after(seconds):

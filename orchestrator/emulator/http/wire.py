@@ -11,10 +11,10 @@ import msgspec
 
 from orchestrator.emulator.contract.answers import (
     HTML_PAGE,
-    Answer,
     ConnectionCut,
     ErrorBodies,
-    Refusal,
+    HttpAnswer,
+    ServiceRefusal,
     bombed,
     in_form,
 )
@@ -38,10 +38,10 @@ class Cut(StrEnum):
     INSIDE_BODY = "inside_body"
 
 
-class Sending(msgspec.Struct, frozen=True, kw_only=True):
+class OutgoingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How an answer leaves: after `delay_us`, and whole or not."""
 
-    answer: Answer
+    answer: HttpAnswer
     delay_us: int = 0
     cut: Cut = Cut.NOWHERE
 
@@ -98,8 +98,8 @@ class Wire:
         return self._dice.strikes(Fault.SERVER_ERROR)
 
     def sending(
-        self, answer: Answer, *, changes: bool, failure: Answer | None = None, submits: bool = False
-    ) -> Sending:
+        self, answer: HttpAnswer, *, changes: bool, failure: HttpAnswer | None = None, submits: bool = False
+    ) -> OutgoingAnswer:
         """How an answer leaves, after the faults that spoil answers.
 
         `changes`: something has been done that cannot be asked for again without doing it twice; `submits`: it is a
@@ -110,24 +110,26 @@ class Wire:
         delay_us = round(self._dice.faults.slow_answer_s * SECOND_US) if is_slow else 0
         if changes:
             if self._dice.strikes(Fault.LOST_ANSWER):
-                return Sending(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)
+                return OutgoingAnswer(answer=answer, delay_us=delay_us, cut=Cut.BEFORE_ANSWER)
             if self._dice.strikes(Fault.SERVER_ERROR_AFTER):
-                answer = in_form(failure or Refusal(500, "internal server error").answer(), self._error_bodies)
+                answer = in_form(failure or ServiceRefusal(500, "internal server error").answer(), self._error_bodies)
         if answer.status < HTTPStatus.MULTIPLE_CHOICES and answer.body and self._dice.strikes(Fault.BARE_ERROR):
             answer = msgspec.structs.replace(answer, body=BARE_ERROR, more=None)
         if answer.status != HTTPStatus.NO_CONTENT and self._dice.strikes(Fault.NOT_JSON):
-            answer = Answer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
+            answer = HttpAnswer(status=answer.status, body=HTML_PAGE, content_type="text/html", headers=answer.headers)
         if answer.body.startswith((b"{", b"[")) and self._dice.strikes(Fault.MARKED_ANSWER):
             answer = msgspec.structs.replace(answer, body=BYTE_ORDER_MARK + answer.body)
         answer = self._shortened(answer)
         if answer.body and answer.more is None and self._dice.strikes(Fault.BOMB_ANSWER):
             answer = bombed(answer, round(self._dice.faults.bomb_bytes))
         if not self._dice.strikes(Fault.CUT_ANSWER):
-            return Sending(answer=answer, delay_us=delay_us)
+            return OutgoingAnswer(answer=answer, delay_us=delay_us)
         # An answer without a body is whole as soon as it begins.
-        return Sending(answer=answer, delay_us=delay_us, cut=Cut.INSIDE_BODY if answer.body else Cut.BEFORE_ANSWER)
+        return OutgoingAnswer(
+            answer=answer, delay_us=delay_us, cut=Cut.INSIDE_BODY if answer.body else Cut.BEFORE_ANSWER
+        )
 
-    def _shortened(self, answer: Answer) -> Answer:
+    def _shortened(self, answer: HttpAnswer) -> HttpAnswer:
         """The answer, or what a proxy has left of it; to its reader it is whole."""
         if self._dice.strikes(Fault.EMPTY_ANSWER):
             return msgspec.structs.replace(answer, body=b"", more=None)

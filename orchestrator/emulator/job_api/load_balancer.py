@@ -22,12 +22,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
-from orchestrator.emulator.contract.limits import Meter, Operation
+from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.limits import JobOperation, OperationMeter
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
-from orchestrator.emulator.http.request_body import hold, read_body
-from orchestrator.emulator.http.wire import Cut, Sending
+from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
+from orchestrator.emulator.http.wire import Cut, OutgoingAnswer
 from orchestrator.emulator.job_api.lifespan import Lifespan
 from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.units import MIB, SECOND_US
@@ -51,7 +51,7 @@ PROCESSING_S: Final = 330.0
 
 TIMED_OUT: Final = 524
 
-BEGINNING: Final = Answer(status=HTTPStatus.OK, body=b"{}")
+BEGINNING: Final = HttpAnswer(status=HTTPStatus.OK, body=b"{}")
 """What stands for the worker's answer where it is decided how it leaves."""
 
 
@@ -119,22 +119,22 @@ class LoadBalancer:
         endpoint: str = request.path_params["endpoint_id"]
         authorization = request.headers.get("authorization", "")
         try:
-            meter = self._gate.enter(endpoint, Operation.HTTP, authorization, self._clock.now())
-        except Refusal as refusal:
+            meter = self._gate.enter(endpoint, JobOperation.HTTP, authorization, self._clock.now())
+        except ServiceRefusal as refusal:
             return await self._depart(refusal.answer())
         try:
-            body = await read_body(request, BODY_BYTES_MAX)
+            body = await read_bounded_body(request, BODY_BYTES_MAX)
         except BaseException as error:
             meter.leave()
-            if isinstance(error, Refusal):
+            if isinstance(error, ServiceRefusal):
                 return await self._depart(error.answer())
             raise
         return _Forwarded(self, endpoint, meter, body)
 
-    async def _depart(self, answer: Answer) -> Response:
-        return await self._delivery.deliver(self._gate.sending(Operation.HTTP, answer))
+    async def _depart(self, answer: HttpAnswer) -> Response:
+        return await self._delivery.deliver(self._gate.sending(JobOperation.HTTP, answer))
 
-    async def forward(self, endpoint: str, meter: Meter, body: bytes, scope: Scope, send: Send) -> None:
+    async def forward(self, endpoint: str, meter: OperationMeter, body: bytes, scope: Scope, send: Send) -> None:
         """Hands the request to a worker, and what it says to the sender, as the faults of the wire have it."""
         try:
             with self._connected(endpoint) as fleet:
@@ -179,7 +179,7 @@ class LoadBalancer:
     async def _execute(self, endpoint: str, body: bytes, scope: Scope, send: Send) -> None:
         application = self.application(endpoint)
         assert application is not None, "a worker runs something"
-        sending = self._gate.sending(Operation.HTTP, BEGINNING)
+        sending = self._gate.sending(JobOperation.HTTP, BEGINNING)
         if sending.delay_us:
             await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
         answer = _Reply(sending, send)
@@ -205,14 +205,14 @@ class LoadBalancer:
             await response(scope, _nothing, send)
 
     async def _refuse(self, status: int, sentence: str, scope: Scope, send: Send) -> None:
-        response = await self._depart(Refusal(status, sentence).answer())
+        response = await self._depart(ServiceRefusal(status, sentence).answer())
         await response(scope, _nothing, send)
 
 
 class _Forwarded(Response):
     """The answer of a worker, which is written while it comes."""
 
-    def __init__(self, balancer: LoadBalancer, endpoint: str, meter: Meter, body: bytes) -> None:
+    def __init__(self, balancer: LoadBalancer, endpoint: str, meter: OperationMeter, body: bytes) -> None:
         super().__init__()
         self._balancer = balancer
         self._endpoint = endpoint
@@ -229,7 +229,7 @@ class _Forwarded(Response):
             except ConnectionCut as error:
                 cut = error
 
-        await hold(Request(scope, receive), math.inf, forward)
+        await hold_request(Request(scope, receive), math.inf, forward)
         if cut is not None:
             raise cut
 
@@ -237,7 +237,7 @@ class _Forwarded(Response):
 class _Reply:
     """What a worker's server says, on its way to the sender: whole, not at all, or cut behind its first piece."""
 
-    def __init__(self, sending: Sending, send: Send) -> None:
+    def __init__(self, sending: OutgoingAnswer, send: Send) -> None:
         self._sending = sending
         self._send = send
         self.has_begun = self.is_whole = False

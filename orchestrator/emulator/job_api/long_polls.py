@@ -8,7 +8,7 @@ import anyio
 from orchestrator.emulator.jobs.world import World
 
 
-class Watch:
+class JobWatch:
     """Follows one job."""
 
     def __init__(self) -> None:
@@ -23,17 +23,17 @@ class Watch:
         self._bell = anyio.Event()
 
 
-class Waits:
+class LongPolls:
     """Who follows which job."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._watches: dict[str, list[Watch]] = {}
+        self._watches: dict[str, list[JobWatch]] = {}
 
     @contextmanager
-    def watching(self, job_id: str) -> Iterator[Watch]:
+    def watching(self, job_id: str) -> Iterator[JobWatch]:
         """A watch on the job, which need not exist."""
-        watch = Watch()
+        watch = JobWatch()
         self._watches.setdefault(job_id, []).append(watch)
         self._world.watch(job_id)
         try:

@@ -16,13 +16,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
-from orchestrator.emulator.contract.limits import Operation
+from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.http.request_body import hold, read_body
+from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
 from orchestrator.emulator.http.wire import Cut
-from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.job_api.routes import RUNSYNC_BYTES_MAX
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
 from orchestrator.emulator.jobs.submissions import parse_submission
@@ -35,7 +35,7 @@ EVENT_FIELDS = ("data:", "event:", "id:", "retry:", ":")
 
 EVENT_STREAM = "text/event-stream"
 
-BEGINNING = Answer(status=200, body=b"data: ", content_type=EVENT_STREAM)
+BEGINNING = HttpAnswer(status=200, body=b"data: ", content_type=EVENT_STREAM)
 """What stands for a stream where it is decided how it leaves."""
 
 
@@ -54,7 +54,7 @@ class OpenAiApi:
         world: World,
         gate: Gate,
         clock: Clock,
-        waits: Waits,
+        waits: LongPolls,
         changed: Callable[[str], None],
         scale: float = 1.0,
     ) -> None:
@@ -74,28 +74,28 @@ class OpenAiApi:
         endpoint: str = request.path_params["endpoint_id"]
         authorization = request.headers.get("authorization", "")
         try:
-            meter = self._gate.enter(endpoint, Operation.OPENAI, authorization, self._clock.now())
-        except Refusal as refusal:
+            meter = self._gate.enter(endpoint, JobOperation.OPENAI, authorization, self._clock.now())
+        except ServiceRefusal as refusal:
             return await self._depart(refusal.answer())
         with ExitStack() as under_way:
             under_way.callback(meter.leave)
             try:
-                body = await read_body(request, RUNSYNC_BYTES_MAX)
+                body = await read_bounded_body(request, RUNSYNC_BYTES_MAX)
                 job_id, wants_stream = self._submit(endpoint, request.path_params["path"], body)
-            except Refusal as refusal:
+            except ServiceRefusal as refusal:
                 return await self._depart(refusal.answer())
             under_way.callback(self._give_up, endpoint, job_id)
             if not wants_stream:
                 return await self._depart(await self._answer(endpoint, job_id, request))
-            sending = self._gate.sending(Operation.OPENAI, BEGINNING)
+            sending = self._gate.sending(JobOperation.OPENAI, BEGINNING)
             response = await self._delivery.deliver(sending)
             if sending.answer is not BEGINNING:  # a fault has put something else in its place
                 return response
             events = self._events(endpoint, job_id, is_cut=sending.cut is Cut.INSIDE_BODY)
             return _EventStream(events, under_way.pop_all())
 
-    async def _depart(self, answer: Answer) -> Response:
-        return await self._delivery.deliver(self._gate.sending(Operation.OPENAI, answer))
+    async def _depart(self, answer: HttpAnswer) -> Response:
+        return await self._delivery.deliver(self._gate.sending(JobOperation.OPENAI, answer))
 
     def _submit(self, endpoint: str, path: str, body: bytes) -> tuple[str, bool]:
         question = _Question()
@@ -103,14 +103,14 @@ class OpenAiApi:
             try:
                 question = msgspec.json.decode(body, type=_Question)
             except (ValueError, RecursionError):
-                raise Refusal(400, "bad request: the body is not a JSON object") from None
+                raise ServiceRefusal(400, "bad request: the body is not a JSON object") from None
         asked = {"openai_route": f"/{path}", "openai_input": msgspec.Raw(body or b"null")}
         submission = parse_submission(msgspec.json.encode({"input": asked}), is_sync=True)
         record = self._world.submit(endpoint, submission, self._clock.now())
         self._changed(endpoint)
         return record.id, question.stream is True
 
-    async def _answer(self, endpoint: str, job_id: str, request: Request) -> Answer:
+    async def _answer(self, endpoint: str, job_id: str, request: Request) -> HttpAnswer:
         with self._waits.watching(job_id) as watch:
 
             async def wait() -> None:
@@ -118,18 +118,18 @@ class OpenAiApi:
                     self._changed(endpoint)
                     await watch.change()
 
-            is_there = await hold(request, float("inf"), wait)
+            is_there = await hold_request(request, float("inf"), wait)
         if not is_there:
             raise ConnectionCut
         try:
             return _answer_of(self._world.status(endpoint, job_id, self._clock.now()))
-        except Refusal:  # its time to live is over
-            return Refusal(500, "the job was deleted").answer()
+        except ServiceRefusal:  # its time to live is over
+            return ServiceRefusal(500, "the job was deleted").answer()
 
     def _has_ended(self, endpoint: str, job_id: str) -> bool:
         try:
             return self._world.status(endpoint, job_id, self._clock.now()).status in FINISHED
-        except Refusal:
+        except ServiceRefusal:
             return True
 
     async def _events(self, endpoint: str, job_id: str, *, is_cut: bool) -> AsyncIterator[bytes]:
@@ -159,14 +159,14 @@ class OpenAiApi:
                 yield events.event(record.output)
             if not events.are_its_own:
                 yield DONE
-        except Refusal:
+        except ServiceRefusal:
             yield _data(b'{"error":"the job was deleted"}')
 
     def _give_up(self, endpoint: str, job_id: str) -> None:
         """Whoever asked is gone or has everything; a job that still runs need not."""
         try:
             self._world.cancel(endpoint, job_id, self._clock.now())
-        except Refusal:
+        except ServiceRefusal:
             return
         self._changed(endpoint)
 
@@ -183,15 +183,15 @@ class _EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _answer_of(record: ServiceRecord) -> Answer:
+def _answer_of(record: ServiceRecord) -> HttpAnswer:
     """The worker's own answer. One that streams by nature puts it out as a list of one."""
     if record.status is not ServiceStatus.COMPLETED:
-        return Refusal(500, record.error or f"job {record.status}").answer()
+        return ServiceRefusal(500, record.error or f"job {record.status}").answer()
     body = b"null" if record.output is None else bytes(record.output)
     if body.startswith(b"["):
         parts = msgspec.json.decode(body, type=list[msgspec.Raw])
         body = bytes(parts[0]) if len(parts) == 1 else body
-    return Answer(status=200, body=body)
+    return HttpAnswer(status=200, body=body)
 
 
 class _Events:

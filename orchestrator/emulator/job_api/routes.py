@@ -15,14 +15,14 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Answer, Refusal
-from orchestrator.emulator.contract.limits import Operation
-from orchestrator.emulator.http.delivery import AnswerResponse, AnswerDelivery
+from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.limits import JobOperation
+from orchestrator.emulator.http.delivery import AnswerDelivery, AnswerResponse
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.http.not_found import refusal
-from orchestrator.emulator.http.request_body import hold, milliseconds, read_body
-from orchestrator.emulator.http.wire import Sending
-from orchestrator.emulator.job_api.long_polls import Waits
+from orchestrator.emulator.http.not_found import refusal_answer
+from orchestrator.emulator.http.request_body import hold_request, milliseconds, read_bounded_body
+from orchestrator.emulator.http.wire import OutgoingAnswer
+from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
 from orchestrator.emulator.jobs.replies import HealthReply, MetricsReply, PurgeReply, RequestsReply, StreamReply
 from orchestrator.emulator.jobs.submissions import MILLISECOND, parse_submission
@@ -44,18 +44,18 @@ AnswerUnserved = Callable[[Request, Collection[str]], Awaitable[Response]]
 
 Reply = ServiceRecord | PurgeReply | HealthReply | MetricsReply | RequestsReply | StreamReply
 
-JOB_ROUTES: tuple[tuple[Operation, str, tuple[str, ...]], ...] = (
-    (Operation.RUN, "/v2/{endpoint_id}/run", ("POST",)),
-    (Operation.STATUS, "/v2/{endpoint_id}/status/{job_id}", ("GET", "POST")),
-    (Operation.RUNSYNC, "/v2/{endpoint_id}/runsync", ("POST",)),
-    (Operation.STATUS, "/v2/{endpoint_id}/status-sync/{job_id}", ("GET", "POST")),
-    (Operation.STREAM, "/v2/{endpoint_id}/stream/{job_id}", ("GET", "POST")),
-    (Operation.CANCEL, "/v2/{endpoint_id}/cancel/{job_id}", ("POST",)),
-    (Operation.RETRY, "/v2/{endpoint_id}/retry/{job_id}", ("POST",)),
-    (Operation.PURGE_QUEUE, "/v2/{endpoint_id}/purge-queue", ("POST",)),
-    (Operation.HEALTH, "/v2/{endpoint_id}/health", ("GET",)),
-    (Operation.METRICS, "/v2/{endpoint_id}/metrics", ("GET",)),
-    (Operation.REQUESTS, "/v2/{endpoint_id}/requests", ("GET",)),
+JOB_ROUTES: tuple[tuple[JobOperation, str, tuple[str, ...]], ...] = (
+    (JobOperation.RUN, "/v2/{endpoint_id}/run", ("POST",)),
+    (JobOperation.STATUS, "/v2/{endpoint_id}/status/{job_id}", ("GET", "POST")),
+    (JobOperation.RUNSYNC, "/v2/{endpoint_id}/runsync", ("POST",)),
+    (JobOperation.STATUS, "/v2/{endpoint_id}/status-sync/{job_id}", ("GET", "POST")),
+    (JobOperation.STREAM, "/v2/{endpoint_id}/stream/{job_id}", ("GET", "POST")),
+    (JobOperation.CANCEL, "/v2/{endpoint_id}/cancel/{job_id}", ("POST",)),
+    (JobOperation.RETRY, "/v2/{endpoint_id}/retry/{job_id}", ("POST",)),
+    (JobOperation.PURGE_QUEUE, "/v2/{endpoint_id}/purge-queue", ("POST",)),
+    (JobOperation.HEALTH, "/v2/{endpoint_id}/health", ("GET",)),
+    (JobOperation.METRICS, "/v2/{endpoint_id}/metrics", ("GET",)),
+    (JobOperation.REQUESTS, "/v2/{endpoint_id}/requests", ("GET",)),
 )
 
 
@@ -67,10 +67,15 @@ def job_routes(api: "JobApi") -> list[Route]:
     ]
 
 
-class Application(Router):
+async def _plainly(request: Request, allowed: Collection[str]) -> Response:
+    status, words = (HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed") if allowed else (404, "not found")
+    return AnswerResponse(OutgoingAnswer(answer=refusal_answer(request.url.path, status, words)))
+
+
+class RouteTable(Router):
     """The routes, and `unserved` for what none of them takes, with the methods that its path takes."""
 
-    def __init__(self, routes: Sequence[BaseRoute], unserved: AnswerUnserved) -> None:
+    def __init__(self, routes: Sequence[BaseRoute], unserved: AnswerUnserved = _plainly) -> None:
         super().__init__(routes, redirect_slashes=False)
         self._unserved = unserved
 
@@ -92,16 +97,6 @@ class Application(Router):
         await response(scope, receive, send)
 
 
-async def _plainly(request: Request, allowed: Collection[str]) -> Response:
-    status, words = (HTTPStatus.METHOD_NOT_ALLOWED, "method not allowed") if allowed else (404, "not found")
-    return AnswerResponse(Sending(answer=refusal(request.url.path, status, words)))
-
-
-def application(routes: Sequence[BaseRoute], unserved: AnswerUnserved = _plainly) -> Application:
-    """The ASGI application of these routes."""
-    return Application(routes, unserved)
-
-
 class JobApi:
     """Answers the operations of the job API.
 
@@ -118,7 +113,7 @@ class JobApi:
         clock: Clock,
         body_bytes_max: int,
         changed: Callable[[str], None],
-        waits: Waits | None = None,
+        waits: LongPolls | None = None,
         scale: float = 1.0,
         queue_per_worker: int | None = None,
         stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT,
@@ -128,18 +123,18 @@ class JobApi:
         self._clock = clock
         self._body_bytes_max = body_bytes_max
         self._changed = changed
-        self._waits = waits or Waits(world)
+        self._waits = waits or LongPolls(world)
         self._scale = scale
         self._delivery = AnswerDelivery(gate.wire, clock, scale)
         self._queue_per_worker = queue_per_worker
         self._stream_wait_ms = stream_wait_ms
 
-    async def operate(self, operation: Operation, request: Request, *, wait: bool = False) -> Response:
+    async def operate(self, operation: JobOperation, request: Request, *, wait: bool = False) -> Response:
         """Everything that happens to one request. Raises ConnectionCut where no answer is to come."""
         endpoint: str = request.path_params["endpoint_id"]
         try:
             meter = self._gate.enter(endpoint, operation, request.headers.get("authorization", ""), self._clock.now())
-        except Refusal as refusal:
+        except ServiceRefusal as refusal:
             return await self._delivery.deliver(self._gate.sending(operation, refusal.answer()))
         try:
             answer = await self._answer(operation, endpoint, request, wait=wait)
@@ -147,44 +142,44 @@ class JobApi:
         finally:
             meter.leave()
 
-    async def _answer(self, operation: Operation, endpoint: str, request: Request, *, wait: bool) -> Answer:
+    async def _answer(self, operation: JobOperation, endpoint: str, request: Request, *, wait: bool) -> HttpAnswer:
         try:
             content = await self._call(operation, endpoint, request, wait=wait)
-        except Refusal as refusal:
+        except ServiceRefusal as refusal:
             return refusal.answer()
         finally:
             self._changed(endpoint)
-        return Answer(status=200, body=msgspec.json.encode(content))
+        return HttpAnswer(status=200, body=msgspec.json.encode(content))
 
     async def _call(  # noqa: PLR0911  # one line for each operation
-        self, operation: Operation, endpoint: str, request: Request, *, wait: bool
+        self, operation: JobOperation, endpoint: str, request: Request, *, wait: bool
     ) -> Reply:
         job_id: str = request.path_params.get("job_id", "")
         now = self._clock.now()
         match operation:
-            case Operation.RUN:
+            case JobOperation.RUN:
                 return await self._run(endpoint, request)
-            case Operation.RUNSYNC:
+            case JobOperation.RUNSYNC:
                 return await self._run_sync(endpoint, request)
-            case Operation.STATUS:
+            case JobOperation.STATUS:
                 return await (self._status_sync if wait else self._status)(endpoint, job_id, request)
-            case Operation.STREAM:
+            case JobOperation.STREAM:
                 return await self._stream(endpoint, job_id, request)
-            case Operation.CANCEL:
+            case JobOperation.CANCEL:
                 return self._world.cancel(endpoint, job_id, now)
-            case Operation.RETRY:
+            case JobOperation.RETRY:
                 return self._world.retry(endpoint, job_id, now)
-            case Operation.PURGE_QUEUE:
+            case JobOperation.PURGE_QUEUE:
                 return self._world.purge(endpoint)
-            case Operation.METRICS:
+            case JobOperation.METRICS:
                 return self._world.metrics(endpoint)
-            case Operation.REQUESTS:
+            case JobOperation.REQUESTS:
                 return self._world.requests(endpoint)
             case _:
                 return self._world.health(endpoint)
 
     async def _run(self, endpoint: str, request: Request) -> ServiceRecord:
-        body = await read_body(request, self._body_bytes_max)
+        body = await read_bounded_body(request, self._body_bytes_max)
         self._check_queue(endpoint)
         record = self._world.submit(endpoint, parse_submission(body), self._clock.now())
         return self._world.false_answers.accepted(endpoint, record)
@@ -192,12 +187,12 @@ class JobApi:
     async def _run_sync(self, endpoint: str, request: Request) -> ServiceRecord:
         """The record at the job's end, or `{"id","status"}` once `wait` has run out; the job goes on."""
         wait_ms = _wait_ms(request, RUNSYNC_WAIT_MS_DEFAULT)
-        body = await read_body(request, RUNSYNC_BYTES_MAX)
+        body = await read_bounded_body(request, RUNSYNC_BYTES_MAX)
         self._check_queue(endpoint)
         accepted = self._world.submit(endpoint, parse_submission(body, is_sync=True), self._clock.now())
         try:
             record = await self._end_of(endpoint, accepted.id, wait_ms, request)
-        except Refusal:  # the job is gone before its end
+        except ServiceRefusal:  # the job is gone before its end
             return accepted
         return record if record.status in FINISHED else ServiceRecord(id=record.id, status=record.status)
 
@@ -208,7 +203,7 @@ class JobApi:
         return self._world.false_answers.shown(endpoint, record)
 
     async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
-        await read_body(request, self._body_bytes_max)
+        await read_bounded_body(request, self._body_bytes_max)
         return await self._end_of(endpoint, job_id, _wait_ms(request, RUNSYNC_WAIT_MS_DEFAULT), request)
 
     async def _end_of(self, endpoint: str, job_id: str, wait_ms: int, request: Request) -> ServiceRecord:
@@ -216,30 +211,30 @@ class JobApi:
         with self._waits.watching(job_id) as watch:
 
             async def wait() -> None:
-                with suppress(Refusal):
+                with suppress(ServiceRefusal):
                     while self._world.status(endpoint, job_id, self._clock.now()).status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
 
-            await hold(request, self._seconds(wait_ms), wait)
+            await hold_request(request, self._seconds(wait_ms), wait)
         return self._world.status(endpoint, job_id, self._clock.now())
 
     async def _stream(self, endpoint: str, job_id: str, request: Request) -> StreamReply:
         """The chunks since the previous call, as soon as there are any or the job has ended."""
-        await read_body(request, self._body_bytes_max)
+        await read_bounded_body(request, self._body_bytes_max)
         part = StreamReply(status=ServiceStatus.IN_QUEUE, stream=())
         with self._waits.watching(job_id) as watch:
 
             async def wait() -> None:
                 nonlocal part
-                with suppress(Refusal):
+                with suppress(ServiceRefusal):
                     part = self._world.stream(endpoint, job_id, self._clock.now())
                     while not part.stream and part.status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
                         part = self._world.stream(endpoint, job_id, self._clock.now())
 
-            await hold(request, self._seconds(_wait_ms(request, self._stream_wait_ms)), wait)
+            await hold_request(request, self._seconds(_wait_ms(request, self._stream_wait_ms)), wait)
         if part.stream or part.status in FINISHED:
             return part
         return self._world.stream(endpoint, job_id, self._clock.now())
@@ -252,7 +247,7 @@ class JobApi:
             return
         room = max(QUEUE_FULL_MIN, self._world.fleet(endpoint).scaling.workers_max * self._queue_per_worker)
         if self._world.queued(endpoint) > room:
-            raise Refusal(429, "too many jobs are queued")
+            raise ServiceRefusal(429, "too many jobs are queued")
 
 
 def _wait_ms(request: Request, default: int) -> int:

@@ -27,7 +27,7 @@ CONTRACT_SUCCESS = (200,)
 """With what a receiver takes a webhook (contract, Webhook 1)."""
 
 
-class Webhooks:
+class WebhookDelivery:
     """Tries each webhook at once and after each of `delays_s`, until an attempt is answered with a status of `success`
     within `timeout_s`. Each attempt has a `traceparent` (W3C) that tells it from others, in the trace of its webhook.
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.jobs.jobs import WorkerResult
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def _decode(decoder: "msgspec.json.Decoder[T]", raw: bytes) -> T:
         raw.decode()
         return decoder.decode(raw)
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"bad request: {error}") from None
+        raise ServiceRefusal(400, f"bad request: {error}") from None
 
 
 def _copy(raw: msgspec.Raw) -> bytes | None:

@@ -14,12 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.http.request_body import hold, read_body
+from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
 from orchestrator.emulator.job_api.worker_polls import StopLine, TakePoll, TakeQueues
 from orchestrator.emulator.job_api.worker_reports import parse_chunk, parse_done
-from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
+from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import MIB
 
@@ -127,7 +127,7 @@ class WorkerApi:
         try:
             self._gate.enter_worker(endpoint, request.headers.get("authorization", ""), self._clock.now())
             return await operate(endpoint, worker_id, request)
-        except Refusal as refusal:
+        except ServiceRefusal as refusal:
             if request.method == "GET":
                 await anyio.sleep(REFUSED_HOLD_S)
             answer = refusal.answer()
@@ -140,7 +140,7 @@ class WorkerApi:
     async def _take_batch(self, endpoint: str, worker_id: str, request: Request) -> Response:
         size = request.query_params.get("batch_size", "1")
         if not size.isdecimal() or not 1 <= int(size) <= SLOTS_MAX:
-            raise Refusal(400, f"batch_size must be between 1 and {SLOTS_MAX}")
+            raise ServiceRefusal(400, f"batch_size must be between 1 and {SLOTS_MAX}")
         jobs = await self._wait_for_jobs(endpoint, worker_id, int(size), request)
         return _json(jobs) if jobs else Response(status_code=204)
 
@@ -157,7 +157,7 @@ class WorkerApi:
             self._polls.join(endpoint, poll)
             self._changed(endpoint)
             try:
-                await hold(request, self._hold_s, poll.answered.wait)
+                await hold_request(request, self._hold_s, poll.answered.wait)
             finally:
                 self._polls.leave(endpoint, poll)
             executions = poll.executions
@@ -189,7 +189,7 @@ class WorkerApi:
             job_ids.extend(await line.listen())
 
         self._changed(endpoint)
-        await hold(request, self._hold_s, listen)
+        await hold_request(request, self._hold_s, listen)
         return _json({"jobsToStop": job_ids}) if job_ids else Response(status_code=204)
 
     async def _ping(self, endpoint: str, worker_id: str, request: Request) -> Response:
@@ -213,10 +213,10 @@ class WorkerApi:
     async def _done(self, endpoint: str, worker_id: str, request: Request) -> Response:
         job_id: str = request.path_params["job_id"]
         try:
-            body = await read_body(request, RESULT_BYTES_MAX)
-        except Refusal as refusal:
+            body = await read_bounded_body(request, RESULT_BYTES_MAX)
+        except ServiceRefusal as refusal:
             self._finish(endpoint, worker_id, job_id, WorkerResult())
-            raise Refusal(400, refusal.error) from None
+            raise ServiceRefusal(400, refusal.error) from None
         report = parse_done(body, is_stream=request.query_params.get("isStream") == "true")
         if report.result is not None:
             return self._finish(endpoint, worker_id, job_id, report.result)
@@ -239,9 +239,9 @@ class WorkerApi:
 
     async def _stream(self, endpoint: str, worker_id: str, request: Request) -> Response:
         execution = self._execution(worker_id, request.path_params["job_id"])
-        chunk = parse_chunk(await read_body(request, RESULT_BYTES_MAX))
+        chunk = parse_chunk(await read_bounded_body(request, RESULT_BYTES_MAX))
         if execution is None or not self._world.put_chunk(execution, chunk, self._clock.now()):
-            raise Refusal(404, "job not found")
+            raise ServiceRefusal(404, "job not found")
         self._changed(endpoint)
         return _json({})
 

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.jobs.jobs import RunBody
 from orchestrator.units import SECOND_US
 
@@ -48,7 +48,7 @@ def parse_submission(raw: bytes, *, is_sync: bool = False) -> RunBody:
         _check_range("policy.executionTimeout", timeout_ms, EXECUTION_TIMEOUT_MS_RANGE)
     _check_range("policy.ttl", policy.ttl, TTL_MS_RANGE)
     if body.webhook is not None and not _is_url(body.webhook):
-        raise Refusal(400, "webhook must be an http or https URL with a host")
+        raise ServiceRefusal(400, "webhook must be an http or https URL with a host")
     return RunBody(
         input=_object("input", body.input),
         webhook=body.webhook,
@@ -65,15 +65,15 @@ def _decode(raw: bytes) -> _Body:
         raw.decode()  # msgspec does not look inside the strings of what stays raw, and JSON is UTF-8
         return _BODY.decode(raw)
     except msgspec.ValidationError as error:
-        raise Refusal(400, f"bad request: {error}") from None
+        raise ServiceRefusal(400, f"bad request: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Refusal(400, "bad request: the body is not valid JSON") from None
+        raise ServiceRefusal(400, "bad request: the body is not valid JSON") from None
 
 
 def _check_range(name: str, value: int, bounds: tuple[int, int]) -> None:
     low, high = bounds
     if not low <= value <= high:
-        raise Refusal(400, f"{name} must be between {low} and {high} milliseconds, not {value}")
+        raise ServiceRefusal(400, f"{name} must be between {low} and {high} milliseconds, not {value}")
 
 
 def _is_url(text: str) -> bool:
@@ -89,7 +89,7 @@ def _s3_config(raw: msgspec.Raw) -> bytes:
     members = _decoded(value)
     for name in ("accessId", "accessSecret", "bucketName", "endpointUrl"):
         if not isinstance(members.get(name), str | None):
-            raise Refusal(400, f"s3Config.{name} must be a string")
+            raise ServiceRefusal(400, f"s3Config.{name} must be a string")
     return value
 
 
@@ -97,11 +97,11 @@ def _decoded(value: bytes) -> dict[str, object]:
     try:
         return msgspec.json.decode(value, type=dict[str, object])
     except (msgspec.DecodeError, RecursionError):
-        raise Refusal(400, "s3Config is nested too deeply") from None
+        raise ServiceRefusal(400, "s3Config is nested too deeply") from None
 
 
 def _object(name: str, raw: msgspec.Raw) -> bytes:
     value = bytes(raw).strip()  # a copy: the Raw itself would keep the whole request alive
     if not value.startswith(b"{"):
-        raise Refusal(400, f"{name} must be a JSON object")
+        raise ServiceRefusal(400, f"{name} must be a JSON object")
     return value

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
 from orchestrator.emulator.jobs.endpoint_state import EXECUTION_TIMEOUT_US_DEFAULT, EndpointState
 from orchestrator.emulator.jobs.false_answers import FalseAnswers
@@ -22,13 +22,13 @@ from orchestrator.emulator.jobs.jobs import (
     FINISHED,
     REDISPATCHES_MAX,
     RETRYABLE,
-    JobExecution,
     ExecutionKey,
+    JobExecution,
+    RunBody,
     ServiceJob,
     ServiceRecord,
-    WorkerResult,
     ServiceStatus,
-    RunBody,
+    WorkerResult,
 )
 from orchestrator.emulator.jobs.replies import (
     HealthReply,
@@ -41,7 +41,7 @@ from orchestrator.emulator.jobs.replies import (
 from orchestrator.emulator.jobs.streams import Streams
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.timers import Timers
-from orchestrator.emulator.jobs.webhook_schedule import WebhookSchedule, WebhookCall
+from orchestrator.emulator.jobs.webhook_schedule import WebhookCall, WebhookSchedule
 from orchestrator.units import SECOND_US
 
 REQUESTS_MAX = 100
@@ -210,7 +210,7 @@ class World:
         """Queue a failed or timed-out job again, under its id. Raises Refusal 404, or 400 in any other state."""
         job = self._find(endpoint, job_id, now)
         if job.status not in RETRYABLE:
-            raise Refusal(400, f"only a failed or timed-out job can be retried; this one is {job.status}")
+            raise ServiceRefusal(400, f"only a failed or timed-out job can be retried; this one is {job.status}")
         job.requeue(now)
         self._streams.drop(job_id)
         state = self._endpoint(endpoint)
@@ -381,7 +381,7 @@ class World:
     def _find(self, endpoint: str, job_id: str, now: int) -> ServiceJob:
         job = self._jobs.get(job_id)
         if job is None or job.endpoint != endpoint:
-            raise Refusal(404, "job not found")
+            raise ServiceRefusal(404, "job not found")
         if now >= job.due_at():
             self._timers.drop(job_id)
             self._ring(job, now)

@@ -12,12 +12,12 @@ import anyio.to_thread
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
-from orchestrator.emulator.workers.handlers import AGGREGATE, Handler, HandlerJob, Report, encode, is_async
+from orchestrator.emulator.workers.handlers import AGGREGATE, Handler, HandlerJob, HandlerReport, encode, is_async
 from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, message_of, trace_of
 
 
 async def run_handler(
-    handler: Handler, execution: JobExecution, threads: anyio.CapacityLimiter, report: Report
+    handler: Handler, execution: JobExecution, threads: anyio.CapacityLimiter, report: HandlerReport
 ) -> WorkerResult:
     """Call the handler for one execution, in this process; whatever it does becomes a Result.
 
@@ -35,10 +35,10 @@ async def run_handler(
         )
         return outcome if isinstance(outcome, WorkerResult) else call(result_of, await awaited(outcome))
     except UserCodeError as error:
-        return failure_of(error.error, execution)
+        return failure_result(error.error, execution)
 
 
-def call_plain(handler: Handler, execution: JobExecution, report: Report) -> WorkerResult | Awaitable[object]:
+def call_plain(handler: Handler, execution: JobExecution, report: HandlerReport) -> WorkerResult | Awaitable[object]:
     """Call a plain function or generator in the thread at hand; never raises.
 
     A plain function may hand back an awaitable: awaiting it is the caller's affair.
@@ -52,7 +52,7 @@ def call_plain(handler: Handler, execution: JobExecution, report: Report) -> Wor
             return value
         return call(result_of, value)
     except UserCodeError as error:
-        return failure_of(error.error, execution)
+        return failure_result(error.error, execution)
 
 
 def result_of(value: object) -> WorkerResult:
@@ -71,7 +71,7 @@ def result_of(value: object) -> WorkerResult:
     )
 
 
-def failure_of(error: BaseException, execution: JobExecution) -> WorkerResult:
+def failure_result(error: BaseException, execution: JobExecution) -> WorkerResult:
     """The failure of a handler that raised: a JSON document inside a string (as observed)."""
     document = {
         "error_type": str(type(error)),
@@ -83,7 +83,7 @@ def failure_of(error: BaseException, execution: JobExecution) -> WorkerResult:
     return WorkerResult(error=json.dumps(document))
 
 
-def _job(execution: JobExecution, report: Report) -> HandlerJob:
+def _job(execution: JobExecution, report: HandlerReport) -> HandlerJob:
     job = HandlerJob(report, {"id": execution.job_id, "input": msgspec.json.decode(execution.input)})
     if execution.s3_config is not None:
         job["s3Config"] = msgspec.json.decode(execution.s3_config)
@@ -149,7 +149,7 @@ class _ErrorYielded(Exception):
 class _OnLoop:
     """Takes reports in any thread and hands them on in the event loop's."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: HandlerReport) -> None:
         self._report = report
 
     def progress(self, output: bytes) -> bool:

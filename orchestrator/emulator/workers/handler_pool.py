@@ -14,30 +14,41 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
-from orchestrator.emulator.workers.handler_process import LENGTH_BYTES, Chunk, Ended, Message, Progress, frame, place_of
-from orchestrator.emulator.workers.handlers import Handler, Report
+from orchestrator.emulator.workers.handler_process import (
+    LENGTH_BYTES,
+    ChunkMessage,
+    EndedMessage,
+    Message,
+    ProgressMessage,
+    frame,
+    location_of,
+)
+from orchestrator.emulator.workers.handlers import Handler, HandlerReport
 from orchestrator.emulator.workers.process_group import kill_session
 
 _BROKEN = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What talking to a process ends in that is no more."""
 
-_DECODER = msgspec.msgpack.Decoder(Progress | Chunk | Ended)
+_DECODER = msgspec.msgpack.Decoder(ProgressMessage | ChunkMessage | EndedMessage)
 
 EXIT_S = 5.0
 """How long a process that has closed its pipe may take to end."""
 
-_PROGRAM = "import sys; sys.path[:] = {path!r}; from orchestrator.emulator.workers.handler_process import main; main()"
+_PROGRAM = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from orchestrator.emulator.workers.handler_process import run_process; run_process()"
+)
 
 
 class HandlerPool:
     """At most so many `processes` of one handler. Raises UsageError for a handler that no other process can find."""
 
     def __init__(self, handler: Handler, processes: int) -> None:
-        self._place = place_of(handler)
+        self._place = location_of(handler)
         self._slots = anyio.CapacityLimiter(processes)
         self._idle: list[_HandlerProcess] = []
 
-    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
+    async def run(self, execution: JobExecution, report: HandlerReport) -> WorkerResult:
         """Run one execution, as soon as a process is free. When this is cancelled, its process is killed."""
         async with self._slots:
             process = await self._free()
@@ -89,15 +100,15 @@ class _HandlerProcess:
     def is_alive(self) -> bool:
         return self._process.returncode is None
 
-    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
+    async def run(self, execution: JobExecution, report: HandlerReport) -> WorkerResult:
         """Raises one of `_BROKEN` if the process is no more."""
         unsaid, self._unsaid = self._unsaid, b""
         await self._stdin.send(unsaid + frame(execution))
         while True:
             match await self._receive():
-                case Ended(result=result):
+                case EndedMessage(result=result):
                     return result
-                case Chunk(output=output):
+                case ChunkMessage(output=output):
                     report.chunk(output)
                 case progress:
                     report.progress(progress.output)

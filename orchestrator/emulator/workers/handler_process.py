@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
-from orchestrator.emulator.workers.handler_call import call_plain, failure_of, result_of
+from orchestrator.emulator.workers.handler_call import call_plain, failure_result, result_of
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError
 from orchestrator.user_code import LOADED_PREFIX, UserCodeError, awaited, call, import_function
@@ -25,7 +25,7 @@ LENGTH_BYTES = 4
 """Before each message stands its length, big-endian."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class FunctionLocation(msgspec.Struct, frozen=True, kw_only=True):
     """Where another process finds a function: in a module that it can import, or else in a file."""
 
     name: str
@@ -33,41 +33,41 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
 
 
-class Progress(msgspec.Struct, frozen=True, tag="progress"):
+class ProgressMessage(msgspec.Struct, frozen=True, tag="progress"):
     """How far the execution is."""
 
     output: bytes
 
 
-class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
+class ChunkMessage(msgspec.Struct, frozen=True, tag="chunk"):
     """A generator has yielded this."""
 
     output: bytes
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
+class EndedMessage(msgspec.Struct, frozen=True, tag="ended"):
     """The execution has ended, and the process waits for the next."""
 
     result: WorkerResult
 
 
-Message = Progress | Chunk | Ended
+Message = ProgressMessage | ChunkMessage | EndedMessage
 
 
-def place_of(handler: Handler) -> Place:
+def location_of(handler: Handler) -> FunctionLocation:
     """Raises UsageError for what no other process can find by its name: closures, lambdas, methods, objects."""
     name = getattr(handler, "__qualname__", "")
     module = sys.modules.get(getattr(handler, "__module__", None) or "")
     if module is None or getattr(module, name, None) is not handler:
         raise UsageError(f"{handler!r} cannot run in a process: it must be a function at the top level of a file")
     if module.__name__ != "__main__" and not module.__name__.startswith(LOADED_PREFIX):
-        return Place(name=name, module=module.__name__)
+        return FunctionLocation(name=name, module=module.__name__)
     if module.__file__ is None:
         raise UsageError(f"{handler!r} cannot run in a process: it stands in no file")
-    return Place(name=name, file=str(Path(module.__file__).resolve()))
+    return FunctionLocation(name=name, file=str(Path(module.__file__).resolve()))
 
 
-def find(place: Place) -> Handler:
+def find(place: FunctionLocation) -> Handler:
     """The function at that place. Raises UsageError."""
     if place.module is None:
         return load_handler(f"{place.file}:{place.name}")
@@ -94,20 +94,20 @@ class _Pipe:
         return True  # an execution that nobody waits for any more is killed with its process
 
     def progress(self, output: bytes) -> bool:
-        return self.send(Progress(output))
+        return self.send(ProgressMessage(output))
 
     def chunk(self, output: bytes) -> bool:
-        return self.send(Chunk(output))
+        return self.send(ChunkMessage(output))
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
+def serve_executions(source: BinaryIO, sink: BinaryIO) -> None:
     """Find the handler at the place that comes first, then run executions until there are no more."""
     pipe = _Pipe(sink)
-    handler = find(msgspec.msgpack.decode(_read(source), type=Place))
+    handler = find(msgspec.msgpack.decode(_read(source), type=FunctionLocation))
     while raw := _read(source):
         execution = msgspec.msgpack.decode(raw, type=JobExecution)
         outcome = call_plain(handler, execution, pipe)
-        pipe.send(Ended(outcome if isinstance(outcome, WorkerResult) else _awaited(outcome, execution)))
+        pipe.send(EndedMessage(outcome if isinstance(outcome, WorkerResult) else _awaited(outcome, execution)))
 
 
 def _read(source: BinaryIO) -> bytes:
@@ -122,14 +122,14 @@ def _awaited(value: Awaitable[object], execution: JobExecution) -> WorkerResult:
     try:
         return anyio.run(wait)
     except UserCodeError as error:
-        return failure_of(error.error, execution)
+        return failure_result(error.error, execution)
 
 
-def main() -> None:
+def run_process() -> None:
     """Take the standard streams away from the handler, and serve."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # no Ctrl-C comes here: an interrupt is what the handler raises
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    serve(source, sink)
+    serve_executions(source, sink)

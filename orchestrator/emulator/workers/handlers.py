@@ -17,10 +17,10 @@ import anyio.to_thread
 from orchestrator.errors import UsageError
 from orchestrator.user_code import load_function
 
-Job = dict[str, Any]
+HandlerInput = dict[str, Any]
 """What a handler is given: `id`, `input`, and `s3Config` if the submission brought one."""
 
-Handler = Callable[[Job], Any]
+Handler = Callable[[HandlerInput], Any]
 """Takes a job; returns its output, or `{"error": "..."}`, or an awaitable of either; or generates chunks."""
 
 
@@ -28,7 +28,7 @@ AGGREGATE = "return_aggregate_stream"
 """A generator function with this attribute true has all its chunks as its job's output, too."""
 
 
-class Report(Protocol):
+class HandlerReport(Protocol):
     """Where a handler's words go before its end. Both say whether anybody still waits for the execution."""
 
     def progress(self, output: bytes) -> bool: ...
@@ -36,15 +36,15 @@ class Report(Protocol):
     def chunk(self, output: bytes) -> bool: ...
 
 
-class HandlerJob(Job):
+class HandlerJob(HandlerInput):
     """The job as a handler is given it; `progress_update` finds its way back through it, from any thread."""
 
-    def __init__(self, report: Report, fields: Job) -> None:
+    def __init__(self, report: HandlerReport, fields: HandlerInput) -> None:
         super().__init__(fields)
         self.report = report
 
 
-def progress_update(job: Job, progress: object) -> None:
+def progress_update(job: HandlerInput, progress: object) -> None:
     """Show `progress` (anything that is JSON) as the job's output while it is in progress.
 
     For handlers that the emulator runs; the official `runpod.serverless.progress_update` is for those that run under
@@ -88,6 +88,6 @@ class SimulatedHandler:
         self._rng = rng
         self._seconds = seconds
 
-    async def __call__(self, job: Job) -> object:
+    async def __call__(self, job: HandlerInput) -> object:
         await anyio.sleep(self._seconds(self._rng))
         return {"echo": job["input"]}

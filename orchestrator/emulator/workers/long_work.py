@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import WorkerResult
-from orchestrator.emulator.workers.handlers import Job, encode, progress_update
+from orchestrator.emulator.workers.handlers import HandlerInput, encode, progress_update
 from orchestrator.units import SECOND_US
 
 KILLED = "the worker was killed"
@@ -69,7 +69,7 @@ class LongWork(msgspec.Struct, frozen=True, kw_only=True):
         result = self._end(first_s + ends_s, ends_s, resume)
         yield Act(round(ends_s * SECOND_US), None, result, is_done=first_s + ends_s >= self.work_s)
 
-    def _end(self, done_s: float, at_s: float, resume: Job) -> WorkerResult:
+    def _end(self, done_s: float, at_s: float, resume: HandlerInput) -> WorkerResult:
         if done_s >= self.work_s:
             return WorkerResult(output=encode({"done_s": self.work_s, "segment": resume.get("segment", 0)}))
         if self.killed_after_s is not None and at_s >= self.killed_after_s:
@@ -84,7 +84,7 @@ class LongWorkHandler:
         self._work = work
         self._time_scale = time_scale
 
-    async def __call__(self, job: Job) -> object:
+    async def __call__(self, job: HandlerInput) -> object:
         begun_us = 0
         for act in self._work.acts(json.dumps({**job["input"], **_unscaled(job, self._time_scale)}).encode()):
             await anyio.sleep((act.after_us - begun_us) / SECOND_US / self._time_scale)
@@ -97,7 +97,7 @@ class LongWorkHandler:
         raise AssertionError  # it hangs until it is stopped
 
 
-def _unscaled(job: Job, time_scale: float) -> Job:
+def _unscaled(job: HandlerInput, time_scale: float) -> HandlerInput:
     """`soft_s` is in the worker's time, which is not the service's here."""
     resume = job["input"].get("resume")
     return {} if not resume else {"resume": {**resume, "soft_s": resume["soft_s"] * time_scale}}

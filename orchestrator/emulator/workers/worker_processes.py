@@ -51,7 +51,7 @@ def worker_environment(
     }
 
 
-class Processes:
+class WorkerProcesses:
     """Starts and stops the worker processes that the world asks for.
 
     `environment` gives what an endpoint's template adds. `output` is where their own output goes, a file descriptor

@@ -13,11 +13,11 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
-from orchestrator.emulator.jobs.jobs import JobExecution, ExecutionKey, WorkerResult
+from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handler_pool import HandlerPool
-from orchestrator.emulator.workers.handlers import Handler, Report, is_async
+from orchestrator.emulator.workers.handlers import Handler, HandlerReport, is_async
 
 THREADS_MAX = 1_000
 """The most plain functions that run at once at one endpoint; its workers are the real limit."""
@@ -32,7 +32,7 @@ class _Pool:
         self._processes = HandlerPool(handler, processes) if processes and not is_async(handler) else None
         self.cancellable = is_async(handler) or self._processes is not None
 
-    async def run(self, execution: JobExecution, report: Report) -> WorkerResult:
+    async def run(self, execution: JobExecution, report: HandlerReport) -> WorkerResult:
         if self._processes is not None:
             return await self._processes.run(execution, report)
         return await run_handler(self._handler, execution, self._threads, report)
@@ -60,7 +60,7 @@ class _Report:
         return is_awaited
 
 
-class Workers:
+class HandlerWorkers:
     """The workers of all endpoints that have a handler.
 
     `handlers` maps endpoint ids, or `"*"`, to handlers; with `processes`, plain ones run in so many processes at each

@@ -8,7 +8,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client import Deliverer, InProcess, Service
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.contract.limits import Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, LOCAL_WORKERS, absolute
@@ -64,10 +64,10 @@ class EmbeddedService:
                 await self._deliverer.aclose()
 
 
-def _limits(connection: ConnectionSettings) -> dict[Operation, Limit]:
-    known = {operation.value: operation for operation in Operation}
+def _limits(connection: ConnectionSettings) -> dict[JobOperation, OperationLimit]:
+    known = {operation.value: operation for operation in JobOperation}
     return {
-        known[operation.value]: Limit(
+        known[operation.value]: OperationLimit(
             requests=limit.requests, window_us=int(limit.window_s * SECOND_US), concurrent=limit.concurrent
         )
         for operation, limit in connection.limits.items()

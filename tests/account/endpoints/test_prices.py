@@ -11,7 +11,7 @@ from orchestrator.client import Service
 from orchestrator.core.gates.costs import Price
 from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.contract.gpu_catalog import gpu_types
+from orchestrator.emulator.contract.gpu_catalog import gpu_type_records
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.errors import OrchestratorError
 from tests.emulator.accounts import TEMPLATE
@@ -22,7 +22,7 @@ from tests.simulation.world import URL
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 HOUR_S = 3_600
-[EACH] = {each["price"]["serverless"] for each in gpu_types()}  # type: ignore[index]  # all cost the same there
+[EACH] = {each["price"]["serverless"] for each in gpu_type_records()}  # type: ignore[index]  # all cost the same there
 
 
 async def price_of(wanted: Mapping[str, Any] | None, key: str = "key") -> Price | None:

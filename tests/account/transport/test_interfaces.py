@@ -18,7 +18,7 @@ from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.emulator.account.endpoints import EndpointInput
-from orchestrator.emulator.job_api.routes import application
+from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.units import SECOND_US
@@ -262,7 +262,7 @@ async def test_what_a_worker_has_printed_is_read_by_rest_v2() -> None:
     workers = [WorkerView(id="w1", started_at=clock.now(), is_ready=False)]
     subject = account(clock, workers=lambda _: workers)
     async with anyio.create_task_group() as group:
-        service = Service(URL, KEY, clock, transport=Live(application(subject.routes), group))
+        service = Service(URL, KEY, clock, transport=Live(RouteTable(subject.routes), group))
         client = Account(service, **ALL)  # type: ignore[arg-type]
         template = await client.templates.save(Template(**SERVERLESS))
         spec = EndpointSpec(name="e", template_id=template.id, gpu_type_ids=("ADA_24",))

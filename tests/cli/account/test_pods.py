@@ -19,7 +19,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
-from orchestrator.emulator.account.pod_records import PodVerb, ClusterRecord
+from orchestrator.emulator.account.pod_records import ClusterRecord, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
 from tests.account.pods.test_pod_records import WHOLE

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.emulator.account.pod_records import VALID_ACTIONS, PodVerb, ClusterRecord, PodPhase
+from orchestrator.emulator.account.pod_records import VALID_ACTIONS, ClusterRecord, PodPhase, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, T0
 from tests.emulator.pod_worlds import ME, SLOW, World, creation, in_status, running, seen
@@ -105,7 +105,7 @@ def test_terminate_deletes_a_pod_for_good(status: PodPhase) -> None:
     """Contract, Transitions: terminate."""
     pod = in_status(status)
     assert pod.act(PodVerb.TERMINATE) is None
-    with pytest.raises(Problem) as gone:
+    with pytest.raises(ProblemRefusal) as gone:
         pod.get()
     assert gone.value.status == 404
     assert pod.world.list(ME, T0) == ()
@@ -152,7 +152,7 @@ def test_members_of_a_cluster_are_protected() -> None:
         lambda: pod.world.delete(ME, pod.id, T0),
     ]
     for attempt in attempts:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(ProblemRefusal) as refused:
             attempt()
         assert refused.value.status == 409
         assert "/v2/clusters/c1" in refused.value.detail
@@ -168,7 +168,7 @@ def test_a_pod_of_somebody_else_is_not_found() -> None:
         lambda: pod.world.delete("you", pod.id, T0),
     ]
     for attempt in attempts:
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(ProblemRefusal) as refused:
             attempt()
         assert refused.value.status == 404
 
@@ -342,7 +342,7 @@ def test_every_other_change_of_mounts_is_400_and_changes_nothing(mounts: Any, wa
     """Contract, Mounts rule 4."""
     pod = World(body={**GPU, "mounts": mounts})
     before = pod.get()
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ProblemRefusal) as refused:
         pod.modify(name="x", mounts=wanted)
     assert refused.value.status == 400
     assert pod.get() == before
@@ -353,7 +353,7 @@ def test_every_other_change_of_mounts_is_400_and_changes_nothing(mounts: Any, wa
 
 def test_a_lack_of_capacity_is_400_for_new_and_stopped_pods() -> None:
     pod = World(msgspec.structs.replace(SLOW, capacity=1))
-    with pytest.raises(Problem, match="no longer any instances") as refused:
+    with pytest.raises(ProblemRefusal, match="no longer any instances") as refused:
         pod.world.create(ME, creation(GPU), T0)
     assert refused.value.status == 400
     pod.act(PodVerb.STOP)
@@ -363,7 +363,7 @@ def test_a_lack_of_capacity_is_400_for_new_and_stopped_pods() -> None:
 
 
 def test_an_empty_account_is_402() -> None:
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(ProblemRefusal) as refused:
         World(PodSettings(balance=False))
     assert refused.value.status == 402
 
@@ -388,7 +388,7 @@ def test_a_template_fills_in_and_the_body_wins() -> None:
 def test_a_template_must_exist_and_be_one_for_pods() -> None:
     pod = World()
     for template, status in (("unknown", 404), (pod.worker, 422)):
-        with pytest.raises(Problem) as refused:
+        with pytest.raises(ProblemRefusal) as refused:
             pod.modify(templateId=template)
         assert refused.value.status == status
 
@@ -399,7 +399,7 @@ def test_a_template_is_in_use_while_one_of_its_pods_lives_and_a_little_longer() 
     for at, words in ((T0, "in use by a pod"), (T0 + 60 * SECOND_US, "in use a moment ago")):
         if at > T0:
             pod.act(PodVerb.TERMINATE)
-        with pytest.raises(Refusal, match=words):
+        with pytest.raises(ServiceRefusal, match=words):
             pod.templates.delete("web", at)
     pod.templates.delete("web", T0 + 200 * SECOND_US)
 
@@ -418,7 +418,7 @@ def test_whatever_is_asked_the_record_keeps_the_contract(steps: list[tuple[PodVe
             if pod.act(action) is None:
                 assert action is PodVerb.TERMINATE
                 return
-        except Problem:
+        except ProblemRefusal:
             assert pod.get() == before
             assert locked or action not in before.actions
         now = pod.get()
@@ -435,7 +435,7 @@ def test_pods_that_start_at_once_are_running_when_they_are_created() -> None:
 def test_a_gpu_pod_without_a_count_finds_no_instance_unless_the_settings_say_so() -> None:
     """As observed: the schema has a default, and the service does not."""
     body = {"name": "n", "image": "i:1", "gpu": {"id": "g"}}
-    with pytest.raises(Problem, match="no longer any instances") as refused:
+    with pytest.raises(ProblemRefusal, match="no longer any instances") as refused:
         World(SLOW, body)
     assert refused.value.status == 400
     gpu = World(msgspec.structs.replace(SLOW, assumes_gpu_count=True), body).get().gpu

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.contract.problems import Problem
+from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 from tests.emulator.accounts import KEY, Bare, Stopped, account
 
@@ -264,7 +264,7 @@ def test_a_cursor_outlives_what_it_points_at() -> None:
     pages = Pages(2)
     _, first = pages.cut("x", [1, 2, 3, 4], {})
     assert pages.cut("x", [1], {"cursor": str(first.next_cursor)})[0] == [1]
-    with pytest.raises(Problem):
+    with pytest.raises(ProblemRefusal):
         pages.cut("y", [1], {"cursor": str(first.next_cursor)})
 
 

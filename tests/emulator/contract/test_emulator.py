@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import Fault, Faults
-from orchestrator.emulator.contract.limits import Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.emulator.workers.handlers import Job, SimulatedHandler
+from orchestrator.emulator.workers.handlers import HandlerInput, SimulatedHandler
 from orchestrator.units import SECOND_US
 from tests.emulator.emulators import client_of, double, emulator, serving
 from tests.emulator.receiver import Receiver
@@ -19,7 +19,7 @@ from tests.simulation.clock import EPOCH_AT, VirtualClock
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def nap(job: Job) -> object:
+async def nap(job: HandlerInput) -> object:
     await anyio.sleep(job["input"]["n"])
     return "rested"
 
@@ -193,18 +193,18 @@ async def test_a_body_over_the_limit_is_a_413() -> None:
 
 
 async def test_requests_over_the_limit_are_429_with_retry_after_if_asked_for() -> None:
-    subject = emulator(limits={Operation.RUN: Limit(requests=1)}, retry_after=True)
+    subject = emulator(limits={JobOperation.RUN: OperationLimit(requests=1)}, retry_after=True)
     async with client_of(subject) as client:
         await client.run()
         answer = await client.http.post("/run", json={"input": {}})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
-    figures = subject.gate.figures("ep", Operation.RUN)
+    figures = subject.gate.figures("ep", JobOperation.RUN)
     assert (figures.accepted, figures.refused, figures.first_at) == (1, 1, EPOCH_AT)
 
 
 async def test_concurrency_is_counted_until_just_before_the_answer() -> None:
     slow = Faults(slow_answer=1.0, slow_answer_s=3.0)
-    subject = emulator(limits={Operation.HEALTH: Limit(concurrent=2)}, faults=slow)
+    subject = emulator(limits={JobOperation.HEALTH: OperationLimit(concurrent=2)}, faults=slow)
     statuses: list[int] = []
 
     async with client_of(subject) as client, anyio.create_task_group() as tasks:
@@ -221,7 +221,7 @@ async def test_concurrency_is_counted_until_just_before_the_answer() -> None:
 
 async def test_a_client_that_gives_up_no_longer_counts() -> None:
     subject = emulator(
-        limits={Operation.HEALTH: Limit(concurrent=1)}, faults=Faults(slow_answer=1.0, slow_answer_s=60.0)
+        limits={JobOperation.HEALTH: OperationLimit(concurrent=1)}, faults=Faults(slow_answer=1.0, slow_answer_s=60.0)
     )
     async with client_of(subject) as client:
         with anyio.move_on_after(1):

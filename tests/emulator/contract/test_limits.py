@@ -1,14 +1,20 @@
 import pytest
 
-from orchestrator.emulator.contract.answers import Refusal
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, Meter, MeterFigures, Operation
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.limits import (
+    CONTRACT_LIMITS,
+    JobOperation,
+    MeterFigures,
+    OperationLimit,
+    OperationMeter,
+)
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 
 
-def refusal_of(meter: Meter, now: int) -> Refusal:
-    with pytest.raises(Refusal) as caught:
+def refusal_of(meter: OperationMeter, now: int) -> ServiceRefusal:
+    with pytest.raises(ServiceRefusal) as caught:
         meter.enter(now)
     return caught.value
 
@@ -19,22 +25,22 @@ def test_the_default_table_is_the_contracts() -> None:
     }
     ten = 10 * SECOND_US
     assert rows == {
-        Operation.RUN: (1000, ten, 200),
-        Operation.STATUS: (2000, ten, 400),
-        Operation.CANCEL: (100, ten, 20),
-        Operation.PURGE_QUEUE: (2, ten, None),
-        Operation.RETRY: (None, ten, None),
-        Operation.HEALTH: (None, ten, None),
-        Operation.METRICS: (None, ten, None),
-        Operation.RUNSYNC: (2000, ten, 400),
-        Operation.STREAM: (2000, ten, 400),
-        Operation.REQUESTS: (10, ten, 2),
-        Operation.OPENAI: (2000, ten, 400),
+        JobOperation.RUN: (1000, ten, 200),
+        JobOperation.STATUS: (2000, ten, 400),
+        JobOperation.CANCEL: (100, ten, 20),
+        JobOperation.PURGE_QUEUE: (2, ten, None),
+        JobOperation.RETRY: (None, ten, None),
+        JobOperation.HEALTH: (None, ten, None),
+        JobOperation.METRICS: (None, ten, None),
+        JobOperation.RUNSYNC: (2000, ten, 400),
+        JobOperation.STREAM: (2000, ten, 400),
+        JobOperation.REQUESTS: (10, ten, 2),
+        JobOperation.OPENAI: (2000, ten, 400),
     }
 
 
 def test_requests_over_the_rate_are_refused_and_counted() -> None:
-    meter = Meter(Limit(requests=2, window_us=SECOND_US), Algorithm.SLIDING_LOG)
+    meter = OperationMeter(OperationLimit(requests=2, window_us=SECOND_US), Algorithm.SLIDING_LOG)
     meter.enter(100)
     meter.enter(200)
     refusal = refusal_of(meter, 300)
@@ -47,7 +53,7 @@ def test_requests_over_the_rate_are_refused_and_counted() -> None:
 
 def test_requests_over_the_concurrency_are_refused_until_one_leaves() -> None:
     """Contract, Concurrent requests."""
-    meter = Meter(Limit(concurrent=1), Algorithm.SLIDING_LOG)
+    meter = OperationMeter(OperationLimit(concurrent=1), Algorithm.SLIDING_LOG)
     meter.enter(1)
     assert refusal_of(meter, 2).status == 429
     meter.leave()
@@ -56,7 +62,7 @@ def test_requests_over_the_concurrency_are_refused_until_one_leaves() -> None:
 
 
 def test_a_request_refused_for_concurrency_uses_none_of_the_rate() -> None:
-    meter = Meter(Limit(requests=2, concurrent=1), Algorithm.SLIDING_LOG)
+    meter = OperationMeter(OperationLimit(requests=2, concurrent=1), Algorithm.SLIDING_LOG)
     meter.enter(1)
     refusal_of(meter, 2)
     meter.leave()
@@ -64,19 +70,19 @@ def test_a_request_refused_for_concurrency_uses_none_of_the_rate() -> None:
 
 
 def test_retry_after_is_rounded_up_to_whole_seconds() -> None:
-    meter = Meter(Limit(requests=1), Algorithm.SLIDING_LOG, retry_after=True)
+    meter = OperationMeter(OperationLimit(requests=1), Algorithm.SLIDING_LOG, retry_after=True)
     meter.enter(0)
     assert refusal_of(meter, SECOND_US // 2).headers == (("retry-after", "10"),)
 
 
 def test_retry_after_is_in_the_senders_seconds_where_time_runs_faster() -> None:
-    meter = Meter(Limit(requests=1), Algorithm.SLIDING_LOG, retry_after=True, scale=4.0)
+    meter = OperationMeter(OperationLimit(requests=1), Algorithm.SLIDING_LOG, retry_after=True, scale=4.0)
     meter.enter(0)
     assert refusal_of(meter, 1).headers == (("retry-after", "3"),)
 
 
 def test_an_unlimited_operation_is_still_measured() -> None:
-    meter = Meter(Limit(window_us=SECOND_US), Algorithm.FIXED_WINDOW)
+    meter = OperationMeter(OperationLimit(window_us=SECOND_US), Algorithm.FIXED_WINDOW)
     for at in range(0, 3 * SECOND_US, SECOND_US // 10):
         meter.enter(at)
         meter.leave()
@@ -88,17 +94,17 @@ def test_an_unlimited_operation_is_still_measured() -> None:
 @pytest.mark.parametrize("fields", [{"requests": 0}, {"concurrent": 0}, {"requests": 1, "window_us": 0}])
 def test_a_limit_that_lets_nothing_through_is_refused(fields: dict[str, int]) -> None:
     with pytest.raises(UsageError):
-        Limit(**fields)
+        OperationLimit(**fields)
 
 
 def test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures() -> None:
-    meter = Meter(Limit(requests=100, window_us=10 * SECOND_US), Algorithm.SLIDING_LOG)
+    meter = OperationMeter(OperationLimit(requests=100, window_us=10 * SECOND_US), Algorithm.SLIDING_LOG)
     refused = 0
     for at in range(0, 60 * SECOND_US, SECOND_US // 10):
         meter.share_with(0.5 if 20 <= at // SECOND_US < 40 else 0.0, at)
         try:
             meter.enter(at)
-        except Refusal:
+        except ServiceRefusal:
             refused += 1
     figures = meter.figures()
     assert 90 <= refused <= 110, "of both together a third is too much while it is there"
@@ -106,7 +112,7 @@ def test_a_neighbour_uses_its_share_of_the_limit_and_is_in_no_figures() -> None:
 
 
 def test_an_unlimited_operation_has_room_for_a_neighbour() -> None:
-    meter = Meter(Limit(), Algorithm.SLIDING_LOG)
+    meter = OperationMeter(OperationLimit(), Algorithm.SLIDING_LOG)
     for at in range(0, SECOND_US, SECOND_US // 100):
         meter.share_with(1.0, at)
         meter.enter(at)

@@ -12,9 +12,9 @@ import pytest
 
 from orchestrator.client import Service
 from orchestrator.emulator.contract.faults import Fault, Faults
-from orchestrator.emulator.contract.limits import Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.serving import ServedEmulator, serve
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ class Script:
         self.go_on = anyio.Event()
         self.ended = anyio.Event()
 
-    async def handler(self, job: Job) -> AsyncIterator[object]:
+    async def handler(self, job: HandlerInput) -> AsyncIterator[object]:
         try:
             yield "data: first\n\n"
             await self.go_on.wait()
@@ -42,7 +42,9 @@ class Script:
 @asynccontextmanager
 async def serving(handler: Any, **settings: Any) -> AsyncIterator[tuple[ServedEmulator, httpx.AsyncClient]]:
     async with (
-        serve(endpoints={"ep": handler}, limits={Operation.OPENAI: Limit(concurrent=1)}, **settings) as service,
+        serve(
+            endpoints={"ep": handler}, limits={JobOperation.OPENAI: OperationLimit(concurrent=1)}, **settings
+        ) as service,
         httpx.AsyncClient(base_url=service.origin, headers={"authorization": "k"}, timeout=PATIENCE_S) as http,
     ):
         with anyio.fail_after(PATIENCE_S):
@@ -55,14 +57,14 @@ async def statuses(service: ServedEmulator) -> list[str]:
 
 async def until_free(service: ServedEmulator) -> None:
     """Until the one request that may be under way has ended."""
-    while service.emulator.gate._meters["ep", Operation.OPENAI]._concurrent:
+    while service.emulator.gate._meters["ep", JobOperation.OPENAI]._concurrent:
         await anyio.lowlevel.checkpoint()
 
 
 async def test_our_client_tells_of_each_event_as_it_comes() -> None:
     go_on, told = anyio.Event(), list[object]()
 
-    async def handler(job: Job) -> AsyncIterator[str]:
+    async def handler(job: HandlerInput) -> AsyncIterator[str]:
         yield 'data: {"n": 1}\n'
         await go_on.wait()  # which the client does once it was told of the first
         yield '\ndata: {"n": 2}\n\ndata: [DONE]'

@@ -7,21 +7,21 @@ import pytest
 
 from orchestrator.emulator import progress_update
 from orchestrator.emulator.contract.answers import ErrorBodies
-from orchestrator.emulator.contract.limits import Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.jobs.fleet import Scaling
-from orchestrator.emulator.workers.handlers import Handler, Job
+from orchestrator.emulator.workers.handlers import Handler, HandlerInput
 from tests.emulator.emulators import double, emulator, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def nap(job: Job) -> object:
+async def nap(job: HandlerInput) -> object:
     progress_update(job, {"percent": 50})
     await anyio.sleep(job["input"]["n"])
     return "rested"
 
 
-async def count(job: Job) -> AsyncIterator[object]:
+async def count(job: HandlerInput) -> AsyncIterator[object]:
     for n in range(job["input"]["n"]):
         await anyio.sleep(1)
         yield {"n": n}
@@ -29,11 +29,11 @@ async def count(job: Job) -> AsyncIterator[object]:
         raise ValueError("broken")
 
 
-async def chat(job: Job) -> object:
+async def chat(job: HandlerInput) -> object:
     return {"route": job["input"]["openai_route"], "model": job["input"]["openai_input"]["model"]}
 
 
-async def chatter(job: Job) -> AsyncIterator[object]:
+async def chatter(job: HandlerInput) -> AsyncIterator[object]:
     yield 'data: {"delta":"a"}\n\n'
     yield {"delta": "b"}
 
@@ -146,11 +146,11 @@ async def test_an_openai_stream_brings_the_chunks_as_events() -> None:
     assert answer.text == 'data: {"delta":"a"}\n\ndata: {"delta": "b"}\n\n'
 
 
-async def says(job: Job) -> str:
+async def says(job: HandlerInput) -> str:
     return "line one\n\nline two"
 
 
-async def speaks(job: Job) -> AsyncIterator[object]:
+async def speaks(job: HandlerInput) -> AsyncIterator[object]:
     yield "hel"
     yield "lo\n"
     yield {"n": 1}
@@ -194,7 +194,7 @@ async def test_low_priority_jobs_start_no_workers() -> None:
 
 async def test_running_workers_raise_the_limits() -> None:
     """Contract, Limits, dynamic rule."""
-    subject = emulator(workers=3, requests_per_worker=5, limits={Operation.STATUS: Limit(requests=2)})
+    subject = emulator(workers=3, requests_per_worker=5, limits={JobOperation.STATUS: OperationLimit(requests=2)})
     async with serving(subject) as client:
         statuses = [(await client.http.get("/status/x")).status_code for _ in range(16)]
     assert statuses == [404] * 15 + [429]
@@ -260,7 +260,7 @@ async def test_time_can_run_faster_than_the_clock() -> None:
 
 
 async def test_an_in_process_handler_can_ask_for_a_new_worker() -> None:
-    async def refresh(job: Job) -> object:
+    async def refresh(job: HandlerInput) -> object:
         return {"refresh_worker": True, "n": job["input"]["n"]}
 
     async with serving(emulator(refresh, workers=1)) as client:
@@ -272,7 +272,9 @@ async def test_an_in_process_handler_can_ask_for_a_new_worker() -> None:
 
 
 async def test_an_openai_request_is_refused_like_any_other() -> None:
-    async with serving(emulator(chat, keys=("key",), limits={Operation.OPENAI: Limit(requests=1)})) as client:
+    async with serving(
+        emulator(chat, keys=("key",), limits={JobOperation.OPENAI: OperationLimit(requests=1)})
+    ) as client:
         assert (await client.http.post("/openai/v1/x", headers={"authorization": "wrong"})).status_code == 401
         assert (await client.http.post("/openai/v1/x", json={"model": "m"})).status_code == 200
         assert (await client.http.post("/openai/v1/x", json={"model": "m"})).status_code == 429

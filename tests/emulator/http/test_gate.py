@@ -3,15 +3,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from orchestrator.emulator.contract.answers import Answer, ConnectionCut, Refusal
+from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice, Faults
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, Limit, MeterFigures, Operation
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, MeterFigures, OperationLimit
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.wire import Cut, Wire
 
 NO_FAULTS = Faults()
-ACCEPTED = Answer(status=200, body=b'{"id":"x"}')
+ACCEPTED = HttpAnswer(status=200, body=b'{"id":"x"}')
 
 
 def gate(
@@ -19,7 +19,7 @@ def gate(
     *,
     endpoints: tuple[str, ...] = ("ep",),
     keys: tuple[str, ...] | None = ("secret",),
-    limits: Mapping[Operation, Limit] = CONTRACT_LIMITS,
+    limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS,
 ) -> Gate:
     dice = FaultDice(faults, random.Random(1))
     return Gate(
@@ -33,14 +33,14 @@ def gate(
 
 
 def refused(gate: Gate, endpoint: str = "ep", authorization: str = "Bearer secret") -> int:
-    with pytest.raises(Refusal) as caught:
-        gate.enter(endpoint, Operation.RUN, authorization, 5)
+    with pytest.raises(ServiceRefusal) as caught:
+        gate.enter(endpoint, JobOperation.RUN, authorization, 5)
     return caught.value.status
 
 
 @pytest.mark.parametrize("authorization", ["Bearer secret", "bearer  secret ", "secret"])
 def test_a_key_is_taken_bare_or_as_a_bearer(authorization: str) -> None:
-    gate().enter("ep", Operation.RUN, authorization, 5)
+    gate().enter("ep", JobOperation.RUN, authorization, 5)
 
 
 @pytest.mark.parametrize("authorization", ["", "Bearer ", "Bearer", "Bearer wrong", "wrong"])
@@ -49,14 +49,14 @@ def test_a_wrong_key_is_a_401(authorization: str) -> None:
 
 
 def test_without_configured_keys_any_key_will_do_but_there_must_be_one() -> None:
-    gate(keys=None).enter("ep", Operation.RUN, "Bearer anything", 5)
+    gate(keys=None).enter("ep", JobOperation.RUN, "Bearer anything", 5)
     for empty in ("", "Bearer ", "bearer", " Bearer  "):
         assert refused(gate(keys=None), authorization=empty) == 401
 
 
 def test_an_unknown_endpoint_is_a_404_unless_all_exist() -> None:
     assert refused(gate(), endpoint="other") == 404
-    gate(endpoints=("*",)).enter("other", Operation.RUN, "secret", 5)
+    gate(endpoints=("*",)).enter("other", JobOperation.RUN, "secret", 5)
 
 
 def test_a_hidden_endpoint_is_a_404_until_it_is_shown_again() -> None:
@@ -64,75 +64,75 @@ def test_a_hidden_endpoint_is_a_404_until_it_is_shown_again() -> None:
     subject.hide("ep")
     assert refused(subject) == 404
     subject.show("ep")
-    subject.enter("ep", Operation.RUN, "secret", 5)
+    subject.enter("ep", JobOperation.RUN, "secret", 5)
 
 
 def test_every_connection_is_cut_during_an_outage_and_only_then() -> None:
     subject = gate()
     subject.outage(10, 20)
-    subject.enter("ep", Operation.RUN, "secret", 9)
+    subject.enter("ep", JobOperation.RUN, "secret", 9)
     for now in (10, 19):
         with pytest.raises(ConnectionCut):
-            subject.enter("ep", Operation.RUN, "secret", now)
-    subject.enter("ep", Operation.RUN, "secret", 20)
-    assert subject.figures("ep", Operation.RUN).accepted == 2
+            subject.enter("ep", JobOperation.RUN, "secret", now)
+    subject.enter("ep", JobOperation.RUN, "secret", 20)
+    assert subject.figures("ep", JobOperation.RUN).accepted == 2
 
 
 def test_each_endpoint_and_operation_has_a_meter_of_its_own() -> None:
-    subject = gate(endpoints=("*",), limits={Operation.RUN: Limit(requests=1)})
-    subject.enter("a", Operation.RUN, "secret", 5)
-    subject.enter("b", Operation.RUN, "secret", 5)
-    subject.enter("a", Operation.STATUS, "secret", 5)
+    subject = gate(endpoints=("*",), limits={JobOperation.RUN: OperationLimit(requests=1)})
+    subject.enter("a", JobOperation.RUN, "secret", 5)
+    subject.enter("b", JobOperation.RUN, "secret", 5)
+    subject.enter("a", JobOperation.STATUS, "secret", 5)
     assert refused(subject, endpoint="a") == 429
-    assert subject.figures("a", Operation.RUN).refused == 1
-    assert subject.figures("a", Operation.CANCEL) == MeterFigures()
+    assert subject.figures("a", JobOperation.RUN).refused == 1
+    assert subject.figures("a", JobOperation.CANCEL) == MeterFigures()
 
 
 def test_a_lost_request_is_cut_and_not_counted() -> None:
     subject = gate(Faults(lost_request=1.0))
     with pytest.raises(ConnectionCut):
-        subject.enter("ep", Operation.RUN, "secret", 5)
-    assert subject.figures("ep", Operation.RUN) == MeterFigures()
+        subject.enter("ep", JobOperation.RUN, "secret", 5)
+    assert subject.figures("ep", JobOperation.RUN) == MeterFigures()
 
 
 def test_a_throttling_fault_is_a_429_that_the_meter_does_not_see() -> None:
     subject = gate(Faults(throttled=1.0))
     assert refused(subject) == 429
-    assert subject.figures("ep", Operation.RUN) == MeterFigures()
+    assert subject.figures("ep", JobOperation.RUN) == MeterFigures()
 
 
 def test_a_server_error_is_a_500_that_leaves_the_meter() -> None:
-    subject = gate(Faults(server_error=1.0), limits={Operation.RUN: Limit(concurrent=1)})
+    subject = gate(Faults(server_error=1.0), limits={JobOperation.RUN: OperationLimit(concurrent=1)})
     assert [refused(subject), refused(subject)] == [500, 500]
 
 
 def test_an_answer_leaves_as_it_is_without_faults() -> None:
-    sending = gate().sending(Operation.RUN, ACCEPTED)
+    sending = gate().sending(JobOperation.RUN, ACCEPTED)
     assert (sending.answer, sending.delay_us, sending.cut) == (ACCEPTED, 0, Cut.NOWHERE)
 
 
 def test_only_an_accepted_job_can_lose_its_answer() -> None:
     subject = gate(Faults(lost_answer=1.0))
-    assert subject.sending(Operation.RUN, ACCEPTED).cut is Cut.BEFORE_ANSWER
-    assert subject.sending(Operation.STATUS, ACCEPTED).cut is Cut.NOWHERE
-    assert subject.sending(Operation.RUN, Refusal(400, "no").answer()).cut is Cut.NOWHERE
+    assert subject.sending(JobOperation.RUN, ACCEPTED).cut is Cut.BEFORE_ANSWER
+    assert subject.sending(JobOperation.STATUS, ACCEPTED).cut is Cut.NOWHERE
+    assert subject.sending(JobOperation.RUN, ServiceRefusal(400, "no").answer()).cut is Cut.NOWHERE
 
 
 def test_a_server_error_after_accepting_hides_the_jobs_id() -> None:
-    answer = gate(Faults(server_error_after=1.0)).sending(Operation.RUN, ACCEPTED).answer
+    answer = gate(Faults(server_error_after=1.0)).sending(JobOperation.RUN, ACCEPTED).answer
     assert answer.status == 500
     assert b"x" not in answer.body.replace(b'"error"', b"")
 
 
 def test_an_html_page_keeps_the_status_and_the_headers() -> None:
-    refusal = Refusal(429, "slow down", (("retry-after", "3"),)).answer()
-    answer = gate(Faults(not_json=1.0)).sending(Operation.STATUS, refusal).answer
+    refusal = ServiceRefusal(429, "slow down", (("retry-after", "3"),)).answer()
+    answer = gate(Faults(not_json=1.0)).sending(JobOperation.STATUS, refusal).answer
     assert (answer.status, answer.content_type, answer.headers) == (429, "text/html", (("retry-after", "3"),))
     assert answer.body.startswith(b"<!DOCTYPE html>")
 
 
 def test_a_slow_answer_can_be_cut_too() -> None:
-    sending = gate(Faults(slow_answer=1.0, slow_answer_s=2.5, cut_answer=1.0)).sending(Operation.HEALTH, ACCEPTED)
+    sending = gate(Faults(slow_answer=1.0, slow_answer_s=2.5, cut_answer=1.0)).sending(JobOperation.HEALTH, ACCEPTED)
     assert (sending.delay_us, sending.cut) == (2_500_000, Cut.INSIDE_BODY)
 
 
@@ -141,5 +141,5 @@ def test_a_strike_of_a_fault_is_counted_once() -> None:
     subject = Gate(
         endpoints=("*",), keys=None, limits={}, algorithm=Algorithm.SLIDING_LOG, retry_after=False, wire=Wire(dice)
     )
-    subject.sending(Operation.RUN, ACCEPTED)
+    subject.sending(JobOperation.RUN, ACCEPTED)
     assert dice.counts()[Fault.LOST_ANSWER] == 1

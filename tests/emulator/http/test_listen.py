@@ -14,10 +14,10 @@ from anyio.abc import SocketStream
 
 from orchestrator.clock import SystemClock
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.contract.limits import Limit, Operation
+from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.http.listen import bind, listen
 from orchestrator.emulator.server import Emulator
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 from tests.emulator.emulators import emulator
@@ -123,7 +123,7 @@ async def test_during_an_outage_every_connection_is_cut_and_afterwards_none() ->
 async def test_a_sender_that_hangs_up_in_the_middle_of_its_body_leaves_nothing_behind(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    subject = emulator(clock=SystemClock(), limits={Operation.RUN: Limit(concurrent=1)})
+    subject = emulator(clock=SystemClock(), limits={JobOperation.RUN: OperationLimit(concurrent=1)})
     async with listening(subject) as port:
         async with await anyio.connect_tcp("127.0.0.1", port) as stream:
             await stream.send(request("POST /v2/ep/run", BODY, "expect: 100-continue")[:-5])
@@ -139,7 +139,7 @@ async def test_a_sender_that_hangs_up_in_the_middle_of_its_body_leaves_nothing_b
 async def test_a_plain_handler_runs_in_a_thread_and_is_left_behind_when_its_job_is_cancelled() -> None:
     release, began, ended, threads = threading.Event(), anyio.Event(), anyio.Event(), list[int]()
 
-    def handler(job: Job) -> object:
+    def handler(job: HandlerInput) -> object:
         threads.append(threading.get_ident())
         if job["input"]["n"] == 2:
             anyio.from_thread.run_sync(began.set)

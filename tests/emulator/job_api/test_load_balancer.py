@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.contract.limits import Operation
+from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.jobs.fleet import Scaler, Scaling
 from orchestrator.emulator.server import Emulator
 from orchestrator.errors import UsageError
@@ -202,7 +202,7 @@ async def test_who_hangs_up_frees_the_worker() -> None:
         with anyio.move_on_after(3):
             await http.get("/nap?s=100")
         assert subject.world.fleet("lb").counts().running == 0
-        assert subject.gate.figures("lb", Operation.HTTP).concurrent == 0
+        assert subject.gate.figures("lb", JobOperation.HTTP).concurrent == 0
 
 
 @pytest.mark.parametrize("fault", ["lost_answer", "cut_answer", "not_json", "throttled", "slow_answer"])

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, Webhooks
+from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, WebhookDelivery
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from tests.emulator.receiver import Receiver
 
@@ -17,8 +17,8 @@ HOOK = WebhookCall(url="https://listener/hooks/1", body=b'{"id":"x"}')
 @asynccontextmanager
 async def webhooks(
     deliver: Deliver | None, concurrency: int = 5, success: Container[int] = CONTRACT_SUCCESS
-) -> AsyncIterator[Webhooks]:
-    subject = Webhooks(deliver, delays_s=(10.0, 10.0), timeout_s=10.0, concurrency=concurrency, success=success)
+) -> AsyncIterator[WebhookDelivery]:
+    subject = WebhookDelivery(deliver, delays_s=(10.0, 10.0), timeout_s=10.0, concurrency=concurrency, success=success)
     async with anyio.create_task_group() as tasks:
         await tasks.start(subject.serve)
         yield subject

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.false_answers import ABSURD_TIMES
 from orchestrator.emulator.jobs.jobs import ExecutionKey, ServiceRecord, WorkerResult
@@ -116,7 +116,7 @@ def test_a_result_can_be_kept_for_a_share_of_the_retention() -> None:
     finish(subject)
     assert subject.next_due() == T0 + 5 * MINUTE
     assert status(subject, job_id, T0 + 5 * MINUTE - 1) == "COMPLETED"
-    with pytest.raises(Refusal):
+    with pytest.raises(ServiceRefusal):
         subject.status(EP, job_id, T0 + 5 * MINUTE)
 
 
@@ -128,7 +128,7 @@ def test_a_question_can_find_that_all_jobs_of_its_endpoint_are_forgotten_and_the
     elsewhere = subject.submit("another-endpoint", submission(), T0).id
     subject._dice.faults = Faults(amnesia=1.0)
     for job_id in (queued, running, completed):
-        with pytest.raises(Refusal) as caught:
+        with pytest.raises(ServiceRefusal) as caught:
             subject.status(EP, job_id, T0)
         assert caught.value.status == 404
     subject._dice.faults = Faults()

@@ -1,6 +1,6 @@
 import pytest
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.units import SECOND_US
 
@@ -57,7 +57,7 @@ def test_everything_that_may_be_given_is_taken() -> None:
     ids=lambda body: body[:50].decode(errors="replace"),
 )
 def test_whatever_the_contract_forbids_is_a_400(body: bytes) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ServiceRefusal) as caught:
         parse_submission(body)
     assert caught.value.status == 400
     assert caught.value.answer().body.startswith(b'{"error":"')

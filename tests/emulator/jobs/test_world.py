@@ -3,7 +3,7 @@ import re
 import msgspec
 import pytest
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.jobs.fleet import fixed
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.tally import Tally
@@ -15,7 +15,7 @@ FAILURE = WorkerResult(error="bad")
 
 
 def refused(world: World, verb: str, job_id: str, now: int = T0, endpoint: str = EP) -> int:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ServiceRefusal) as caught:
         getattr(world, verb)(endpoint, job_id, now)
     return caught.value.status
 

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.submissions import parse_submission
@@ -14,7 +14,7 @@ def test_a_lost_job_gets_an_id_and_is_unknown_at_once() -> None:
     subject = world(Faults(lost_job=1.0))
     job_id = submit(subject)
     assert subject.take(EP, "w1", T0) is None
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ServiceRefusal) as caught:
         subject.status(EP, job_id, T0)
     assert caught.value.status == 404
 

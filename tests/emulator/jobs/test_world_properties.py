@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from orchestrator.emulator.contract.answers import Refusal
+from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.jobs.jobs import FINISHED, JobExecution, WorkerResult, ServiceStatus
+from orchestrator.emulator.jobs.jobs import FINISHED, JobExecution, ServiceStatus, WorkerResult
 from tests.emulator.worlds import EP, MINUTE, T0, submit, world
 
 SOME_TROUBLE = Faults(dead_worker=0.3, stuck_worker=0.2, lost_job=0.1, empty_output=0.1, handler_error=0.1)
@@ -41,7 +41,7 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(job_id=jobs, verb=st.sampled_from(["cancel", "retry"]))
     def order(self, job_id: str, verb: str) -> None:
-        with suppress(Refusal):
+        with suppress(ServiceRefusal):
             getattr(self.world, verb)(EP, job_id, self.now)
 
     @rule()

@@ -22,15 +22,15 @@ from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.emulator.workers.handler_pool import HandlerPool
 from orchestrator.emulator.workers.handler_process import (
-    Chunk,
-    Ended,
+    ChunkMessage,
+    EndedMessage,
+    FunctionLocation,
     Message,
-    Place,
-    Progress,
+    ProgressMessage,
     find,
     frame,
-    place_of,
-    serve,
+    location_of,
+    serve_executions,
 )
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError
@@ -160,12 +160,12 @@ def test_the_fixture_runs_handlers_in_processes_too(emulated_service: Callable[.
 
 
 def test_a_function_is_found_by_its_module_or_by_its_file(tmp_path: Path) -> None:
-    assert place_of(act) == Place(name="act", module="tests.emulator.process_handlers")
-    assert find(place_of(act)) is act
+    assert location_of(act) == FunctionLocation(name="act", module="tests.emulator.process_handlers")
+    assert find(location_of(act)) is act
     file = tmp_path / "own_handler.py"
     file.write_text("def handler(job):\n    return 5\n")
-    place = place_of(load_handler(f"{file}:handler"))
-    assert place == Place(name="handler", file=str(file))
+    place = location_of(load_handler(f"{file}:handler"))
+    assert place == FunctionLocation(name="handler", file=str(file))
     assert find(place)({}) == 5
 
 
@@ -184,7 +184,7 @@ def test_a_function_of_a_module_without_a_file_is_refused() -> None:
     sys.modules[module.__name__] = module
     try:
         with pytest.raises(UsageError, match="no file"):
-            place_of(module.handler)
+            location_of(module.handler)
     finally:
         del sys.modules[module.__name__]
 
@@ -192,29 +192,29 @@ def test_a_function_of_a_module_without_a_file_is_refused() -> None:
 def said_by(handler: Handler, *executions: JobExecution) -> list[Message]:
     """What the program in the process says, here and now."""
     sink = io.BytesIO()
-    serve(io.BytesIO(b"".join(map(frame, (place_of(handler), *executions)))), sink)
+    serve_executions(io.BytesIO(b"".join(map(frame, (location_of(handler), *executions)))), sink)
     raw, messages = sink.getvalue(), []
     while raw:
         length = int.from_bytes(raw[:4], "big")
-        messages.append(msgspec.msgpack.decode(raw[4 : 4 + length], type=Progress | Chunk | Ended))
+        messages.append(msgspec.msgpack.decode(raw[4 : 4 + length], type=ProgressMessage | ChunkMessage | EndedMessage))
         raw = raw[4 + length :]
     return messages
 
 
 def test_the_program_serves_until_nothing_more_comes() -> None:
     assert said_by(count, execution(n=2), execution(n=0)) == [
-        Progress(b'"begun"'),
-        Chunk(b"0"),
-        Chunk(b"1"),
-        Ended(WorkerResult()),
-        Progress(b'"begun"'),
-        Ended(WorkerResult()),
+        ProgressMessage(b'"begun"'),
+        ChunkMessage(b"0"),
+        ChunkMessage(b"1"),
+        EndedMessage(WorkerResult()),
+        ProgressMessage(b'"begun"'),
+        EndedMessage(WorkerResult()),
     ]
     assert said_by(act) == []
 
 
 def test_an_awaitable_is_awaited_in_the_process() -> None:
     done, failed = said_by(later, execution(n=2), execution(fail=1))
-    assert done == Ended(WorkerResult(output=b'{"n": 2}'))
-    assert isinstance(failed, Ended)
+    assert done == EndedMessage(WorkerResult(output=b'{"n": 2}'))
+    assert isinstance(failed, EndedMessage)
     assert "too late" in (failed.result.error or "")

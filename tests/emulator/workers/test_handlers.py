@@ -12,7 +12,7 @@ from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import (
     Handler,
-    Job,
+    HandlerInput,
     SimulatedHandler,
     is_async,
     load_handler,
@@ -50,7 +50,7 @@ async def run(handler: Handler, given: JobExecution | None = None) -> WorkerResu
 
 
 async def test_a_plain_handler_is_given_the_job_and_runs_in_a_thread() -> None:
-    def handler(job: Job) -> object:
+    def handler(job: HandlerInput) -> object:
         return [job, threading.current_thread() is threading.main_thread()]
 
     result = await run(handler, execution(s3_config=b'{"bucketName":"b"}'))
@@ -59,7 +59,7 @@ async def test_a_plain_handler_is_given_the_job_and_runs_in_a_thread() -> None:
 
 
 async def test_an_async_handler_is_awaited() -> None:
-    async def handler(job: Job) -> object:
+    async def handler(job: HandlerInput) -> object:
         await anyio.lowlevel.checkpoint()
         return job["input"]
 
@@ -119,10 +119,10 @@ class UnprintableError(Exception):
 async def test_whatever_a_handler_raises_is_a_failure_described_in_json(
     error: BaseException, is_async_handler: bool
 ) -> None:
-    def plain(job: Job) -> object:
+    def plain(job: HandlerInput) -> object:
         raise error
 
-    async def awaited(job: Job) -> object:
+    async def awaited(job: HandlerInput) -> object:
         raise error
 
     document = json.loads((await run(awaited if is_async_handler else plain)).error or "")
@@ -132,7 +132,7 @@ async def test_whatever_a_handler_raises_is_a_failure_described_in_json(
 
 
 async def test_a_stray_cancellation_of_the_handlers_own_is_its_failure() -> None:
-    async def handler(job: Job) -> object:
+    async def handler(job: HandlerInput) -> object:
         raise anyio.get_cancelled_exc_class()
 
     assert "CancelledError" in ((await run(handler)).error or "")
@@ -145,7 +145,7 @@ async def test_an_input_that_cannot_be_decoded_fails_the_job() -> None:
 async def test_a_plain_handler_is_left_behind_when_its_execution_is_cancelled() -> None:
     release, began = threading.Event(), anyio.Event()
 
-    def handler(job: Job) -> object:
+    def handler(job: HandlerInput) -> object:
         anyio.from_thread.run_sync(began.set)
         release.wait()
         return "nobody hears this"
@@ -235,7 +235,7 @@ def test_ctrl_c_while_a_handler_is_imported_is_not_an_import_error(folder: Path)
         load_handler(f"{folder / 'interrupted.py'}:handler")
 
 
-def numbers(job: Job) -> Iterator[object]:
+def numbers(job: HandlerInput) -> Iterator[object]:
     progress_update(job, "begun")
     yield from range(job["input"]["n"])
     yield {"error": "out of numbers"}
@@ -254,7 +254,7 @@ async def test_a_generator_that_nobody_waits_for_ends_at_its_next_chunk() -> Non
 
 
 async def test_an_aggregating_generator_has_its_chunks_as_output() -> None:
-    def letters(_: Job) -> Iterator[object]:
+    def letters(_: HandlerInput) -> Iterator[object]:
         yield from "ab"
 
     letters.return_aggregate_stream = True  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from orchestrator.emulator.serving import serve
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 from tests.emulator.emulators import double
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).with_name("official_client.py")
 
 
-def count(job: Job) -> Iterator[object]:
+def count(job: HandlerInput) -> Iterator[object]:
     for n in range(job["input"]["n"]):
         yield {"n": n}
 

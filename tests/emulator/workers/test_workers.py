@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from orchestrator.clock import SystemClock
-from orchestrator.emulator.workers.handlers import Job
+from orchestrator.emulator.workers.handlers import HandlerInput
 from tests.emulator.emulators import emulator, serving
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ PATIENCE_S = 30
 async def test_a_worker_that_is_stuck_in_a_thread_is_left_behind_and_another_takes_its_place() -> None:
     release = threading.Event()
 
-    def handler(job: Job) -> object:
+    def handler(job: HandlerInput) -> object:
         if job["input"]["n"]:
             release.wait(PATIENCE_S)
         return "done"
@@ -46,7 +46,7 @@ async def test_a_job_that_is_tried_again_goes_to_another_worker_if_there_is_one(
     """By `/retry` and by the service itself (contract, Retries)."""
     tried: list[str] = []
 
-    async def handler(job: Job) -> object:
+    async def handler(job: HandlerInput) -> object:
         if job["input"]["n"]:
             tried.append((await client.status(job["id"]))["workerId"])
         return {"error": "bad"}

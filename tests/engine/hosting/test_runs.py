@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.contract.limits import Limit as ServiceLimit
-from orchestrator.emulator.contract.limits import Operation as ServiceOperation
+from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
+from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.settings.structs import RunSettings
 from tests.engine.process import process
 from tests.simulation.clock import VirtualClock

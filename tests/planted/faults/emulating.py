@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an endpoint without a queue takes jobs",
         path="orchestrator/emulator/http/gate.py::Gate.enter",
-        old="if self._balances(endpoint) is not (operation is Operation.HTTP):",
+        old="if self._balances(endpoint) is not (operation is JobOperation.HTTP):",
         new="if False:",
         tests=(BALANCED + "test_it_has_no_queue_and_an_endpoint_with_a_queue_no_paths_of_its_own",),
     ),
@@ -57,7 +57,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a path whose method is wrong is an unknown one",
-        path="orchestrator/emulator/job_api/routes.py::Application.app",
+        path="orchestrator/emulator/job_api/routes.py::RouteTable.app",
         old="allowed.update(route.methods or ())",
         new="pass",
         tests=(UNSERVED + "test_each_interface_has_one_form_of_errors",),

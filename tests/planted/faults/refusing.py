@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the emulator's neighbour uses nothing",
-        path="orchestrator/emulator/contract/limits.py::Meter.share_with",
+        path="orchestrator/emulator/contract/limits.py::OperationMeter.share_with",
         old="self._counter.admit(at)",
         new="pass",
         tests=(
