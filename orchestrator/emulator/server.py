@@ -43,9 +43,10 @@ from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, RouteTable, job_routes
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, WebhookDelivery
 from orchestrator.emulator.job_api.worker_routes import HOLD_S, WorkerApi
+from orchestrator.emulator.jobs.due import Due
 from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
 from orchestrator.emulator.jobs.tally import Tally
-from orchestrator.emulator.jobs.world import Due, World
+from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.workers.handlers import Handler

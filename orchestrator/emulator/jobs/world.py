@@ -15,6 +15,7 @@ import msgspec
 from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
+from orchestrator.emulator.jobs.due import Due
 from orchestrator.emulator.jobs.endpoint_state import EXECUTION_TIMEOUT_US_DEFAULT, EndpointState
 from orchestrator.emulator.jobs.false_answers import FalseAnswers
 from orchestrator.emulator.jobs.fleet import Fleet, Scaling, fixed
@@ -41,7 +42,7 @@ from orchestrator.emulator.jobs.replies import (
 from orchestrator.emulator.jobs.streams import Streams
 from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.timers import Timers
-from orchestrator.emulator.jobs.webhook_schedule import WebhookCall, WebhookSchedule
+from orchestrator.emulator.jobs.webhook_schedule import WebhookSchedule
 from orchestrator.units import SECOND_US
 
 REQUESTS_MAX = 100
@@ -49,22 +50,6 @@ REQUESTS_MAX = 100
 
 NO_RESULT = WorkerResult()
 KILLED = "the worker was taken away"
-
-
-class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What `step` hands to the world outside."""
-
-    webhooks: tuple[WebhookCall, ...]
-    stopped: tuple[ExecutionKey, ...]
-    """Executions whose result nobody waits for any more; their workers are to stop."""
-    queued: tuple[str, ...]
-    """Endpoints where a job came back by itself, or a worker has just become ready: the one may take the other."""
-    changed: tuple[str, ...]
-    """Jobs that somebody watches, and that have ended, vanished or put out a chunk."""
-    started: tuple[tuple[str, str], ...]
-    """Workers (endpoint, id) that have just been started."""
-    stopping: tuple[tuple[str, str], ...]
-    """Workers (endpoint, id) that are to go: idle for too long, above the maximum, or asking for it."""
 
 
 class World:
