@@ -21,7 +21,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.cli.framework.requests import run_request
 from orchestrator.cli.output.formats import finished
 from orchestrator.cli.output.live_display import Display

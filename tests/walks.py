@@ -49,15 +49,12 @@ ONE_ROW: Final = Walk(
                 "cli/runs/run.py::add_run",
                 "cli/runs/run.py::_carry_out",
                 "cli/runs/run.py::_run",
-                "api/foreground/session.py::run",
+                "api/foreground/run.py::run",
                 "api/foreground/session.py::Foreground.run",
-                "api/foreground/session.py::Foreground._served",
                 "api/foreground/session.py::Foreground._serve",
-                "engine/engine.py::open_engine",
-                "api/foreground/session.py::Foreground._with_engine",
-                "api/foreground/session.py::Foreground._found",
-                "engine/intake/intake.py::turn_to_take_in",
+                "api/foreground/session.py::Foreground._work",
                 "api/foreground/session.py::Foreground._take_in",
+                "api/foreground/run_intake.py::RunIntake.take_in",
                 "api/outcomes/result_files.py::row_batches",
                 "formats/input/readers.py::read_inputs",
                 "formats/input/readers.py::_read",
@@ -184,7 +181,7 @@ ONE_ROW: Final = Walk(
                 "engine/runtime/progress.py::Progress.on_steps",
                 "engine/hosting/served_run.py::ServedRun.until_over",
                 "api/foreground/session.py::Foreground._end",
-                "api/foreground/session.py::Foreground._write_files",
+                "api/foreground/run_files.py::RunFiles.write",
                 "api/outcomes/result_files.py::write_files",
                 "api/outcomes/result_files.py::_write_files",
                 "api/outcomes/outcome_pages.py::jobs_of",
@@ -267,11 +264,12 @@ ONE_FAILURE: Final = Walk(
 
 ONE_FIRE: Final = Walk(
     "One fire",
-    "From a time of a schedule to the results of its flow. It begins with `Engine.carry_out_flows`, of a process that serves.",
+    "From a time of a schedule to the results of its flow. It begins with `serve`.",
     (
         Part(
             "It is recorded",
             (
+                "api/hosting/host.py::Host.begin",
                 "engine/engine.py::Engine.carry_out_flows",
                 "engine/flows/scheduler.py::Scheduler.serve",
                 "engine/flows/scheduler.py::Scheduler._poll",

@@ -448,7 +448,7 @@ _HOME = {
     "recheck": "orchestrator.api.admin.revalidate",
     "retry": "orchestrator.api.runs.commands",
     "retry_preview": "orchestrator.api.outcomes.job_queries",
-    "run": "orchestrator.api.foreground.session",
+    "run": "orchestrator.api.foreground.run",
     "schedules_check": "orchestrator.api.flows.schedules",
     "schedules_continue": "orchestrator.api.flows.schedules",
     "schedules_history": "orchestrator.api.flows.schedules",

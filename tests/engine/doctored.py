@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import httpx
 
+from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
-from orchestrator.api.foreground.session import run
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs.commands import control

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
 from orchestrator.views.status import Summary
 

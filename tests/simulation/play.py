@@ -18,7 +18,7 @@ import anyio
 import httpx
 from anyio.abc import TaskGroup
 
-from orchestrator.api.foreground.session import run as run_program
+from orchestrator.api.foreground.run import run as run_program
 from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.jobs.escalation import Rule, parse_rule, problems_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation

@@ -7,26 +7,35 @@ import anyio
 
 from orchestrator.core.jobs.job import FAILED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.hosting.served_run import ServedRun
+from orchestrator.settings import run_flags
 from orchestrator.units import SECOND_US
 
 LOOKS: Final = 20
 """How often to look in the time after which a run is given up: it may last longer by one part in so many."""
 
 
-async def until_over(look: Callable[[], ServedRun | None], after_us: int, now: Callable[[], int]) -> None:
+async def until_stalled(look: Callable[[], ServedRun | None], after_us: int, now: Callable[[], int]) -> None:
     """Returns once what `look` finds got nowhere for `after_us` microseconds: it may be served by another process by
     then.
     """
-    patience = Patience(after_us, now())
+    timeout = StallTimeout(after_us, now())
     while True:
-        await anyio.sleep(patience.look_s)
-        if (standing := look()) is not None and patience.is_over(standing, now()):
+        await anyio.sleep(timeout.look_s)
+        if (standing := look()) is not None and timeout.is_over(standing, now()):
             return
 
 
-class Patience:
-    """With one run, for `us` microseconds from `now` on."""
+def why_given_up(standing: ServedRun, after_us: int) -> str:
+    """What is said of a run that is given up."""
+    held_up = standing.held_up or standing.of_run.finding
+    why = f"; {held_up}" if held_up else ""
+    return f"it got nowhere for {format_duration(after_us)} ({run_flags.GIVE_UP_AFTER}){why}"
+
+
+class StallTimeout:
+    """Whether one run gets anywhere, within `us` microseconds, from `now` on."""
 
     def __init__(self, us: int, now: int) -> None:
         self._us = us

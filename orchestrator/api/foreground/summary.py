@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from orchestrator.api.inspect.status import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.core.diagnosis.failed_executions import FailureKind
@@ -23,7 +24,24 @@ from orchestrator.views.status import CollectedBy, Snapshot, Summary
 _NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
 
 
-def summary_of(
+async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool) -> Summary:
+    """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds."""
+    run = standing.run
+    counts = await ledger.runs.counts(run=run.id)
+    margins = await ledger.margins.of(run=run.id)
+    safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
+    summary = _summary_of(counts, margins, standing, safe_offline_s=safe_s, wall_s=wall_s, interrupted=interrupted)
+    return await _with_failures(ledger, run, summary)
+
+
+def heard_summary(standing: ServedRun, *, safe_s: float | None, wall_s: float, interrupted: bool) -> Summary:
+    """The same by what was heard of the run, where its ledger cannot be read any more."""
+    heard = standing.progress
+    margins = Margins(min=heard.margin_min_s)
+    return _summary_of(heard.tallied, margins, standing, safe_offline_s=safe_s, wall_s=wall_s, interrupted=interrupted)
+
+
+def _summary_of(
     counts: Mapping[str, int],
     margins: Margins,
     standing: ServedRun,
@@ -32,7 +50,6 @@ def summary_of(
     wall_s: float,
     interrupted: bool,
 ) -> Summary:
-    """The summary of a run: what `counts` and `margins` of the ledger say, and what the process that served it sent."""
     sent = dict(standing.sent)
     throttled = sent.pop(THROTTLED, 0)
     return Summary(
@@ -47,7 +64,7 @@ def summary_of(
     )
 
 
-async def with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
+async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
     summary = msgspec.structs.replace(summary, all_empty=await ledger.results.are_all_empty(run.id))
     if summary.failed_executions:

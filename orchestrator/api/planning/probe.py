@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError

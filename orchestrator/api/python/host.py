@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.api.flows.flow_files import files_of
-from orchestrator.api.foreground.session import OPENED_S_MAX
 from orchestrator.api.hosting.follower import LOOK_S, Followed, as_it_is, check_place
+from orchestrator.api.hosting.host import OPENED_S_MAX
 from orchestrator.api.inspect.standstill import tell_standstills
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import asked, beside, rebind

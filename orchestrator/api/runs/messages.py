@@ -6,6 +6,7 @@ from orchestrator.core.text.wording import collect_again, counted
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.view import View
+from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Taken
 from orchestrator.settings import input_flags, run_flags
@@ -128,15 +129,17 @@ def say_goodbye(
         view.say(f"continue with: {resume_command(request)}")
 
 
-async def stopped_advice(ledger: Ledger, standing: ServedRun, gave_up: str) -> str:
-    """Why a run ends that has not finished, up to the command that goes on with it."""
+async def stopped(ledger: Ledger, request: RunRequest, standing: ServedRun, gave_up: str) -> StoppedError:
+    """Why a run ends that has not finished, with the command that goes on with it; `gave_up`: why it was given up."""
     if gave_up:
-        return f"{gave_up}. Go on with"
-    if (why := standing.why_stopped) is None:
-        return "jobs were queued again as this process ended; go on with"
-    if await ledger.runs.is_untouched(standing.run.id):
-        return f"{why}; mend that (a wrong id: add {run_flags.ENDPOINT} ID), then"
-    return f"{why}; mend that, then"
+        why = f"{gave_up}. Go on with"
+    elif standing.why_stopped is None:
+        why = "jobs were queued again as this process ended; go on with"
+    elif await ledger.runs.is_untouched(standing.run.id):
+        why = f"{standing.why_stopped}; mend that (a wrong id: add {run_flags.ENDPOINT} ID), then"
+    else:
+        why = f"{standing.why_stopped}; mend that, then"
+    return StoppedError(f"{why}: {resume_command(request)}")
 
 
 def refusal_advice(request: RunRequest, standing: ServedRun, safe_s: float | None) -> str:

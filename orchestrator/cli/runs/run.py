@@ -85,14 +85,12 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
             with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
                 streams.put_json(summary)
 
-    code = execute(
-        partial(_run, request, view, report), ledger=request.ledger, needs="orchestrator.api.foreground.session"
-    )
+    code = execute(partial(_run, request, view, report), ledger=request.ledger, needs="orchestrator.api.foreground.run")
     raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
 
 
 async def _run(request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
-    from orchestrator.api.foreground.session import run
+    from orchestrator.api.foreground.run import run
 
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data

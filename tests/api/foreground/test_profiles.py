@@ -9,8 +9,8 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
-from orchestrator.api.foreground.session import run
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.runs.commands import control

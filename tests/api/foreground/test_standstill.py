@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.watch import watch
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.clock import Clock

@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.api.hosting.follower import Followed
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies

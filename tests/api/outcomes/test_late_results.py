@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.foreground.session import run as run_program
+from orchestrator.api.foreground.run import run as run_program
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.client import Service
 from orchestrator.core.gates.failure_breaker import OFF

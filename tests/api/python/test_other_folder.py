@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.foreground.session import run as foreground
+from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunRequest, RunSettings

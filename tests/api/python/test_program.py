@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.run_admin import Deleted, Renamed, delete, rename
-from orchestrator.api.foreground.session import run as foreground
+from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.results import Job, Result
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.api.runs.messages import safe_text
 from orchestrator.client import Service
 from orchestrator.core.gates.failure_breaker import OFF

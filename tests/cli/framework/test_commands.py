@@ -303,7 +303,7 @@ NOT_LOADED = {
         "alembic",
         "jinja2",
     ),
-    "orchestrator.api.foreground.session": ("orchestrator.emulator", "uvicorn", "graphql", "alembic", "jinja2"),
+    "orchestrator.api.foreground.run": ("orchestrator.emulator", "uvicorn", "graphql", "alembic", "jinja2"),
 }
 """What `--help`, `status` and a run over the network do without."""
 
@@ -318,7 +318,7 @@ for module in sys.argv[1:]:
 
 @pytest.mark.parametrize(
     "modules",
-    [("orchestrator.cli", "orchestrator.api.inspect.status"), ("orchestrator.api.foreground.session",)],
+    [("orchestrator.cli", "orchestrator.api.inspect.status"), ("orchestrator.api.foreground.run",)],
     ids=["looking", "run"],
 )
 def test_a_command_does_not_import_what_only_others_need(modules: tuple[str, ...]) -> None:

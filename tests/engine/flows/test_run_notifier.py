@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.flows.notification_senders import told_of_run
-from orchestrator.api.foreground.session import run
+from orchestrator.api.foreground.run import run
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client.http.notification_post import post_hook
 from orchestrator.core.gates.brakes import MaxFailures

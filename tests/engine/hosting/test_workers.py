@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.admin.tidy import tidy
+from orchestrator.api.foreground.run import run as run_in_foreground
 from orchestrator.api.foreground.serve import serve
-from orchestrator.api.foreground.session import run as run_in_foreground
 from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.status import latest
 from orchestrator.client import Service

@@ -56,7 +56,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who waits for the place of a process goes on where all were asked to stop",
         path="orchestrator/api/foreground/session.py::Foreground._follow",
-        old="if followed.is_told_to_stop:\n    self._stop.set()",
+        old="if followed.is_told_to_stop:\n    self._host.stop.set()",
         new="",
         tests=("tests/api/admin/test_stopping.py::test_who_waits_for_its_place_ends_too",),
     ),
@@ -86,7 +86,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an input that there is no room for is summed up as finished",
         path="orchestrator/api/foreground/session.py::Foreground._cut_short",
-        old="or (self._intake is not None and not standing.progress.unfinished):",
+        old="or (self._intake.is_reading and not standing.progress.unfinished):",
         new=":",
         tests=("tests/engine/test_cut_short.py::test_an_input_that_there_is_no_room_for_had_not_begun",),
     ),

@@ -1,0 +1,70 @@
+"""A batch from its input to its files: the verb `run`."""
+
+import shlex
+
+import anyio
+
+from orchestrator.api.foreground.run_files import check_files
+from orchestrator.api.foreground.run_log import log_of, written
+from orchestrator.api.foreground.session import Foreground
+from orchestrator.api.hosting.host import Host
+from orchestrator.api.runs.keyword_options import check_brakes
+from orchestrator.api.runs.run_defaults import recall
+from orchestrator.api.runs.run_identity import check_given
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.errors import UsageError, leading
+from orchestrator.settings.structs import RunRequest
+from orchestrator.views.status import Summary
+
+
+async def run(
+    request: RunRequest,
+    view: View | None = None,
+    dependencies: Dependencies | None = None,
+    stop: anyio.Event | None = None,
+) -> Summary:
+    """Runs or resumes a batch until every job has an outcome, or `stop` is set.
+
+    Where another process works on the ledger, the jobs are taken in beside it, and it serves the run.
+
+    Raises `UsageError` (nothing was sent), `StoppedError` where going on is pointless and other `OrchestratorError`s;
+    everything so far is in the ledger. Whatever ends a run that had begun has an attribute `summary`, which says how
+    far it came.
+    """
+    view, dependencies = view or Silent(), dependencies or Dependencies()
+    check_given(request)
+    request = await _recalled(request, view, dependencies)
+    log = log_of(request, view, dependencies.clock, dependencies.environ)
+    host = Host(
+        path=request.ledger,
+        connection=request.connection,
+        dependencies=dependencies,
+        view=log or view,
+        stop=stop or anyio.Event(),
+        doing=f"run {request.name}",
+    )
+    foreground = Foreground(request, host, log)
+    try:
+        with written(log, f"{request.name} of {request.ledger}", foreground.why_ended):
+            return await foreground.run()
+    except BaseExceptionGroup as group:
+        cause = leading(group)
+        if not isinstance(cause, UsageError):
+            cause.summary = foreground.so_far  # type: ignore[attr-defined]  # a defect's exception may be anybody's
+        raise cause from group
+
+
+async def _recalled(request: RunRequest, view: View, dependencies: Dependencies) -> RunRequest:
+    """Goes on with what the run was told last, where this request says nothing else.
+
+    What can be refused is refused here, before anything is opened: raises `UsageError`.
+    """
+    recalled = await recall(request, dependencies)
+    request = recalled.request
+    if request.settings is not None:
+        check_brakes(request.settings)
+    check_files(request, are_remembered=recalled.has_files)
+    if recalled.words:
+        view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
+    return request

@@ -1,0 +1,81 @@
+"""The files of one run in the foreground: checked before it begins, growing while it works, written at its end."""
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+from anyio.abc import TaskGroup
+
+from orchestrator.api.foreground.partial_results import Growing
+from orchestrator.api.outcomes.result_files import WrittenFiles, check_outputs, write_files
+from orchestrator.api.runs.file_owners import Seen, check_not_appeared, seen
+from orchestrator.api.runs.run_defaults import outputs_of, written_to
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import StorageError, UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import RunRequest
+from orchestrator.user_code import absolute
+from orchestrator.views.status import Summary
+
+
+class RunFiles:
+    """Where the outcomes of a run go, as `request` says; nowhere, where that names no files."""
+
+    def __init__(self, request: RunRequest, view: View) -> None:
+        self._request = request
+        self._view = view
+        self._places: tuple[Path, Path] | None = None
+        """Results and errors."""
+
+        if request.output is not None and request.errors is not None:
+            self._places = absolute(request.output), absolute(request.errors)
+        self._before: Seen = {} if request.overwrite else seen(map(absolute, outputs_of(request)))
+        """What was there before the run began."""
+
+        self._growing: Growing | None = None
+        self._written: WrittenFiles | None = None
+
+    def grow(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
+        """Lets the results so far stand in a file beside the output, for as long as `tasks` last."""
+        self._growing = self._growing_of(ledger, run)
+        tasks.start_soon(self._growing.serve)
+
+    def _growing_of(self, ledger: Ledger, run: Run) -> Growing:
+        output = None if self._places is None else self._places[0]
+        return Growing(ledger, run.id, output, self._request.include, self._view.warn)
+
+    async def write(self, ledger: Ledger, run: Run) -> None:
+        """Writes both files whole. Raises as `write_files`, and `UsageError` where another file has appeared there."""
+        if self._places is None:
+            return
+        (output, errors), include, writing = self._places, self._request.include, self._request.writing
+        await check_not_appeared(ledger, run, self._before, output, writing.format)
+        growing = self._growing or self._growing_of(ledger, run)
+        write = partial(write_files, ledger, run.id, output, errors, include=include, writing=writing)
+        try:
+            self._written = await write()
+        except StorageError:  # what has grown takes as much room
+            growing.remove()
+            self._written = await write()
+        growing.remove()
+
+    def named_in(self, summary: Summary) -> Summary:
+        """`summary`, with where the files are that were written."""
+        if self._written is None:
+            return summary
+        output, errors = str(written_to(self._request)), str(self._request.errors)
+        return msgspec.structs.replace(summary, output=output, errors=errors, empty_columns=self._written.empty_columns)
+
+
+def check_files(request: RunRequest, *, are_remembered: bool) -> None:
+    """Raises `UsageError` for files that cannot be written; `are_remembered`: an earlier command has named them."""
+    try:
+        check_outputs(request.ledger, outputs_of(request))
+    except UsageError as error:
+        if not are_remembered:
+            raise
+        raise UsageError(
+            f"{error.message} (the run's files were written there before; {run_flags.OUTPUT} names another)"
+        ) from error

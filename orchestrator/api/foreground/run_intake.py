@@ -1,0 +1,124 @@
+"""How a command comes to its run: looked up or made, given its settings, and its input taken in."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import anyio
+import msgspec
+
+from orchestrator.api.outcomes.result_files import row_batches
+from orchestrator.api.outcomes.row_input import drops, reading_of
+from orchestrator.api.runs import messages
+from orchestrator.api.runs.next_command import continue_command
+from orchestrator.api.runs.run_identity import check_reach, find_run, settings_of
+from orchestrator.engine.intake.intake import Intake, turn_to_take_in
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import View
+from orchestrator.errors import UsageError
+from orchestrator.formats.input.readers import Places
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.commands import Action, Retried
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings import run_flags
+from orchestrator.settings.structs import RunRequest, RunSettings
+
+
+class RunIntake:
+    """What one command takes into its run, once, whichever process serves it by then."""
+
+    def __init__(self, view: View, dependencies: Dependencies, stop: anyio.Event) -> None:
+        self._view = view
+        self._dependencies = dependencies
+        self._stop = stop
+        self._turn = AsyncExitStack()
+        """The turn to take in, from before the run is looked up to the end of its intake."""
+
+        self._intake: Intake | None = None
+        self._retry: int | None = None
+        """The number of the command to queue failed jobs again, where that was asked for."""
+
+        self.is_begun = False
+        self.done = anyio.Event()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the input is being read."""
+        return self._intake is not None
+
+    @property
+    def rows_read(self) -> int | None:
+        """How many rows of the input have been read; None unless it is being read."""
+        return None if self._intake is None else self._intake.rows_read
+
+    @asynccontextmanager
+    async def turn(self, ledger: Ledger, request: RunRequest) -> AsyncIterator[None]:
+        """Inside of the block nobody else takes in for the run until its input is taken in, where it has any.
+
+        Raises `IntakeBusyError` where somebody wants this process to stop before.
+        """
+        if request.source is None or self.is_begun:
+            yield
+            return
+        hold = self._dependencies.holding_intakes(ledger.path)
+        async with AsyncExitStack() as self._turn:
+            await self._turn.enter_async_context(
+                turn_to_take_in(ledger, request.name, hold=hold, say=self._view.say, stop=self._stop)
+            )
+            yield
+
+    async def found(self, ledger: Ledger, request: RunRequest, *, alone: bool) -> tuple[Run, RunSettings]:
+        """The run, made if it is new, and its settings from now on. `alone`: this process works on the ledger.
+
+        Raises `UsageError` where the request cannot be meant for it.
+        """
+        run = await find_run(ledger, request, self._view, alone=alone)
+        request = msgspec.structs.replace(request, name=run.name)  # the beginning of it may be given
+        check_reach(run, request)
+        if request.retry_failed and (await ledger.runs.wishes(run.id)).cancel:
+            raise UsageError(
+                f"{run.name} was cancelled, and {run_flags.RETRY_FAILED} reopens nothing of a cancelled run; lift that"
+                f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"
+            )
+        return run, settings_of(run, request, now=self._dependencies.clock.now())
+
+    async def take_in(
+        self,
+        ledger: Ledger,
+        request: RunRequest,
+        run: Run,
+        settings: RunSettings,
+        *,
+        webhook_bytes: int,
+        refusal_advice: Callable[[], str],
+    ) -> None:
+        """Reads the input, if there is one, makes `settings` those of the run, and asks for failed jobs to be queued
+        again where the request says so.
+        """
+        self.is_begun = True
+        if request.source is not None:
+            places = Places()
+            environ = self._dependencies.environ
+            reading = await reading_of(request, ledger, settings, environ, webhook_bytes=webhook_bytes)
+            batches = row_batches(request.source, reading, places, only=request.only_rows)
+            self._intake = Intake(ledger, run, source=", ".join(request.source.splitlines()), place_of=places.of)
+            taken = await self._intake.take(
+                batches, advice=refusal_advice, drops=partial(drops, request, run, self._view)
+            )
+            self._intake = None
+            messages.say_taken(self._view, run.name, taken)
+            await self._turn.aclose()
+        await ledger.runs.configure(run.id, settings)
+        if request.retry_failed:
+            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=Retried())
+        self.done.set()
+
+    async def say_reopened(self, ledger: Ledger, request: RunRequest) -> None:
+        """What came of queueing the failed jobs again, which whoever works has done by now."""
+        number, self._retry = self._retry, None
+        if number is not None:
+            command, name = await ledger.commands.answer(number), request.name
+            if command.is_refused:
+                self._view.warn(f"{name}: {command.outcome}: {continue_command(request)}")
+            else:
+                self._view.say(f"{name}: {command.outcome or 'what failed is queued again soon'}")
