@@ -41,12 +41,12 @@ def test_who_follows_one_is_told_once_that_it_stands_still(tmp_path: Path, caplo
         async with desk(tmp_path) as d, AsyncExitStack() as opened:
             first = await opened.enter_async_context(d.orchestrator())
             await first.submit(numbers(1), endpoint=ENDPOINT, name="captions")
-            assert first._host is not None
-            assert first._host._engine is not None
+            assert first._session is not None
+            assert first._session._engine is not None
             async with d.orchestrator():
                 await anyio.sleep(180)  # by then nothing is said of the run any more
                 assert "no sign of life" not in caplog.text
-                first._host._engine.heart._beaten_at = d.clock.now() + 3_600_000_000  # it says nothing more
+                first._session._engine.heart._beaten_at = d.clock.now() + 3_600_000_000  # it says nothing more
                 await anyio.sleep(300)
                 told = [line for line in caplog.messages if "no sign of life for 3" in line]
                 assert len(told) == 1

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Literal
 
-from orchestrator.api.python.host import Host
+from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.results import Result
 from orchestrator.api.python.run import ended_since
 from orchestrator.api.runs.commands import control_flow
@@ -31,17 +31,17 @@ class Flow:
             print(result.custom_id, result.output)
     """
 
-    def __init__(self, host: Host, row: FlowRow, stages: tuple[str, ...]) -> None:
-        self._host = host
+    def __init__(self, session: LedgerSession, row: FlowRow, stages: tuple[str, ...]) -> None:
+        self._session = session
         self._row = row
         self._stages = stages
         self._counts: Mapping[str, Mapping[str, int]] = {}
 
     @classmethod
-    async def of(cls, host: Host, rows: list[FlowRow]) -> "list[Flow]":
+    async def of(cls, session: LedgerSession, rows: list[FlowRow]) -> "list[Flow]":
         """Those that stand in these rows of the ledger."""
-        definitions = await host.ledger.pipelines.definitions(row.definition for row in rows)
-        return [cls(host, row, tuple(stage.name for stage in definitions[row.definition].stages)) for row in rows]
+        definitions = await session.ledger.pipelines.definitions(row.definition for row in rows)
+        return [cls(session, row, tuple(stage.name for stage in definitions[row.definition].stages)) for row in rows]
 
     def __repr__(self) -> str:
         return f"<Flow {self.name!r}: {self.state}>"
@@ -59,7 +59,7 @@ class Flow:
     @property
     def why(self) -> str:
         """Why it is held, or ended as it did."""
-        return with_its_ledger(self._row.why, self._host.ledger.path)
+        return with_its_ledger(self._row.why, self._session.ledger.path)
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -70,11 +70,11 @@ class Flow:
 
     async def look(self) -> "Flow":
         """Looks how it stands by now; returns itself."""
-        self._host.check_open()
+        self._session.check_open()
         await self._look()
         counts = {}
         for name, row in (await self._begun()).items():
-            of_run = {} if row.run is None else await self._host.ledger.runs.counts(row.run)
+            of_run = {} if row.run is None else await self._session.ledger.runs.counts(row.run)
             counts[name] = {"total": sum(of_run.values()), **{state.value: of_run.get(state, 0) for state in State}}
         self._counts = counts
         return self
@@ -83,11 +83,11 @@ class Flow:
         """Waits until it has ended; returns `state`. Raises `StoppedError` where it is held, or nothing comes of it
         before somebody changes something.
         """
-        self._host.check_open()
-        seen = await self._host.seen()
+        self._session.check_open()
+        version = await self._version()
         while not await self._has_ended():
-            await self._host.news_of_flows(seen)
-            seen = await self._host.seen()
+            await self._news(version)
+            version = await self._version()
         await self.look()
         return self.state
 
@@ -103,12 +103,12 @@ class Flow:
 
     async def pages(self, stage: str | None) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there."""
-        self._host.check_open()
+        self._session.check_open()
         of = self._stage(stage)
-        ledger = self._host.ledger
+        ledger = self._session.ledger
         run, place = None, 0
         while True:
-            seen = await self._host.seen(run)
+            version = await self._version(run)
             stopped: StoppedError | None = None
             try:
                 is_over = await self._has_ended()
@@ -122,7 +122,7 @@ class Flow:
             elif is_latest and is_over:
                 break
             elif is_latest:
-                await self._host.news_of_flows(seen, run)
+                await self._news(version, run)
         if stopped is not None:
             raise stopped
         await self.look()
@@ -140,20 +140,29 @@ class Flow:
 
     async def _begun(self) -> Mapping[str, StageRow]:
         """Its stages that have begun; one that runs anew as it was begun last."""
-        return {row.stage: row for row in await self._host.ledger.flows.stages([self._row.id])}
+        return {row.stage: row for row in await self._session.ledger.flows.stages([self._row.id])}
 
     async def _look(self) -> None:
-        found = await self._host.ledger.flows.named(self.name)
+        found = await self._session.ledger.flows.named(self.name)
         if found is None:
-            raise StoppedError(f"{self._host.ledger.path}: the flow {self.name!r} was deleted meanwhile")
+            raise StoppedError(f"{self._session.ledger.path}: the flow {self.name!r} was deleted meanwhile")
         self._row = found
+
+    async def _version(self, run: int | None = None) -> tuple[int, ...]:
+        """Another value once there is news of flows, or of jobs of `run`."""
+        return await self._session.flows.version(self._session.ledger, run)
+
+    async def _news(self, version: tuple[int, ...], run: int | None = None) -> None:
+        """Waits for that. Raises `UsageError` where the program has left the ledger meanwhile."""
+        await self._session.flows.news(self._session.ledger, version, run)
+        self._session.check_open()
 
     async def _has_ended(self) -> bool:
         """Looks whether it has. Raises `StoppedError` where nothing more comes of it by itself."""
         await self._look()
         if self._row.state is FlowState.HELD and not self._row.is_braked:
             raise StoppedError(f"{self.name} is held: {self.why}; go on with unpause()")
-        if (why := self._host.why_stuck(self.name)) is not None:
+        if (why := self._session.flows.why_stuck(self.name)) is not None:
             raise StoppedError(f"nothing comes of {self.name} before somebody does something: {why}")
         return self._row.state in ENDED
 
@@ -175,8 +184,8 @@ class Flow:
         await self._ask(Wish.CANCEL)
 
     async def _ask(self, wish: Wish) -> None:
-        self._host.check_open()
+        self._session.check_open()
         await self._look()
-        await control_flow(self._host.ledger, self._row, wish)
-        self._host.flows_changed()
+        await control_flow(self._session.ledger, self._row, wish)
+        self._session.flows.changed()
         await self._look()

@@ -15,8 +15,9 @@ from orchestrator.api.flows.apply import Applied, apply_in
 from orchestrator.api.flows.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.python.flow import Flow
-from orchestrator.api.python.host import Host, Logged
 from orchestrator.api.python.inputs import Inputs, check, check_reading
+from orchestrator.api.python.ledger_session import LedgerSession
+from orchestrator.api.python.log_view import LogView
 from orchestrator.api.python.pipeline import Pipeline, reading_of
 from orchestrator.api.python.plan import planned
 from orchestrator.api.python.results import Result
@@ -99,7 +100,7 @@ class Orchestrator:
         self._connection = connection_of(choices, self._dependencies.environ, key=api_key)
         self._path = choices[run_flags.LEDGER] or LEDGER_DEFAULT
         self._place = absolute(self._path)
-        self._host: Host | None = None
+        self._session: LedgerSession | None = None
         self._group: TaskGroup
 
     def __repr__(self) -> str:
@@ -108,15 +109,15 @@ class Orchestrator:
     async def __aenter__(self) -> Self:
         if sniffio.current_async_library() != "asyncio":
             raise UsageError("an Orchestrator works on asyncio only; with trio, use orchestrator.map in a thread")
-        if self._host is not None and self._host.is_open:
+        if self._session is not None and self._session.is_open:
             raise UsageError("this Orchestrator is open already")
-        self._host = Host(self._place, self._connection, self._dependencies)
+        self._session = LedgerSession(self._place, self._connection, self._dependencies)
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
         try:
-            await self._group.start(self._host.serve)
+            await self._group.start(self._session.serve)
         except BaseException as error:  # noqa: BLE001  a cancellation, too: what was begun has to end
-            self._host.stop()
+            self._session.stop()
             await self._group.__aexit__(None, None, None)
             raise leading(error) from None
         return self
@@ -124,11 +125,11 @@ class Orchestrator:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        host = self._host
-        assert host is not None
-        host.stop()
+        session = self._session
+        assert session is not None
+        session.stop()
         with anyio.CancelScope(shield=True):
-            await host.ended.wait()
+            await session.ended.wait()
         is_ours = error is None or isinstance(error, anyio.get_cancelled_exc_class())
         try:
             await self._group.__aexit__(*((kind, error, trace) if is_ours else (None, None, None)))
@@ -137,15 +138,15 @@ class Orchestrator:
 
     def hurry(self) -> None:
         """Leaving the block waits for no request in flight any more."""
-        if self._host is not None:
-            self._host.hurry()
+        if self._session is not None:
+            self._session.hurry()
 
     @property
-    def _open_host(self) -> Host:
-        if self._host is None:
+    def _open_session(self) -> LedgerSession:
+        if self._session is None:
             raise UsageError("an Orchestrator works inside of `async with Orchestrator(...) as orc:`")
-        self._host.check_open()
-        return self._host
+        self._session.check_open()
+        return self._session
 
     @property
     def _endpoint_names(self) -> EndpointNames:
@@ -187,7 +188,7 @@ class Orchestrator:
             inputs, endpoint=endpoint, name=name, all_or_nothing=all_or_nothing, options=dict(options)
         )
         with RaisedPlainly():
-            return Run(self._open_host, await submission.take())
+            return Run(self._open_session, await submission.take())
 
     async def append(self, name: str, inputs: Inputs, *, all_or_nothing: bool = False) -> Run:
         """Takes more `inputs` into the run called `name`, behind those that it has; otherwise as `submit`.
@@ -200,7 +201,7 @@ class Orchestrator:
             inputs, endpoint=None, name=name, all_or_nothing=all_or_nothing, options={}, appends=True
         )
         with RaisedPlainly():
-            return Run(self._open_host, await submission.take())
+            return Run(self._open_session, await submission.take())
 
     async def run(self, name: str) -> Run:
         """The run that `name`, or the beginning of it, means; it goes on from now on. Raises `UsageError` where there
@@ -209,10 +210,10 @@ class Orchestrator:
             run = await orc.run("captions")
             await run.wait()
         """
-        host = self._open_host
-        known = await run_named(host.ledger, name)
-        check_reach(host, self._chosen({}), known)
-        return Run(host, await host.attach(known))
+        session = self._open_session
+        known = await run_named(session.ledger, name)
+        check_reach(session, self._chosen({}), known)
+        return Run(session, await session.attach(known))
 
     async def plan(
         self,
@@ -243,13 +244,13 @@ class Orchestrator:
                 options,
                 connection=self._connection,
                 dependencies=self._dependencies,
-                view=Logged(),
+                view=LogView(),
             )
 
     async def status(self) -> list[RunStatus]:
         """How every run of the ledger stands, oldest first: what `orchestrator status --json` prints."""
-        host = self._open_host
-        return await runs_now(host.ledger, holder(host.path))
+        session = self._open_session
+        return await runs_now(session.ledger, holder(session.path))
 
     async def map(
         self,
@@ -290,13 +291,13 @@ class Orchestrator:
     ) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         submission = await self._submission(inputs, endpoint=endpoint, name=name, all_or_nothing=False, options=options)
-        reading = self._open_host.start(submission.take_beside)
+        reading = self._open_session.background.start(submission.take_beside)
         try:
             await submission.begun.wait()
             if submission.attached is None:
                 assert submission.error is not None
                 raise submission.error
-            run = Run(self._open_host, submission.attached)
+            run = Run(self._open_session, submission.attached)
             async with aclosing(run.pages(order=order, after=None, progress=progress)) as pages:
                 async for page in pages:
                     yield page
@@ -315,10 +316,10 @@ class Orchestrator:
             applied = await orc.apply(pipeline)
             print(applied.name, applied.outcome, applied.fires[0].fire)
         """
-        host = self._open_host
+        session = self._open_session
         told, read = reading_of(pipeline)
-        applied = await apply_in(host.ledger, told, read, check=check, view=host.view, names=self._endpoint_names)
-        host.flows_changed()
+        applied = await apply_in(session.ledger, told, read, check=check, view=session.view, names=self._endpoint_names)
+        session.flows.changed()
         return applied
 
     async def trigger(self, name: str, at: str | datetime | None = None) -> Flow:
@@ -331,9 +332,9 @@ class Orchestrator:
             flow = await orc.trigger("captions", at="2027-03-27T02:30")
             print(await flow.wait())
         """
-        host = self._open_host
-        flow, _ = await ask_for(host.ledger, name, _time(at), "at=")
-        await host.carry_out_flows()
+        session = self._open_session
+        flow, _ = await ask_for(session.ledger, name, _time(at), "at=")
+        await session.flows.carry_out(session.ledger)
         return await self.flow(flow)
 
     async def backfill(
@@ -348,14 +349,14 @@ class Orchestrator:
             for flow in await orc.backfill("captions", "2027-03-26", "2027-03-28", parallel=2):
                 print(flow.name, await flow.wait())
         """
-        host = self._open_host
-        fires = await fires_meant(host.ledger, name, (_time(from_), _time(to)), ("from_=", "to="))
+        session = self._open_session
+        fires = await fires_meant(session.ledger, name, (_time(from_), _time(to)), ("from_=", "to="))
         if not 1 <= parallel <= PARALLEL_MAX:
             raise UsageError(f"parallel={parallel!r}: this must be a whole number from 1 to {PARALLEL_MAX}")
-        await make_up_for(host.ledger, fires, parallel=parallel, again=again)
-        await host.carry_out_flows()
-        pipeline = await pipeline_named(host.ledger, name)
-        return await Flow.of(host, await host.ledger.flows.of_fires(pipeline.id, fires.fires))
+        await make_up_for(session.ledger, fires, parallel=parallel, again=again)
+        await session.flows.carry_out(session.ledger)
+        pipeline = await pipeline_named(session.ledger, name)
+        return await Flow.of(session, await session.ledger.flows.of_fires(pipeline.id, fires.fires))
 
     async def flow(self, name: str) -> Flow:
         """The flow that `name`, or the beginning of it, means.
@@ -365,8 +366,8 @@ class Orchestrator:
             flow = await orc.flow("captions@20270327T013000Z")
             print(flow.state, flow.counts["caption"]["succeeded"])
         """
-        host = self._open_host
-        [flow] = await Flow.of(host, [await flow_named(host.ledger, name)])
+        session = self._open_session
+        [flow] = await Flow.of(session, [await flow_named(session.ledger, name)])
         return await flow.look()
 
     async def serve(self) -> None:
@@ -376,7 +377,7 @@ class Orchestrator:
             with anyio.move_on_after(1):
                 await orc.serve()
         """
-        await self._open_host.fire()
+        await self._open_session.flows.fire()
 
     async def _submission(
         self,
@@ -388,7 +389,7 @@ class Orchestrator:
         options: Mapping[str, object],
         appends: bool = False,
     ) -> Submission:
-        host = self._open_host
+        session = self._open_session
         check_known(options, OF_SUBMIT, "submit")
         check(inputs)
         check_reading(inputs, options)
@@ -397,11 +398,11 @@ class Orchestrator:
         if given is not None:
             endpoint = choices[run_flags.ENDPOINT]
         return Submission(
-            host=host,
+            session=session,
             choices=choices,
             options=options,
             inputs=inputs,
-            name=(name and choices[run_flags.NAME]) or await name_for(host.ledger, inputs, endpoint),
+            name=(name and choices[run_flags.NAME]) or await name_for(session.ledger, inputs, endpoint),
             endpoint=endpoint,
             all_or_nothing=all_or_nothing,
             appends=appends,

@@ -13,7 +13,8 @@ from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
-from orchestrator.api.python.host import Attached, Host
+from orchestrator.api.python.attached_run import AttachedRun
+from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.job_progress import JobProgress, progress_of, resumable
@@ -49,8 +50,8 @@ class Run:
             print(result.custom_id, result.output)
     """
 
-    def __init__(self, host: Host, attached: Attached) -> None:
-        self._host = host
+    def __init__(self, session: LedgerSession, attached: AttachedRun) -> None:
+        self._session = session
         self._attached = attached
 
     def __repr__(self) -> str:
@@ -73,7 +74,7 @@ class Run:
 
         Raises `StoppedError` where going on is pointless until somebody changes something.
         """
-        self._host.check_open()
+        self._session.check_open()
         with self._progress_line(shown=progress):
             await self._attached.until(lambda: self._attached.is_over)
         with RaisedPlainly():
@@ -98,7 +99,7 @@ class Run:
         self, *, order: Order, after: str | None, progress: bool = False
     ) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
-        self._host.check_open()
+        self._session.check_open()
         key = await self._key(order, after)
         with self._progress_line(shown=progress) as line:
             async for page in self._pages(order, key):
@@ -109,7 +110,7 @@ class Run:
     @contextmanager
     def _progress_line(self, *, shown: bool) -> Iterator[ProgressLine]:
         """One that is drawn inside of the block, if wanted."""
-        clock = self._host.dependencies.clock
+        clock = self._session.dependencies.clock
         began_at = clock.now()
 
         def look() -> Snapshot:
@@ -118,7 +119,7 @@ class Run:
             return snapshot_of(standing, rows_read=None, now=now, wall_s=(now - began_at) / SECOND_US)
 
         line = ProgressLine(look)
-        drawing = self._host.start(line.serve) if shown else None
+        drawing = self._session.background.start(line.serve) if shown else None
         try:
             yield line
         finally:
@@ -129,9 +130,9 @@ class Run:
     async def _pages(self, order: Order, key: tuple[int, int]) -> AsyncGenerator[list[Result], None]:
         attached = self._attached
         while True:
-            self._host.check_open()
+            self._session.check_open()
             seen, is_over = attached.version, attached.is_over
-            page, key, is_latest = await self._page(self._host.ledger, order, key)
+            page, key, is_latest = await self._page(self._session.ledger, order, key)
             if page:
                 yield page
             elif is_latest and is_over:
@@ -141,7 +142,7 @@ class Run:
 
     async def _key(self, order: Order, after: str | None) -> tuple[int, int]:
         """Where to begin: `(line, job)`, or `(place, 0)` of the feed."""
-        ledger, run = self._host.ledger, self._attached.run.id
+        ledger, run = self._session.ledger, self._attached.run.id
         if after is None:
             return (-1, -1) if order == "input" else (await ledger.results.first_place(run), 0)
         place = await ledger.jobs.place(run, after)
@@ -176,18 +177,18 @@ class Run:
             for job in await run.progress():
                 print(job.custom_id, job.share, job.message)
         """
-        self._host.check_open()
-        return list((await progress_of(self._host.ledger, resumable(self._attached.run), limit)).jobs)
+        self._session.check_open()
+        return list((await progress_of(self._session.ledger, resumable(self._attached.run), limit)).jobs)
 
     # --- what is asked of it
 
     async def pause(self) -> None:
         """Nothing more of it is sent; what is at the service is collected."""
-        await self._host.ask(self._attached, Action.PAUSE)
+        await self._session.ask(self._attached, Action.PAUSE)
 
     async def unpause(self) -> None:
         """Lifts `pause` and `cancel`."""
-        await self._host.ask(self._attached, Action.CONTINUE)
+        await self._session.ask(self._attached, Action.CONTINUE)
 
     async def cancel(self, *, grace: Duration | None = None) -> None:
         """Cancels its unfinished jobs, here and at the service: with a `grace` each resumable one there once it has a
@@ -196,7 +197,7 @@ class Run:
         grace_us = grace_of(grace)
         if grace_us:
             resumable(self._attached.run)
-        await self._host.ask(self._attached, Action.CANCEL, CancelledRun(grace_us))
+        await self._session.ask(self._attached, Action.CANCEL, CancelledRun(grace_us))
 
     async def retry(
         self,
@@ -217,7 +218,7 @@ class Run:
 
             await run.retry(where="class=timed_out", execution_timeout="30m")
         """
-        ledger, run = self._host.ledger, self._attached.run
+        ledger, run = self._session.ledger, self._attached.run
         said = {"execution_timeout": execution_timeout, "ttl": ttl}
         policy = policy_of(said)
         asked_for = Retried(
@@ -227,15 +228,15 @@ class Run:
             max_attempts=attempts_of(max_attempts),
             endpoint=None if endpoint is None else await self._endpoint_id(endpoint),
         )
-        done = await self._host.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
+        done = await self._session.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"
 
     async def _endpoint_id(self, given: str) -> str:
         """The id of the endpoint that is called so, where the run's account is the one that can be asked."""
-        host = self._host
-        if self._attached.run.service_url != host.connection.serverless_url.rstrip("/"):
+        session = self._session
+        if self._attached.run.service_url != session.connection.serverless_url.rstrip("/"):
             return given
-        return await EndpointNames(connection=host.connection, dependencies=host.dependencies).id_of(given)
+        return await EndpointNames(connection=session.connection, dependencies=session.dependencies).id_of(given)
 
     async def recheck(
         self,
@@ -253,15 +254,17 @@ class Run:
 
             await run.recheck(schema="caption.schema.json")
         """
-        self._host.check_open()
-        ledger = self._host.ledger
+        self._session.check_open()
+        ledger = self._session.ledger
         run = await as_it_is(ledger, self._attached.run)
         changes = validators_of({"schema": schema, "check": check, "require_output": require_output})
         wanted = await wanted_of(ledger, run, changes)
         found = await looked(ledger, run, wanted)
         if dry_run:
             return found
-        return carried_out(found, await self._host.ask(self._attached, Action.RECHECK, wanted, within_s=RETRIED_S_MAX))
+        return carried_out(
+            found, await self._session.ask(self._attached, Action.RECHECK, wanted, within_s=RETRIED_S_MAX)
+        )
 
     async def export(
         self,
@@ -285,7 +288,7 @@ class Run:
 
             await run.export("captions.parquet", flatten=["output.caption"])
         """
-        self._host.check_open()
+        self._session.check_open()
         output = Path(path)
         writing, more = writing_of(
             format=format,
@@ -297,7 +300,7 @@ class Run:
             include=include,
         )
         beside = errors_for(output) if errors is None else Path(errors)
-        ledger, run = self._host.ledger, self._attached.run
+        ledger, run = self._session.ledger, self._attached.run
         found = await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
         await note_export(ledger, run, output, where=where, writing=writing)
         return found
@@ -313,8 +316,8 @@ class Run:
             for kind in await run.failures(cluster=True):
                 print(kind.count, kind.sample)
         """
-        self._host.check_open()
-        ledger, run = self._host.ledger, self._attached.run
+        self._session.check_open()
+        ledger, run = self._session.ledger, self._attached.run
         if cluster:
             return list((await failures_of(ledger, run, limit)).clusters)
         failed: list[Result] = []

@@ -9,8 +9,9 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.api.outcomes.row_input import row_variables
-from orchestrator.api.python.host import Attached, Host
+from orchestrator.api.python.attached_run import AttachedRun
 from orchestrator.api.python.inputs import NO_FILE, Inputs, endpoint_of, pump_of, source_of
+from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.connection import check_listener
 from orchestrator.api.runs.endpoint_ids import EndpointNames
@@ -33,11 +34,11 @@ from orchestrator.settings.structs import BODY_BYTES_MAX_DEFAULT, LOCAL, STANDAR
 from orchestrator.units import SECOND_US
 
 
-def target_of(host: Host, endpoint: str | Function) -> tuple[str, str]:
+def target_of(session: LedgerSession, endpoint: str | Function) -> tuple[str, str]:
     """The service URL and the endpoint, as the ledger keeps them. Raises `UsageError` for a function in no file."""
     if not isinstance(endpoint, str):
         name = endpoint_of(endpoint)
-        host.know(name, endpoint)
+        session.know(name, endpoint)
         return LOCAL, name
     if is_local(endpoint):
         name = absolute(endpoint)
@@ -45,20 +46,20 @@ def target_of(host: Host, endpoint: str | Function) -> tuple[str, str]:
         if not Path(file).is_file():
             raise UsageError(f"endpoint={endpoint!r}: there is no file {file}")
         return LOCAL, name
-    return host.connection.serverless_url.rstrip("/"), endpoint
+    return session.connection.serverless_url.rstrip("/"), endpoint
 
 
-def check_reach(host: Host, choices: Choices, run: Run) -> None:
+def check_reach(session: LedgerSession, choices: Choices, run: Run) -> None:
     """Raises `UsageError` where nothing could be sent for `run`."""
     url = run.service_url
     if url == LOCAL:
-        if run.endpoint.startswith(LOCAL + NO_FILE) and run.endpoint not in host.functions:
+        if run.endpoint.startswith(LOCAL + NO_FILE) and run.endpoint not in session.functions:
             raise UsageError(f"the run {run.name!r} is for a function of a program's: give that function as endpoint=")
         return
     check_listener(choices, loopback=leads_to_loopback(url))
-    if not is_same_account(url, host.connection.serverless_url):
+    if not is_same_account(url, session.connection.serverless_url):
         raise UsageError(f"the run {run.name!r} {whose(url)}; a program gives profile=")
-    if not host.connection.key_for(url, host.dependencies.environ):
+    if not session.connection.key_for(url, session.dependencies.environ):
         raise UsageError(
             f"there is no API key for {url}; give api_key=, or set it in the environment: export"
             " ORCHESTRATOR_API_KEY=..."
@@ -80,7 +81,7 @@ async def name_for(ledger: Ledger, inputs: Inputs, endpoint: str | Function | No
 class Submission:
     """Takes `inputs` into the run called `name`. `take` does it, or `take_beside`, for which `begun` can be awaited."""
 
-    host: Host
+    session: LedgerSession
     choices: Choices
     """What was chosen, of the run and of the program."""
 
@@ -98,7 +99,7 @@ class Submission:
         self.begun = anyio.Event()
         """Set once the run is attached, or will not be."""
 
-        self.attached: Attached | None = None
+        self.attached: AttachedRun | None = None
         self.error: Exception | None = None
         self._taken = 0
         self._problems = Problems()
@@ -114,13 +115,13 @@ class Submission:
         finally:
             self.begun.set()
 
-    async def take(self) -> Attached:
+    async def take(self) -> AttachedRun:
         """Takes all of it in; returns the run. Raises `InputError`, `UsageError`, and `UserCodeError` for what the
         inputs raise.
         """
-        host, ledger = self.host, self.host.ledger
-        hold = host.dependencies.holding_intakes(host.path)
-        async with turn_to_take_in(ledger, self.name, hold=hold, say=host.view.say, stop=anyio.Event()):
+        session, ledger = self.session, self.session.ledger
+        hold = session.dependencies.holding_intakes(session.path)
+        async with turn_to_take_in(ledger, self.name, hold=hold, say=session.view.say, stop=anyio.Event()):
             try:
                 run, settings = await self._found(ledger)
                 quiet = settings if self.all_or_nothing else replace(settings, notify=None)
@@ -129,8 +130,8 @@ class Submission:
                 if settings != quiet:
                     await ledger.runs.configure(run.id, settings)
                     await ledger.run_outbox.owe_end(run.id)
-                    await host.attach(run)
-                await host.look(attached, at_once=True)
+                    await session.attach(run)
+                await session.look(attached, at_once=True)
             finally:
                 if self.attached is not None:
                     self.attached.readers -= 1
@@ -140,7 +141,7 @@ class Submission:
     async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
         """The run, made if it is new, and its settings from now on."""
         known = await (run_named(ledger, self.name) if self.appends else ledger.runs.named(self.name))
-        names = EndpointNames(connection=self.host.connection, dependencies=self.host.dependencies)
+        names = EndpointNames(connection=self.session.connection, dependencies=self.session.dependencies)
         target = None if self.endpoint is None else await self._target(names, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
         if known is None or self.options.get(run_flags.ESCALATE.name) is not None:  # what a run has are ids
@@ -152,24 +153,24 @@ class Submission:
             run = await self._rebound(ledger, known, *target)
         else:
             run = known
-        check_reach(self.host, self.choices, run)
+        check_reach(self.session, self.choices, run)
         return run, settings
 
     async def _rebound(self, ledger: Ledger, known: Run, url: str, endpoint: str) -> Run:
         """`known`, at another endpoint, if that of before never took a job of it."""
         at = known.endpoint if known.service_url == LOCAL else endpoint_at(known.endpoint, known.service_url)
         try:
-            await self.host.rebind(known, url, endpoint)
+            await self.session.rebind(known, url, endpoint)
         except UsageError as error:
             raise UsageError(
                 f"the run {self.name!r} of this ledger is for the endpoint {at} ({error}); give another name="
             ) from None
-        self.host.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
+        self.session.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
         return await run_named(ledger, known.name, not_accepted=True)
 
     async def _target(self, names: EndpointNames, endpoint: str | Function) -> tuple[str, str]:
         """As `target_of`, by the id of an endpoint that was named."""
-        return target_of(self.host, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
+        return target_of(self.session, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
 
     def _chosen_endpoint(self) -> str:
         endpoint = self.choices[run_flags.ENDPOINT]
@@ -192,10 +193,10 @@ class Submission:
         first = await ledger.intakes.last_line(run.id) if self.appends else 0
         pump = pump_of(
             self.inputs,
-            variables=await row_variables(ledger, self.host.connection, settings, self.host.dependencies.environ),
+            variables=await row_variables(ledger, self.session.connection, settings, self.session.dependencies.environ),
             settings=settings,
             reading=InputSettings(**self.choices.fields(InputSettings)),
-            webhook_bytes=await self.host.webhook_bytes(),
+            webhook_bytes=await self.session.webhook_bytes(),
             body_bytes_max=self.choices[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,
             to_the_end=self.all_or_nothing,
@@ -210,7 +211,7 @@ class Submission:
             self._problems.add(problem.line, problem.text)
         self._check()
         taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(input_flags.REPLACE_INPUT))
-        messages.say_changed(self.host.view, run.name, taken)
+        messages.say_changed(self.session.view, run.name, taken)
 
     async def _write(
         self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]
@@ -222,14 +223,14 @@ class Submission:
         if self.all_or_nothing:
             return
         if self._taken:
-            await self.host.look(self.attached or await self._attach(ledger, run, settings))
+            await self.session.look(self.attached or await self._attach(ledger, run, settings))
         self._check()
 
-    async def _attach(self, ledger: Ledger, run: Run, settings: RunSettings) -> Attached:
+    async def _attach(self, ledger: Ledger, run: Run, settings: RunSettings) -> AttachedRun:
         """Has the run served, by its settings from now on."""
         if settings != run.settings:
             await ledger.runs.configure(run.id, settings)
-        attached = await self.host.attach(run)
+        attached = await self.session.attach(run)
         attached.readers += 1
         attached.error = None
         self.attached = attached

@@ -152,10 +152,10 @@ async def test_a_program_that_joins_hands_over_and_goes_on_where_the_other_ends(
         await anyio.sleep(8)
         assert (await flow.look()).state == "running"
         assert flow.counts["caption"]["succeeded"] == 1
-        assert first._host is not None
+        assert first._session is not None
         async with serving(second):
             await anyio.sleep(0.1)
-            first._host.stop()
+            first._session.stop()
             with anyio.fail_after(600):
                 assert await numbers(flow) == [-2, -1, 1, 2]
             assert running_loop().time() - began > 20

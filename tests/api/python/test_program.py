@@ -207,8 +207,8 @@ async def test_a_second_program_joins_the_first_and_takes_over_when_that_ends(tm
             run = await second.submit(coming(*numbers(30)), endpoint=ENDPOINT, name="captions", queue_depth=5)
             results = run.results()
             early = [(await anext(results)).output["n"] for _ in range(3)]
-            assert first._host is not None
-            first._host.stop()
+            assert first._session is not None
+            first._session.stop()
             began = running_loop().time()
             with anyio.fail_after(600):
                 late = await outputs(results)

@@ -10,7 +10,7 @@ from orchestrator.core.gates.executions import ended_by
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.segments import SegmentEnd, ServedRun, segment_end
+from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
 from orchestrator.core.service.responses import Trouble
 
 JOB = Job(
@@ -96,7 +96,7 @@ def test_a_cancelled_one_is_paid_where_it_was_executed() -> None:
 
 
 def test_a_segment_that_was_given_back_did_well_and_one_that_failed_did_not() -> None:
-    end: SegmentEnd = segment_end(ServedRun(segment=1), None, unfinished_at=None)
+    end: SegmentEnd = segment_end(Standing(segment=1), None, unfinished_at=None)
     well = ended_by(transitions.continued(JOB, end, due_at=2, reason="given back unfinished", at=2))
     bad = ended_by(transitions.continued(JOB, end, due_at=2, reason="status", at=2, trouble=Trouble.FAILED))
     assert well is not None

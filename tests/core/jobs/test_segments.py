@@ -19,7 +19,7 @@ from orchestrator.core.jobs.segments import (
     Resume,
     SegmentEnd,
     SegmentLimits,
-    ServedRun,
+    Standing,
     after_segment,
     given_back,
     is_same,
@@ -106,7 +106,7 @@ def test_two_checkpoints_are_the_same_whatever_the_order_of_their_keys() -> None
 
 # --- the end of a segment
 
-GIVEN = ServedRun(segment=3, given=Mark(2, 7), newest=Mark(2, 7), checkpoint=b'{"n":7}', executed_ms=5_000)
+GIVEN = Standing(segment=3, given=Mark(2, 7), newest=Mark(2, 7), checkpoint=b'{"n":7}', executed_ms=5_000)
 AHEAD = msgspec.structs.replace(GIVEN, newest=Mark(3, 1), checkpoint=b'{"n":8}')
 BACK = b'{"unfinished":true,"checkpoint":%b}'
 
@@ -123,12 +123,12 @@ BACK = b'{"unfinished":true,"checkpoint":%b}'
         (AHEAD, None, True),
         (AHEAD, told(BACK % b'{"n":8}', "COMPLETED"), True),
         (AHEAD, told(BACK % b"null", "COMPLETED"), True),
-        (ServedRun(segment=1), told(BACK % b'{"n":1}', "COMPLETED"), True),
-        (ServedRun(segment=1), told(BACK % b"null", "COMPLETED"), False),
+        (Standing(segment=1), told(BACK % b'{"n":1}', "COMPLETED"), True),
+        (Standing(segment=1), told(BACK % b"null", "COMPLETED"), False),
     ],
 )
 def test_progress_is_a_checkpoint_that_is_newer_than_the_given_one_and_another(
-    standing: ServedRun, record: Record | None, has_progressed: bool
+    standing: Standing, record: Record | None, has_progressed: bool
 ) -> None:
     assert segment_end(standing, record, unfinished_at=None).has_progressed is has_progressed
 

@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a program that only carries out flows fires as well",
-        path="orchestrator/api/python/host.py::Host.fire",
+        path="orchestrator/api/python/program_flows.py::ProgramFlows.fire",
         old="self._scheduler.fire_no_more()",
         new="pass",
         tests=("tests/api/python/test_flow_handle.py::test_it_fires_while_it_serves_and_not_before_or_after",),

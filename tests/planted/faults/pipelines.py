@@ -19,8 +19,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a program's run is at the name of its endpoint",
         path="orchestrator/api/python/submission.py::Submission._target",
-        old="target_of(self.host, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)",
-        new="target_of(self.host, endpoint)",
+        old="target_of(self.session, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)",
+        new="target_of(self.session, endpoint)",
         tests=(
             "tests/api/flows/test_endpoint_names.py::test_a_run_is_submitted_by_the_name_of_its_endpoint_and_keeps_the_id",
         ),

@@ -16,14 +16,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run that a program has under way keeps the settings that it began with",
-        path="orchestrator/api/python/host.py::Host._session",
+        path="orchestrator/api/python/ledger_session.py::LedgerSession._session",
         old="runs.settings_of[run.id] = run.settings",
         new="runs.settings_of.setdefault(run.id, run.settings)",
         tests=(f"{PROGRAM}::test_the_same_name_goes_on_with_the_settings_that_were_given_last",),
     ),
     Fault(
         name="results end while inputs are still being read",
-        path="orchestrator/api/python/host.py::Attached.is_over",
+        path="orchestrator/api/python/attached_run.py::AttachedRun.is_over",
         old="(self.readers == 0 and self.standing.is_over)",
         new="self.standing.is_over",
         tests=(f"{PROGRAM}::test_the_first_rows_are_sent_while_later_ones_are_still_to_come",),

@@ -17,7 +17,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a program begins the runs of another account with its own key",
         path="orchestrator/api/python/submission.py::check_reach",
-        old="if not is_same_account(url, host.connection.serverless_url):",
+        old="if not is_same_account(url, session.connection.serverless_url):",
         new="if False:",
         tests=(_ENGINE + "test_a_run_stays_with_its_account_whatever_others_ask_for",),
     ),
