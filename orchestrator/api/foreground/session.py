@@ -246,7 +246,7 @@ class Foreground:
         if self._log is not None:
             await self._log.note_failures(ledger, standing.run.id)
         if not summary.interrupted and standing.progress.unfinished:
-            raise await messages.stopped(ledger, request, standing, self._gave_up)
+            raise await messages.stopped_error(ledger, request, standing, self._gave_up)
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake.is_reading
             messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)

@@ -8,13 +8,14 @@ import anyio
 from orchestrator.api.runs.commands import asked
 from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
+from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.hosting.served_run import ServedRun, totals
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
-from orchestrator.ledger import Ledger, holder
+from orchestrator.ledger import Ledger, holder, is_held_here
 from orchestrator.ledger.runs.commands import OF_ANOTHER, Action
-from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport
+from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.units import SECOND_US
@@ -38,6 +39,23 @@ def check_place(ledger: Ledger) -> None:
     """Raises `StorageError` where the open `ledger` is lost: whoever opened it by its name would make another one."""
     if (missing := ledger.place.missing()) is not None:
         raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
+
+
+async def warn_if_still(ledger: Ledger, view: View) -> None:
+    """Says once that another part of this very program works on `ledger` and gives no sign of life, should that be."""
+    while True:
+        await anyio.sleep(LOOK_S)
+        if not is_held_here(ledger.path):
+            continue
+        now = ledger.now()
+        beats = [beat for beat in await ledger.heartbeats.all() if beat.process == this_process()]
+        if beats and not any(beat.is_fresh(now) for beat in beats):
+            since = format_duration(now - max(beat.beaten_at for beat in beats))
+            view.warn(
+                f"{ledger.path}: another Orchestrator of this program works on it, and has given no sign of life for"
+                f" {since}: its event loop stands still, and nothing is sent or collected until it goes on"
+            )
+            return
 
 
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=ProcessReport())

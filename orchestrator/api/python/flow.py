@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Literal
 
 from orchestrator.api.python.ledger_session import LedgerSession
+from orchestrator.api.python.result_pages import ended_since
 from orchestrator.api.python.results import Result
-from orchestrator.api.python.run import ended_since
 from orchestrator.api.runs.commands import control_flow
 from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.core.jobs.lifecycle import State

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.api.hosting.follower import LOOK_S, Followed, as_it_is
+from orchestrator.api.hosting.follower import Followed, as_it_is, warn_if_still
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.python.attached_run import AttachedRun
 from orchestrator.api.python.background import Background
@@ -22,14 +22,12 @@ from orchestrator.api.python.program_flows import ProgramFlows
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import asked, beside, rebind
 from orchestrator.api.runs.run_identity import check_not_local
-from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger import Ledger, is_held_here
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.commands import ANSWER_S, Action, Argument
-from orchestrator.ledger.runs.heartbeats import this_process
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -91,28 +89,12 @@ class LedgerSession:
                 self.ledger = await opened.enter_async_context(beside(self.path, self.dependencies))
                 task_status.started()
                 async with anyio.create_task_group() as waiting:
-                    waiting.start_soon(self._tell_if_still)
+                    waiting.start_soon(warn_if_still, self.ledger, self.view)
                     takes_place = await self.host.take_place(held, self.ledger, self.host.stop.is_set)
                     waiting.cancel_scope.cancel()
                 if not takes_place:
                     return
             await self._work(task_status, is_first=is_first)
-
-    async def _tell_if_still(self) -> None:
-        """Once, where another part of this very program holds the ledger and gives no sign of life."""
-        while True:
-            await anyio.sleep(LOOK_S)
-            if not is_held_here(self.path):
-                continue
-            now = self.ledger.now()
-            beats = [beat for beat in await self.ledger.heartbeats.all() if beat.process == this_process()]
-            if beats and not any(beat.is_fresh(now) for beat in beats):
-                since = format_duration(now - max(beat.beaten_at for beat in beats))
-                self.view.warn(
-                    f"{self.path}: another Orchestrator of this program works on it, and has given no sign of life for"
-                    f" {since}: its event loop stands still, and nothing is sent or collected until it goes on"
-                )
-                return
 
     async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:
         """Works on the ledger, whose lock is held, until stopped."""

@@ -20,8 +20,9 @@ from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.log_view import LogView
 from orchestrator.api.python.pipeline import Pipeline, reading_of
 from orchestrator.api.python.plan import planned
+from orchestrator.api.python.result_pages import Order
 from orchestrator.api.python.results import Result
-from orchestrator.api.python.run import Order, Run
+from orchestrator.api.python.run import Run
 from orchestrator.api.python.submission import Submission, check_reach, name_for
 from orchestrator.api.runs.connection import connection_of
 from orchestrator.api.runs.endpoint_ids import EndpointNames

@@ -15,28 +15,20 @@ from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
 from orchestrator.api.python.attached_run import AttachedRun
 from orchestrator.api.python.ledger_session import LedgerSession
+from orchestrator.api.python.result_pages import Key, Order, first_key, page_from
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.job_progress import JobProgress, progress_of, resumable
 from orchestrator.api.runs.keyword_options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
-from orchestrator.core.jobs.lifecycle import TERMINAL
-from orchestrator.errors import StoppedError, UsageError
+from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
-from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.commands import Action, CancelledRun, Retried
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views.status import ClusterRow, Snapshot
 
-Order = Literal["completion", "input"]
-
-PAGE_JOBS: Final = 500
 RETRIED_S_MAX: Final = 600.0
 """How long a retry may take to be carried out: some seconds for a hundred thousand jobs."""
-
-PAGE_EVENTS: Final = 2_000
-PAGE_BYTES_MAX: Final = 8 * MIB
-"""Results that are read at once, by their outputs and inputs as they are stored; one that is larger comes alone."""
 
 
 class Run:
@@ -100,7 +92,7 @@ class Run:
     ) -> AsyncGenerator[list[Result], None]:
         """The same, as many at a time as are there. Raises `UserCodeError` for what the inputs raise."""
         self._session.check_open()
-        key = await self._key(order, after)
+        key = await first_key(self._session.ledger, self._attached.run, order, after)
         with self._progress_line(shown=progress) as line:
             async for page in self._pages(order, key):
                 line.clear()  # whoever gets them may print
@@ -127,38 +119,18 @@ class Run:
                 drawing.cancel()
             line.clear()
 
-    async def _pages(self, order: Order, key: tuple[int, int]) -> AsyncGenerator[list[Result], None]:
+    async def _pages(self, order: Order, key: Key) -> AsyncGenerator[list[Result], None]:
         attached = self._attached
         while True:
             self._session.check_open()
             seen, is_over = attached.version, attached.is_over
-            page, key, is_latest = await self._page(self._session.ledger, order, key)
+            page, key, is_latest = await page_from(self._session.ledger, attached.run.id, order, key)
             if page:
                 yield page
             elif is_latest and is_over:
                 break
             elif is_latest:
                 await attached.until(lambda version=seen: attached.version != version or attached.is_over)  # type: ignore[misc]
-
-    async def _key(self, order: Order, after: str | None) -> tuple[int, int]:
-        """Where to begin: `(line, job)`, or `(place, 0)` of the feed."""
-        ledger, run = self._session.ledger, self._attached.run.id
-        if after is None:
-            return (-1, -1) if order == "input" else (await ledger.results.first_place(run), 0)
-        place = await ledger.jobs.place(run, after)
-        if place is None:
-            raise UsageError(f"after={after!r}: the run {self.name!r} has no job of this custom_id")
-        return (place.line, place.job) if order == "input" else (await ledger.results.place_of(place.job), 0)
-
-    async def _page(
-        self, ledger: Ledger, order: Order, key: tuple[int, int]
-    ) -> tuple[list[Result], tuple[int, int], bool]:
-        run = self._attached.run.id
-        if order == "input":
-            jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX, inputs=True)
-            return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
-        page, place, is_latest = await ended_since(ledger, run, key[0])
-        return page, (place, 0), is_latest
 
     def _check_end(self) -> None:
         """Raises where the run did not come to its end."""
@@ -327,15 +299,3 @@ class Run:
                 if len(failed) >= limit:
                     break
         return failed
-
-
-async def ended_since(ledger: Ledger, run: int, place: int) -> tuple[list[Result], int, bool]:
-    """The results of a run that stand in the feed behind `place`, not too many at once; until where, and whether these
-    were all.
-    """
-    ended = await ledger.results.ended(
-        run, tuple(TERMINAL), after=place, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX, inputs=True
-    )
-    if ended.upto is None:
-        return [], place, True
-    return [Result.of(job) for _, job in ended.jobs], ended.upto, False

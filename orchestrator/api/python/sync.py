@@ -19,8 +19,8 @@ from orchestrator.api.python.inputs import Inputs, check, check_reading
 from orchestrator.api.python.log_view import log
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.pipeline import Pipeline
+from orchestrator.api.python.result_pages import Order
 from orchestrator.api.python.results import Result
-from orchestrator.api.python.run import Order
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.keyword_options import (
     OF_SERVICE,

@@ -129,7 +129,7 @@ def say_goodbye(
         view.say(f"continue with: {resume_command(request)}")
 
 
-async def stopped(ledger: Ledger, request: RunRequest, standing: ServedRun, gave_up: str) -> StoppedError:
+async def stopped_error(ledger: Ledger, request: RunRequest, standing: ServedRun, gave_up: str) -> StoppedError:
     """Why a run ends that has not finished, with the command that goes on with it; `gave_up`: why it was given up."""
     if gave_up:
         why = f"{gave_up}. Go on with"
