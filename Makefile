@@ -1,18 +1,21 @@
-# Everything one can do here. `make demo` and `make test` set up what they need themselves.
+# Everything one can do here. `make demo`, `make test` and `make test-all` set up what they need themselves.
 PYTHON   ?= python3
 VENV     := .venv
 BIN      := $(VENV)/bin
 READY    := $(VENV)/.ready
 # Processes that check types beside the first.
 CHECKERS := 2
+# What coverage is measured of: `core` by its own tests, or the `whole`, which takes the tests twice the time.
+MEASURED := core
+PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
 
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test lint types unit bench figures format clean
+.PHONY: help demo test test-all checks lint types unit unit-core unit-whole slow bench figures format clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -29,11 +32,16 @@ demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
 	@echo "the first three lines of demo/results.jsonl:"
 	@head -n 3 demo/results.jsonl
 
+test: $(READY)  ## before each commit: lint, types, import rules, the tests that are not slow, coverage of core
+	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks
+
+test-all: $(READY)  ## everything that is checked: what `make test` checks, the slow tests, coverage of the whole
+	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks slow MEASURED=whole
+
 # The tests wait now and then: in what they leave of the processors the types are checked, which are told of at the end.
-test: $(READY)  ## everything that is checked: lint, types, import rules, tests, coverage
-	@$(MAKE) --no-print-directory lint
+checks: lint
 	@nice -n 19 $(MAKE) --no-print-directory types CHECKERS=0 >$(VENV)/types.txt 2>&1 & types=$$!; \
-		$(MAKE) --no-print-directory unit; tests=$$?; wait $$types; types=$$?; \
+		$(MAKE) --no-print-directory unit-$(MEASURED); tests=$$?; wait $$types; types=$$?; \
 		cat $(VENV)/types.txt; exit $$((tests | types))
 
 lint: $(READY)  ## ruff and import-linter
@@ -45,11 +53,19 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 	$(BIN)/mypy --num-workers=$(CHECKERS)
 	$(BIN)/basedpyright
 
-unit: $(READY)  ## the test suite with its coverage floors
-	rm -f .coverage .coverage.*
-	$(BIN)/pytest -n 5 --dist worksteal --cov --cov-report=
+unit: unit-core  ## the tests that are not slow, with the coverage of core
+
+unit-core: $(READY)
+	$(PYTEST) --cov=orchestrator/core --cov-report=term --cov-fail-under=100 tests/core
+	$(PYTEST) -m 'not slow' --ignore=tests/core
+
+unit-whole: $(READY)
+	$(PYTEST) -m 'not slow' --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
+
+slow: $(READY)  ## the slow tests alone
+	$(PYTEST) -m slow
 
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks

@@ -15,6 +15,8 @@ Hypothesis draws the same examples on every run and times none of them: a test m
 What is loaded and collected is no garbage: the collector of cycles looks at what the tests make only, and more rarely. At
 its own pace an eighth of the processor time of tests in this process was its (measured).
 
+A test that is not marked `slow` may take so much of a processor, and no more: `tests/costs.py`.
+
 What starts real processes comes first, and then the whole runs on virtual time: these are the long tests, and none of
 them is to be what all the workers wait for at the end.
 """
@@ -28,7 +30,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests import measuring
+from tests.costs import Costs
 from tests.simulation.loop import VirtualLoop
 
 EXAMPLES = 60
@@ -61,12 +63,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
     coverage = session.config.pluginmanager.get_plugin("_cov")
     is_first = hasattr(session.config, "workerinput") or getattr(session.config.option, "dist", "no") != "no"
-    if is_first and coverage is not None and coverage.cov_controller is not None:
-        # In a worker of xdist pytest-cov begins to measure twice, and pauses the second measurement only: the first,
-        # which nobody reads, would go on. So would that of the process that hands out the tests.
-        coverage.cov_controller.cov.stop()
+    controller = coverage and coverage.cov_controller
+    if is_first and controller is not None:
+        # In a worker of xdist pytest-cov begins to measure twice: the first measurement, which nobody reads, would go
+        # on. So would that of the process that hands out the tests.
+        controller.cov.stop()
+    session.config.pluginmanager.register(Costs(is_measured=controller is not None))
     yield
-    measuring.install(session.config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,8 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         module = item.getparent(pytest.Module)
         if item.get_closest_marker("virtual_time") and not (module and module.get_closest_marker("virtual_time")):
             raise pytest.UsageError(f"{item.nodeid}: virtual_time marks a module (pytestmark), not a single test")
-        if item.get_closest_marker("no_cover"):  # pytest-cov would measure every test that follows, chosen or not
-            raise pytest.UsageError(f"{item.nodeid}: no_cover is not for here: tests/measuring says what is measured")
     items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("system", "virtual_time")])
 
 

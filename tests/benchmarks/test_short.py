@@ -29,6 +29,7 @@ def value_of(name: str, figures: list[Figure]) -> float:
     return next(figure.value for figure in figures if figure.name == name)
 
 
+@pytest.mark.slow
 def test_a_run_with_webhooks_costs_milliseconds_a_job() -> None:
     figures = runs.webhook(jobs=200)
     assert 0 < value_of("CPU per job", figures) < 100
@@ -42,6 +43,7 @@ def test_a_polled_run_costs_milliseconds_a_job() -> None:
     assert value_of("first sent to last collected", figures) > 10
 
 
+@pytest.mark.slow
 def test_a_run_within_the_contract_s_limits_draws_no_429() -> None:
     figures = runs.allowance(jobs=100)
     assert value_of("answered 429", figures) == 0
@@ -54,6 +56,7 @@ def test_what_is_kept_of_failed_executions_is_a_small_part_of_the_ledger() -> No
     assert 0 < figure.value < figure.at_most
 
 
+@pytest.mark.slow
 def test_several_runs_at_several_endpoints_go_side_by_side() -> None:
     figures = endpoints.at_once(3, 100)
     assert value_of("3 endpoints: answered 429", figures) == 0
@@ -61,11 +64,13 @@ def test_several_runs_at_several_endpoints_go_side_by_side() -> None:
     assert 0 < value_of("3 endpoints: of one core", figures) <= 200
 
 
+@pytest.mark.slow
 def test_two_runs_at_one_endpoint_share_it_by_weight() -> None:
     [figure] = endpoints.shared(150)
     assert 70 < figure.value < 140
 
 
+@pytest.mark.slow
 def test_an_intake_stays_small_and_commands_answer_soon() -> None:
     figures = commands.intake(rows=2_000, repeats=1)
     assert value_of("taken in", figures) > 500
@@ -74,12 +79,14 @@ def test_an_intake_stays_small_and_commands_answer_soon() -> None:
     assert value_of("--help", figures) < 10
 
 
+@pytest.mark.slow
 def test_a_program_s_inputs_are_taken_in_as_they_come_and_memory_stays_small() -> None:
     figures = program.program(rows=5_000)
     assert value_of("taken in from a generator", figures) > 1_000
     assert value_of("peak memory", figures) < 400
 
 
+@pytest.mark.slow
 def test_rows_are_taken_in_beside_an_engine_that_goes_on_sending() -> None:
     figures = beside.beside(rows=2_000)
     assert value_of("2,000 rows: taken in", figures) > 100
@@ -87,12 +94,14 @@ def test_rows_are_taken_in_beside_an_engine_that_goes_on_sending() -> None:
     assert value_of("use of 1000 /run in 10 s by the other run meanwhile", figures) > 30
 
 
+@pytest.mark.slow
 def test_a_restart_asks_for_what_is_outstanding() -> None:
     figures = restart.restart(outstanding=100, running_s=None)
     assert 0 < value_of("100 outstanding: start to first useful request", figures) < 60
     assert value_of("100 outstanding: peak memory", figures) < 400
 
 
+@pytest.mark.slow
 def test_a_script_on_the_official_sdk_is_measured_beside_the_program() -> None:
     figures = official.compared(20, official.SHORT_S)
     assert value_of("script on the official SDK", figures) > 0.1
@@ -106,6 +115,7 @@ def test_group_commit_takes_many_steps_a_second() -> None:
     assert value_of("wait for a commit, median", figures) < 1_000
 
 
+@pytest.mark.slow
 def test_an_audit_leaves_room_for_others() -> None:
     figures = audit.verify(jobs=200)
     assert value_of("200 jobs: time", figures) > 0
@@ -113,6 +123,7 @@ def test_an_audit_leaves_room_for_others() -> None:
     assert value_of("commit of another process beside it, longest", figures) < 10_000
 
 
+@pytest.mark.slow
 def test_jobs_are_chosen_in_milliseconds() -> None:
     figures = selection.selection(jobs=2_000, results=20, runs=50, times=1, only="cluster")
     assert [figure.is_kept for figure in figures if figure.unit == "ms"] == [True, True, True]
@@ -120,6 +131,7 @@ def test_jobs_are_chosen_in_milliseconds() -> None:
     assert all(0 < figure.value < 10 for figure in figures if figure.unit == "s")
 
 
+@pytest.mark.slow
 def test_what_a_second_process_asks_is_seen_soon_and_done_to_all_jobs_that_are_meant() -> None:
     figures = steering.steering(jobs=300, at_service=10)
     assert all(figure.value < 10 for figure in figures if figure.name.endswith("seen"))
@@ -127,6 +139,7 @@ def test_what_a_second_process_asks_is_seen_soon_and_done_to_all_jobs_that_are_m
     assert value_of("most /cancel in any 10 s", figures) >= 20
 
 
+@pytest.mark.slow
 def test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page() -> None:
     figures = outputs.large_ledger(jobs=18, output_bytes=6_000_000)
     assert {name: value_of(f"{name}: peak memory", figures) < 200 for name in ("resume", "results", "verify")} == {
@@ -173,6 +186,7 @@ def test_the_machine_is_told_in_one_line() -> None:
     assert "cores" in str(this_machine())
 
 
+@pytest.mark.slow
 def test_files_of_some_megabytes_are_read_and_written_in_little_memory() -> None:
     figures = files.files(rows=5_000, scale=0.004, read=("csv",), written=("parquet",))
     assert value_of("csv: read", figures) > 500

@@ -155,6 +155,7 @@ async def test_what_is_given_up_is_not_tried_again(tmp_path: Path) -> None:
         assert (run.counts["failed"], d.service.paid) == (3, 3)
 
 
+@pytest.mark.slow
 async def test_no_more_is_repeated_than_the_budget_of_the_run_wherever_it_is(tmp_path: Path) -> None:
     async with desk(tmp_path, endpoints=(ENDPOINT, BIG), work=Broken(), workers=20) as d, d.orchestrator() as orc:
         run = await submitted(d, orc, 50, retry_budget="20%", escalate="failed: endpoint big")

@@ -88,6 +88,7 @@ async def losses(p: Process) -> list[EventRow]:
     return [event for n in range(1, JOBS + 1) for event in await p.events(n) if event.trouble == "lost"]
 
 
+@pytest.mark.slow
 async def test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long(tmp_path: Path) -> None:
     transport = Forgetful()
     async with process(tmp_path / "db", transport, jobs=JOBS, limits=LIMITS) as p:
@@ -111,6 +112,7 @@ async def test_after_a_few_results_that_were_gone_too_early_no_other_is_left_the
         assert p.warnings == [warning]
 
 
+@pytest.mark.slow
 async def test_jobs_that_are_lost_by_chance_change_nothing(tmp_path: Path) -> None:
     transport = Forgetful(kept_s=AGREED_S, is_lost=lambda n: n % EACH == 2)
     async with process(tmp_path / "db", transport, jobs=JOBS, limits=LIMITS) as p:
@@ -148,6 +150,7 @@ async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_s
         assert await p.counts() == {"succeeded": 12, "lost": 8}
 
 
+@pytest.mark.slow
 async def test_where_so_many_are_gone_that_the_endpoint_is_suspect_it_is_believed_less_once_they_have_expired(
     tmp_path: Path,
 ) -> None:
@@ -168,6 +171,7 @@ async def test_where_so_many_are_gone_that_the_endpoint_is_suspect_it_is_believe
         assert len(told(p)) == 1
 
 
+@pytest.mark.slow
 async def test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely(tmp_path: Path) -> None:
     transport = Forgetful(kept_s=AGREED_S, is_lost=lambda n: n % EACH == 2 and n <= JOBS)
     async with process(tmp_path / "db", transport, jobs=JOBS, webhooks=True) as p:

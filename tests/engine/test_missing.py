@@ -25,6 +25,7 @@ def n_of(asked: Asked) -> int:
     return int(json.loads(asked.body)["input"]["n"]) if asked.operation == "run" else int(asked.remote_id[2:])
 
 
+@pytest.mark.slow
 async def test_some_lost_jobs_among_many_do_not_stop_a_run_with_webhooks(tmp_path: Path) -> None:
     first: set[int] = set()
 
@@ -60,6 +61,7 @@ async def test_some_lost_jobs_among_many_do_not_stop_a_run_with_webhooks(tmp_pat
         assert anyio.current_time() - began_at_s < 300, "no retention was waited for"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gone_at_s", [3.0, 8.0])
 async def test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs(
     tmp_path: Path, gone_at_s: float

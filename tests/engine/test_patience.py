@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 PATIENT = RunSettings(give_up_after_us=MINUTE_US, breaker=OFF)
 
 
+@pytest.mark.slow
 async def test_a_run_whose_jobs_nobody_executes_is_given_up_and_can_be_resumed(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk:
         with pytest.raises(

@@ -109,6 +109,7 @@ async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_to
         assert not p.endpoint.webhook_health.healthy
 
 
+@pytest.mark.slow
 async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_user_is_told(tmp_path: Path) -> None:
     jobs, clock = 440, VirtualClock()  # it takes 350 or so to come to trust them again
     service = SimulatedService(clock, workers=40, seconds=lambda rng: rng.uniform(1.0, 3.0))

@@ -322,6 +322,7 @@ class Watched(World):
         return record
 
 
+@pytest.mark.slow
 async def test_a_job_of_nine_days_that_is_killed_every_five_hours_repeats_a_checkpoint_and_a_question_each_time(
     tmp_path: Path,
 ) -> None:

@@ -203,6 +203,7 @@ async def test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_w
         assert await engine.ledger.learned.of(first.id) == first.learned
 
 
+@pytest.mark.slow
 async def test_a_priority_that_is_asked_for_holds_at_once(tmp_path: Path) -> None:
     service, jobs = Accepting(), 300
     limits = {**LIMITS, Operation.RUN: Limit(20, 1.0)}

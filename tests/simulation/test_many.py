@@ -16,6 +16,7 @@ SMALL = Size(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [80, 20])
 def test_as_many_as_may_be_outstanding_are_all_collected_in_time_by_polling_alone(workers: int) -> None:
     many = Many(Size(**{name: getattr(SMALL, name) for name in SMALL.__struct_fields__} | {"workers": workers}))

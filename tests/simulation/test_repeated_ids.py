@@ -11,6 +11,7 @@ from tests.simulation.plan import Plan
 from tests.simulation.play import Play
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "seed"),
     [

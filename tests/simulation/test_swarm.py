@@ -23,7 +23,13 @@ SEEDS = [seed for seed in range(11) if seed not in (9, 10)]
 """The worlds of the two others take longer than these; `python -m tests.simulation` plays them, too."""
 
 BATCH = 3
-"""Seeds of one test: enough to share a process's warm-up, few enough to be spread over processes."""
+"""Seeds of one slow test: enough to share a process's warm-up, few enough to be spread over processes."""
+
+AT_ONCE = 2
+"""So many worlds are played at each commit, each by a test of its own."""
+
+LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps"}
+"""Quick ones that are too long for a commit."""
 
 QUICK = (
     *("clean", "one-fault", "mixed-faults", "commits", "clock-jumps"),
@@ -44,19 +50,32 @@ QUICK = (
 """The others are played by `python -m tests.simulation --scenario NAME`."""
 
 
-@pytest.mark.parametrize("first", range(0, len(SEEDS), BATCH))
-def test_no_world_of_the_swarm_violates_a_promise(first: int) -> None:
-    worlds = [played("swarm", seed) for seed in SEEDS[first : first + BATCH]]
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        *(SEEDS[first : first + 1] for first in range(AT_ONCE)),
+        *(
+            pytest.param(SEEDS[first : first + BATCH], marks=pytest.mark.slow)
+            for first in range(AT_ONCE, len(SEEDS), BATCH)
+        ),
+    ],
+    ids=str,
+)
+def test_no_world_of_the_swarm_violates_a_promise(seeds: list[int]) -> None:
+    worlds = [played("swarm", seed) for seed in seeds]
     bad = [line for world in worlds if world.violations for line in world.lines()]
     assert not bad, "\n".join(bad)
 
 
-@pytest.mark.parametrize("scenario", QUICK)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in QUICK]
+)
 def test_each_quick_scenario_keeps_the_promises(scenario: str) -> None:
     world = played(scenario, seed=2)
     assert not world.violations, "\n".join(world.lines())
 
 
+@pytest.mark.slow
 def test_a_seed_makes_the_same_world_again_and_another_seed_another() -> None:
     assert story("swarm", 3) == story("swarm", 3) != story("swarm", 7)
     plans = {str(make(seed)) for name, make in SCENARIOS.items() for seed in (0, 1)}

@@ -304,6 +304,7 @@ class Killing:
             self._crash.pull()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_a_commit_each_row_arrives_once(tmp_path: Path, *, after: bool) -> None:
     """At every twelfth; `python -m tests.api.flows.test_stages` takes each."""

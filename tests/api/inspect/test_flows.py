@@ -248,6 +248,7 @@ async def test_a_late_flow_is_told_once_and_failed_flows_in_a_row_pause_the_sche
         assert paused.note == "2 failed flows in a row"
 
 
+@pytest.mark.slow
 async def test_who_asks_for_past_fires_or_goes_on_with_an_old_flow_is_not_told_at_once_that_they_are_late(
     tmp_path: Path,
 ) -> None:

@@ -203,6 +203,7 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retry_failed", [False, True])
 async def test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything(
     tmp_path: Path, retry_failed: bool

@@ -82,6 +82,7 @@ async def test_the_account_says_how_many_workers_there_may_be_and_what_they_cost
     assert found.cost.likely == pytest.approx(500)
 
 
+@pytest.mark.slow
 async def test_where_the_rows_go_that_were_sent_first_the_rest_is_planned_by_what_they_took(tmp_path: Path) -> None:
     clock, view = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)
@@ -130,6 +131,7 @@ async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
     assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
 
 
+@pytest.mark.slow
 async def test_a_run_tells_how_it_will_go_once_the_endpoint_is_known(tmp_path: Path) -> None:
     clock, first, second = VirtualClock(), Silence(), Silence()
     service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)

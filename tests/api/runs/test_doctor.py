@@ -86,6 +86,7 @@ async def test_a_rate_limit_that_binds_is_said_and_needs_nobody(tmp_path: Path) 
         assert "requests in this window, 0 answered 429" in finding.evidence[0]
 
 
+@pytest.mark.slow
 async def test_429s_that_our_rate_does_not_cause_are_found(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=500, faults=Faults(throttled=0.15))

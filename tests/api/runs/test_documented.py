@@ -87,6 +87,7 @@ def test_the_examples_of_the_readme_run_as_they_stand(example: str, capsys: pyte
     assert capsys.readouterr().out.count("'caption': 'a ") == 20
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_a_service")
 def test_the_examples_of_the_page_run_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     namespace: dict[str, Any] = {}
@@ -107,6 +108,7 @@ def test_the_examples_of_the_page_run_one_after_the_other(capsys: pytest.Capture
     assert namespace["outputs"] == ["AHOY"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("at_a_service")
 def test_the_examples_of_the_docstrings_run_as_they_stand() -> None:
     async def main() -> None:

@@ -126,6 +126,7 @@ async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_secon
     ]
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_path: Path) -> None:
     clock, view = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=50, seconds=lambda _: 30.0)

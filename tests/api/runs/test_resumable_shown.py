@@ -114,6 +114,7 @@ async def test_a_cancelled_run_waits_for_the_next_checkpoint_of_its_jobs(
         assert (await p.ledger.segments.checkpoint(1) or ((), b""))[1] == str(checkpoint).encode()
 
 
+@pytest.mark.slow
 async def test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known(tmp_path: Path) -> None:
     transport = Scripted(status=in_turn(*(shows(n, 1) for n in range(1, 7)), shows(7, 2)), cancel=CANCELLED)
     async with process(tmp_path / "db", transport, settings=settings()) as p:

@@ -52,6 +52,7 @@ def owed(number: int = 1) -> Owed:
     )
 
 
+@pytest.mark.slow
 async def test_whatever_a_step_raises_its_row_has_failed_and_the_others_have_not(tmp_path: Path) -> None:
     file = file_of_functions(tmp_path / "steps.py")
     file.write_text(file.read_text() + "\ndef good(value):\n    return {'kept': value['output']}\n")
@@ -84,6 +85,7 @@ def test_what_a_step_returns_may_raise_as_well(tmp_path: Path, text: str, said: 
     assert said in (made.error or "")
 
 
+@pytest.mark.slow
 async def test_whatever_a_check_raises_says_that_an_output_is_none_or_that_nobody_could_say(tmp_path: Path) -> None:
     file = file_of_functions(tmp_path / "checks.py")
     record = Record(remote_id=None, status="COMPLETED", output=b"1")

@@ -6,6 +6,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.commands.retry_jobs import retried
@@ -103,6 +105,7 @@ async def happened(p: Process, event: str) -> Counter[int]:
     return Counter({n: sum(each.event == event for each in await p.events(n)) for n in range(1, JOBS + 1)})
 
 
+@pytest.mark.slow
 def test_jobs_cancel_goes_on_after_a_crash_and_cancels_each_job_once(tmp_path: Path) -> None:
     async def asks(world: World, matters: Callable[[], None], p: Process) -> None:
         def status(asked: Asked) -> Reply:
@@ -127,6 +130,7 @@ def test_jobs_cancel_goes_on_after_a_crash_and_cancels_each_job_once(tmp_path: P
     killed_after_each_commit(tmp_path, asks, end)
 
 
+@pytest.mark.slow
 def test_a_retry_goes_on_after_a_crash_and_reopens_each_job_once(tmp_path: Path) -> None:
     async def asks(world: World, matters: Callable[[], None], p: Process) -> None:
         world.transport.scripts["status"] = FAILED

@@ -232,6 +232,7 @@ async def test_a_batch_sends_more_as_workers_come_and_no_more_than_they_allow(tm
         assert service.refused == 0
 
 
+@pytest.mark.slow
 async def test_where_idle_workers_do_not_count_a_few_429s_are_drawn_and_no_others(tmp_path: Path) -> None:
     service = Dynamic(VirtualClock(), counts_idle=False)
     service.up = 40

@@ -29,6 +29,7 @@ SERVICE_LIMITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "is_down"),
     [

@@ -315,6 +315,7 @@ def test_a_run_that_goes_on_after_a_persons_change_leaves_it_alone(place: Place)
     assert (set(place.seen), place.bounds) == ({(0, 4)}, (0, 4))
 
 
+@pytest.mark.slow
 def test_of_several_runs_the_largest_wish_wins_and_the_last_one_ends_it(place: Place) -> None:
     between: list[tuple[int, int]] = []
 

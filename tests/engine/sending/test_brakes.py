@@ -412,6 +412,7 @@ def shortly_before_midnight() -> VirtualClock:
 # --- deadlines
 
 
+@pytest.mark.slow
 async def test_what_would_end_too_late_is_not_sent(tmp_path: Path) -> None:
     clock = VirtualClock()
     by = clock.now() + 4 * MINUTE_US
@@ -462,6 +463,7 @@ async def test_that_it_will_be_late_is_told_early_and_stops_nothing(tmp_path: Pa
     await played(tmp_path / "db", story, clock=clock, works=True, jobs=60, workers=4, seconds=15.0, finish_by=by)
 
 
+@pytest.mark.slow
 async def test_no_more_ends_are_remembered_than_tell_how_fast_the_run_goes(tmp_path: Path) -> None:
     async def story(p: Process, _: SimulatedService, __: Handler) -> None:
         await p.finish()

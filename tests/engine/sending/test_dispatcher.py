@@ -171,6 +171,7 @@ async def test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_w
         assert await p.counts() == {"queued": 100 - sent, "outstanding": sent}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [Limit(20, 1), Limit(30, 10)], ids=str)
 async def test_where_few_may_go_at_once_the_next_is_claimed_in_time(tmp_path: Path, limit: Limit) -> None:
     seconds, jobs = 40, 1_000

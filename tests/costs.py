@@ -1,0 +1,116 @@
+"""What tests cost, in processor time: that of this process and of all that it has started.
+
+A test that is not marked `slow` may take `CPU_S_MAX`, as it would on a quiet machine of usual speed: on a busy one the
+same work takes longer, so a loop whose time is known is timed beside it, and where coverage is measured, twice that.
+The first test of a process that needs much of the program loads it for all others, and is not blamed for it.
+
+python -m tests.costs COMMAND ...
+
+runs a command, and says at its end what it took.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+CPU_S_MAX: Final = 1.5
+"""For a test that is not slow, with what is set up and torn down for it."""
+
+MEASURED: Final = 2.0
+"""How much longer measured code takes."""
+
+REFERENCE_S: Final = 0.0035
+"""What `_loop` takes on a quiet machine of usual speed."""
+
+LOADED: Final = 50
+"""Who loads more modules than that does so for others, too."""
+
+_BEFORE: Final = pytest.StashKey[tuple[float, int]]()
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_s() -> float:
+    """Of this process, and of its children and theirs, whether they live or not."""
+    times = os.times()
+    return sum(times[:4]) + sum(map(_cpu_s_of, _children("self")))
+
+
+def _cpu_s_of(process: str) -> float:
+    """Of a process that lives, with its children."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS + sum(map(_cpu_s_of, _children(process)))
+
+
+def _children(process: str) -> Iterator[str]:
+    """Nothing where the system does not tell: then only those who have ended count."""
+    for path in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            yield from path.read_text(encoding="utf-8").split()
+        except OSError:
+            continue
+
+
+def slowness() -> float:
+    """How much longer the same work takes here and now than on a quiet machine of usual speed; at least 1."""
+    return max(1.0, min(_loop() for _ in range(3)) / REFERENCE_S)
+
+
+def _loop() -> float:
+    began_s = time.process_time()
+    table: dict[str, tuple[int, str]] = {}
+    for number in range(20_000):
+        key = str(number % 5_000)
+        table[key] = (number, key)
+    return time.process_time() - began_s
+
+
+class Costs:
+    """Fails each test that takes more than it may."""
+
+    def __init__(self, *, is_measured: bool) -> None:
+        self._factor = MEASURED if is_measured else 1.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[_BEFORE] = cpu_s(), len(sys.modules)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        yield
+        before_s, modules = item.stash[_BEFORE]
+        if item.get_closest_marker("slow") is None and len(sys.modules) - modules <= LOADED:
+            check(cpu_s() - before_s, self._factor)
+
+
+def check(took_s: float, factor: float = 1.0) -> None:
+    """Fails the test that has taken so much."""
+    if took_s > CPU_S_MAX * factor and took_s > CPU_S_MAX * factor * (slow := slowness()):
+        pytest.fail(
+            f"this test took {took_s / factor / slow:.1f} s of a processor, and one that is not marked slow may take "
+            f"{CPU_S_MAX}: make it cheaper, or mark it (then `make test` does without it)",
+            pytrace=False,
+        )
+
+
+def main(command: list[str]) -> int:
+    """The exit code of the command."""
+    began_s = time.perf_counter()
+    code = subprocess.run(command, check=False).returncode
+    times = os.times()
+    minutes = (times.children_user + times.children_system) / 60
+    print(f"{' '.join(command[1:])}: {minutes:.1f} CPU-minutes, {(time.perf_counter() - began_s) / 60:.1f} minutes")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
