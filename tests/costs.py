@@ -2,7 +2,8 @@
 
 A test that is not marked `slow` may take `CPU_S_MAX`, as it would on a quiet machine of usual speed: on a busy one the
 same work takes longer, so a loop whose time is known is timed beside it, and where coverage is measured, twice that.
-The first test of a process that needs much of the program loads it for all others, and is not blamed for it.
+The first test of a process that loads much of the program, or sets up what several tests share, does so for the others
+too, and is not blamed for it.
 
 python -m tests.costs COMMAND ...
 
@@ -13,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -78,18 +79,30 @@ class Costs:
 
     def __init__(self, *, is_measured: bool) -> None:
         self._factor = MEASURED if is_measured else 1.0
+        self._shared_s = 0.0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        if fixturedef.scope == "function":
+            return (yield)
+        before_s, shared_s = cpu_s(), self._shared_s
+        try:
+            return (yield)
+        finally:
+            self._shared_s = shared_s + cpu_s() - before_s
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        self._shared_s = 0.0
         item.stash[_BEFORE] = cpu_s(), len(sys.modules)
-        return (yield)
+        yield
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         yield
         before_s, modules = item.stash[_BEFORE]
         if item.get_closest_marker("slow") is None and len(sys.modules) - modules <= LOADED:
-            check(cpu_s() - before_s, self._factor)
+            check(cpu_s() - before_s - self._shared_s, self._factor)
 
 
 def check(took_s: float, factor: float = 1.0) -> None:

@@ -23,6 +23,7 @@ def test_a_run_killed_at_any_of_its_commits_is_ended_by_the_next_process(
         killed(folder, number, after=after)
 
 
+@pytest.mark.slow
 def test_a_run_of_resumable_jobs_killed_at_any_of_its_commits_goes_on_from_what_is_known(tmp_path: Path) -> None:
     commits = commits_of_a_run(tmp_path, LongWorld)
     assert commits > 60, "the run has become too small to show anything"

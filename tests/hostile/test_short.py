@@ -14,6 +14,7 @@ pytestmark = pytest.mark.system
 OPEN_FILES = 200
 
 
+@pytest.mark.slow
 def test_strangers_change_nothing_and_every_webhook_is_answered() -> None:
     found = measure(150, per_s=100, slow=120, floods=1, seconds=4, open_files=OPEN_FILES)
 

@@ -15,6 +15,7 @@ from tests.system.starter import Starter
 def starter() -> Iterator[Starter]:
     """Starts the program and the service without loading them anew."""
     starter = Starter()
+    starter.until_ready()
     yield starter
     starter.close()
 

@@ -40,6 +40,8 @@ MESSAGE_BYTES: Final = 256 * 1024
 NUMBER_BYTES: Final = 8
 """A process id, or how it ended, on the wire."""
 
+READY: Final = b"ready"
+
 PLAYED: Final = (
     ("run", "in.jsonl", "--endpoint", "ep1", "--listen", "127.0.0.1:0", "--output", "out.jsonl", "--quiet", *FAST),
     ("status",),
@@ -130,6 +132,10 @@ class Starter:
                 os.close(end)
         return Forked(report, [into, out, err])
 
+    def until_ready(self) -> None:
+        """Returns once it has loaded the program, which takes longer than most of what it starts. To be called once."""
+        assert self._channel.recv(MESSAGE_BYTES) == READY, "it has ended"
+
     def close(self) -> None:
         """Ends it; what it has started goes on."""
         self._channel.close()
@@ -140,6 +146,7 @@ def main() -> None:
     """The starter itself: forks for each message of the channel, whose number is its argument."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     _preload()
+    channel.send(READY)
     ended, ending = socket.socketpair()
     ending.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda *_: None)  # what nobody handles wakes nobody either

@@ -33,87 +33,37 @@ def check(ended: Verdict, service: Service) -> None:
 
 
 class Bad(NamedTuple):
-    """A bad input, and a pattern for what is said about it."""
+    """Bad arguments, and a pattern for what is said about them."""
 
-    text: str | bytes
+    text: str
     says: str
 
 
-LINES_OF_JOBS = {
+LINES = {
     JOB + "}": "",
-    '{"input": {}}': "the input is empty",
     '{"input": null}': "input must be an object",
-    '{"input": [1]}': "input must be an object",
     JOB + ', "colour": 1}': 'unknown key "colour"',
-    JOB + ', "priority": 11}': "priority must be a whole number from -10 to 10, not 11",
-    JOB + ', "custom_id": 7}': "custom_id",
-    JOB + ', "policy": {"timeout": 1}}': 'policy has no key "timeout"',
     JOB + ', "policy": {"ttl": 9999}}': "policy.ttl is 9999 ms; the service takes",
-    JOB + ', "policy": {"ttl": 604800001}}': "policy.ttl is 604800001 ms",
-    JOB + ', "policy": {"ttl": "1h"}}': "policy.ttl must be a whole number of milliseconds",
-    JOB + ', "policy": {"executionTimeout": 4999}}': "policy.executionTimeout is 4999 ms",
-    JOB + ', "policy": {"executionTimeout": 604800001}}': "policy.executionTimeout is 604800001 ms",
-    JOB + ', "webhook": "http://x"}': "webhook .*use --webhook-url",
     JOB
     + ', "s3Config": {"accessSecret": "env:NO_SUCH_SECRET"}}': "NO_SUCH_SECRET, which no row may have unasked; if that is meant, add --allow-env NO_SUCH_SECRET",
-    JOB + ', "s3Config": {"secret": "env:HOME"}}': 'no key "secret" in s3Config',
+    json.dumps({"input": {"p": "x" * (10 * 1024 * 1024)}}): "its request would have .* over the limit of 10,485,760",
     '{"prompt": "a fox"}': "this line is a bare input .* line 1 is in job form",
-}
-
-LINES_OF_INPUTS = {
-    '{"prompt": "a lighthouse", "custom_id": "a"}': "",
-    '{"prompt": ': "not JSON",
-    "[1]": "an array, not an object",
     "seven": "not JSON",
-    '{"x": NaN}': "not JSON",
-    '{"inputs": {"prompt": "a fox"}}': '"inputs": did you mean input',
-    '{"custom_id": "o", "method": "POST", "url": "/v1/embeddings", "body": {}}': "a request of an OpenAI Batch file, and the first line does not",
-    '{"a": 1} {"a": 2}': "not JSON",
-    "{}": "the input is empty",
-    '{"custom_id": "b"}': "the input is empty",
-    '{"custom_id": "a", "prompt": "another"}': "custom_id 'a' stands on line 1 already",
-    '{"custom_id": 7, "p": 1}': "custom_id",
-    '{"custom_id": "", "p": 1}': "custom_id",
-    json.dumps({"custom_id": "x" * 257, "p": 1}): "custom_id.* 256",
-    json.dumps({"p": "x" * (10 * 1024 * 1024)}): "its request would have .* over the limit of 10,485,760",
-    JOB + "}": "this line is in job form .* line 1 is a bare input",
 }
+"""One of each kind; all that may be wrong with a line: `tests/formats/input`."""
 
 
-@pytest.mark.parametrize("lines", [LINES_OF_JOBS, LINES_OF_INPUTS], ids=["jobs", "bare inputs"])
-def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service, lines: Mapping[str, str]) -> None:
-    desk.write("in.jsonl", "".join(f"{line}\n" for line in lines))
+def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service) -> None:
+    desk.write("in.jsonl", "".join(f"{line}\n" for line in LINES))
 
     ended = refused(desk, service, "in.jsonl", "--output", "out.jsonl")
 
-    for number, says in enumerate(lines.values(), start=1):
+    for number, says in enumerate(LINES.values(), start=1):
         told = re.findall(rf"^(?:line \d+, )*line {number}(?:, line \d+)*: (.*)$", ended.stderr, re.MULTILINE)
         assert len(told) == bool(says), (number, says, ended.stderr)
         assert re.search(says, "".join(told)), (number, says, told)
-    assert f"in.jsonl: {len(lines) - 1} problems; nothing was sent" in ended.stderr
+    assert f"in.jsonl: {len(LINES) - 1} problems; nothing was sent" in ended.stderr
     assert not (desk.folder / "out.jsonl").exists()
-
-
-FILES = {
-    "not UTF-8": Bad(b'{"prompt": "\xff"}\n', "line 1: .*UTF-8"),
-    "UTF-16": Bad(GOOD.encode("utf-16"), "line 1: the file is UTF-16"),
-    "gzip": Bad(b"\x1f\x8b\x08\x00\x00", "line 1: from here on it cannot be unpacked"),
-    "CSV": Bad("id,prompt\n1,a fox\n2,a hen\n", "line 1: the file looks like CSV, not like JSON lines"),
-    "an array": Bad('[\n{"prompt": "a fox"},\n{"prompt": "a hen"}\n', "element 2: the array ends too early"),
-    "empty": Bad("", "the input is empty"),
-    "blank lines only": Bad("\n\r\n  \n", "the input is empty"),
-    "a byte order mark only": Bad(b"\xef\xbb\xbf", "the input is empty"),
-}
-
-
-@pytest.mark.parametrize("bad", FILES.values(), ids=FILES.keys())
-def test_a_bad_file_is_refused(desk: Desk, service: Service, bad: Bad) -> None:
-    desk.write("in.jsonl", bad.text)
-
-    ended = refused(desk, service, "in.jsonl")
-
-    assert re.search(bad.says, ended.stderr), ended.stderr
-    assert "in.jsonl: 1 problem; nothing was sent" in ended.stderr
 
 
 def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Service) -> None:
@@ -125,25 +75,6 @@ def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Serv
     assert "line 1: s3Config.accessId must name an environment variable" in ended.stderr
     assert SECRET not in ended.stderr
     assert not any(SECRET.encode() in path.read_bytes() for path in desk.folder.iterdir() if path.name != "in.jsonl")
-
-
-def test_a_row_may_name_no_variable_that_nobody_has_named_and_never_a_key_of_ours(desk: Desk, service: Service) -> None:
-    config = {
-        "accessId": "env:S3_ID",
-        "accessSecret": "env:ORCHESTRATOR_API_KEY",
-        "endpointUrl": "https://their.example",
-    }
-    good = {"input": {"p": 1}, "s3Config": {"accessId": "env:S3_ID", "accessSecret": "env:S3_SECRET"}}
-    desk.write("in.jsonl", lines_of([good, {"input": {"p": 2}, "s3Config": config}]))
-    environ = {"S3_ID": "the-id", "S3_SECRET": SECRET}
-
-    nothing = refused(desk, service, "in.jsonl", environ=environ)
-    assert "line 1: s3Config refers to S3_ID and S3_SECRET, which no row may have unasked" in nothing.stderr
-    assert "add --allow-env S3_ID --allow-env S3_SECRET" in nothing.stderr
-    allowed = refused(desk, service, "in.jsonl", "--allow-env", "S3_*", environ=environ)
-    assert "line 1" not in allowed.stderr
-    assert "line 2: s3Config refers to ORCHESTRATOR_API_KEY, a key of this program's own" in allowed.stderr
-    assert "names no variables" in refused(desk, service, "in.jsonl", "--allow-env", "*", environ=environ).stderr
 
 
 def test_of_many_bad_lines_twenty_are_shown_and_the_rest_is_counted(desk: Desk, service: Service) -> None:
@@ -159,18 +90,12 @@ def test_of_many_bad_lines_twenty_are_shown_and_the_rest_is_counted(desk: Desk, 
 
 def test_a_column_that_is_not_there_is_one_line_with_the_nearest_name(desk: Desk, service: Service) -> None:
     desk.write("in.csv", "sku,caption\n" + "1,a fox\n" * 300)
-    for flags, told in (
-        (("--id-field", "skus"), "there is no 'skus'; did you mean 'sku'? this row has sku, caption"),
-        (("--input-field", "captions"), "there is no 'captions'; did you mean 'caption'? this row has sku, caption"),
-        (
-            ("--map", "p={{ row.kaption }}"),
-            "p: there is no 'kaption'; did you mean 'caption'? this row has sku, caption",
-        ),
-    ):
-        ended = refused(desk, service, "in.csv", *flags)
-        lines = ended.stderr.splitlines()
-        assert lines[-1] == f"line 2, line 3, line 4 and 297 more: {told}"
-        assert lines[-2].endswith("in.csv: 300 problems; nothing was sent")
+    ended = refused(desk, service, "in.csv", "--id-field", "skus")
+    lines = ended.stderr.splitlines()
+    assert lines[-1] == (
+        "line 2, line 3, line 4 and 297 more: there is no 'skus'; did you mean 'sku'? this row has sku, caption"
+    )
+    assert lines[-2].endswith("in.csv: 300 problems; nothing was sent")
 
 
 def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:
@@ -186,33 +111,11 @@ def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:
 
 
 ARGUMENTS = {
-    "standard input without a name": Bad("-", "--name"),
-    "no such file": Bad("nowhere.jsonl", "nowhere.jsonl: .*No such file"),
-    "a folder": Bad(".", r"\."),
-    "output is the input": Bad("in.jsonl --output in.jsonl", "--output and the input are the same file"),
-    "output is the ledger": Bad("in.jsonl --output orchestrator.db", "--output and the ledger are the same file"),
     "output is part of the ledger": Bad("in.jsonl --output orchestrator.db-wal", "belongs to the ledger"),
-    "errors are part of the ledger": Bad("in.jsonl --output a --errors orchestrator.db.key", "belongs to the ledger"),
-    "output is the errors": Bad("in.jsonl --output a --errors a", "--errors and --output are the same file"),
-    "output is a folder": Bad("in.jsonl --output folder", "is a folder"),
-    "output in no folder": Bad("in.jsonl --output nowhere/out.jsonl", "folder .*nowhere does not exist"),
-    "output below a file": Bad("in.jsonl --output in.jsonl/out.jsonl", "is not a folder"),
-    "output that cannot be written": Bad("in.jsonl --output /sys/out.jsonl", "cannot write /sys/out.jsonl"),
-    "ledger in no folder": Bad("in.jsonl --ledger nowhere/l.db", "nowhere"),
     "ledger is a text": Bad("in.jsonl --ledger notes.txt", "notes.txt: this file is not a ledger"),
-    "errors without output": Bad("in.jsonl --errors e.jsonl", "--errors needs --output"),
-    "a limit that is none": Bad("in.jsonl --limit run=fast", "'?run=fast'? is no limit"),
     "a limit of zero": Bad("in.jsonl --limit run=0/10", "limit allows 1 to"),
-    "a limit of an unknown operation": Bad("in.jsonl --limit walk=1/1", "no operation"),
-    "a duration that is none": Bad("in.jsonl --ttl soon", '"soon" is not a duration'),
-    "a TTL too short": Bad("in.jsonl --ttl 5s", "policy.ttl is 5000 ms"),
-    "an execution timeout too long": Bad("in.jsonl --execution-timeout 8d", "policy.executionTimeout is"),
-    "no attempts": Bad("in.jsonl --max-attempts 0", "whole number from 1"),
-    "an unknown way": Bad("in.jsonl --on-uncertain pray", "resubmit'?, '?hold'?, '?fail"),
-    "a webhook URL without a listener": Bad("in.jsonl --webhook-url http://example.com", "needs --listen"),
-    "an address that is none": Bad("in.jsonl --listen somewhere", "--listen"),
-    "an unknown flag": Bad("in.jsonl --fast", "--fast"),
 }
+"""Further ones: `tests/cli/framework/test_request.py`."""
 
 
 @pytest.mark.parametrize("bad", ARGUMENTS.values(), ids=ARGUMENTS.keys())
@@ -220,7 +123,6 @@ def test_a_bad_argument_is_refused(desk: Desk, service: Service, bad: Bad) -> No
     desk.write("in.jsonl", GOOD)
     desk.write("notes.txt", "these are my notes\n" * 100)
     (desk.folder / "folder").mkdir()
-    assert isinstance(bad.text, str)
 
     ended = refused(desk, service, *bad.text.split())
 
@@ -244,8 +146,6 @@ def test_a_slip_of_the_pen_leaves_nothing_behind(desk: Desk, service: Service, s
     "named",
     [
         "caf\udce9.jsonl --name n --endpoint ep1",
-        "in.jsonl --endpoint local:caf\udce9.jsonl:work",
-        "in.jsonl --endpoint ep1 --output caf\udce9",
         "in.jsonl --endpoint ep1 --ledger caf\udce9",
     ],
 )
@@ -266,8 +166,6 @@ def test_a_name_of_a_file_that_is_no_text_is_refused_before_anything_is_done(
     ("named", "exit_code"),
     [
         ("in.jsonl --endpoint ep1 --ledger circle", 3),
-        ("in.jsonl --endpoint ep1 --output circle", 2),
-        ("in.jsonl --endpoint local:circle:work", 2),
         ("circle --endpoint ep1", 2),
     ],
 )
@@ -336,6 +234,7 @@ def test_the_input_of_a_run_is_not_overwritten_under_another_name(desk: Desk, se
     assert "twin.jsonl: this is the input of the run 'prompts'" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_changed_input_is_refused_on_resume_and_changes_nothing(desk: Desk, service: Service, held: Program) -> None:
     held.kill()
     text = (desk.folder / "prompts.jsonl").read_text()
@@ -369,14 +268,6 @@ def test_the_name_of_another_run_is_refused_and_what_is_not_there_is_told(desk: 
 
     others: dict[tuple[str, ...], str] = {
         ("run", "prompts.jsonl", "--endpoint", "ep2", *here): "is for the endpoint ep1",
-        (
-            "run",
-            "prompts.jsonl",
-            "--endpoint",
-            "ep1",
-            "--serverless-url",
-            f"{service.url}/x",
-        ): "is for the endpoint ep1",
         ("run", "other/prompts.jsonl", "--endpoint", "ep1", *here): f"was made from {desk.folder / 'prompts.jsonl'}",
     }
     for command, says in others.items():
@@ -393,9 +284,6 @@ def test_the_name_of_another_run_is_refused_and_what_is_not_there_is_told(desk: 
 
     missing: dict[tuple[str, ...], str] = {
         ("resume", "nobody"): "there is no run called 'nobody' here; there is: prompts",
-        ("results", "nobody"): "there is no run called 'nobody' here; there is: prompts",
-        ("results", "prompts", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
-        ("status", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
         ("resume", "prompts", "--ledger", "nowhere.db"): "nowhere.db: there is no ledger here",
     }
     for command, says in missing.items():

@@ -19,6 +19,7 @@ def begun(desk: Desk, service: Service) -> Program:
     return program
 
 
+@pytest.mark.slow
 def test_failed_jobs_are_queued_again_beside_the_run_that_goes_on(desk: Desk, service: Service) -> None:
     program = begun(desk, service)
     told = desk.call("retry", "prompts", "--yes", "--json")

@@ -70,6 +70,7 @@ def stopped(desk: Desk, service: Service) -> Program:
     return program
 
 
+@pytest.mark.slow
 def test_files_copied_at_any_moment_and_cut_off_anywhere_hold_a_prefix_of_the_commits(
     desk: Desk, service: Service, stopped: Program
 ) -> None:

@@ -37,6 +37,7 @@ async def caption(job: Mapping[str, Any]) -> object:
     return {"caption": job["input"]["prompt"]}
 
 
+@pytest.mark.slow
 async def test_a_whole_deployment_is_made_used_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     settings = {"propagation_s": 0.5, "template_release_s": 0, "pods": PodSettings(provisioning_s=0, starting_s=0)}
     async with serve(caption, keys=("a-long-secret-key",), without={"v1": 410}, **settings) as service:
@@ -51,6 +52,7 @@ async def test_a_whole_deployment_is_made_used_and_deleted(capsys: pytest.Captur
     assert "a-long-secret-key" not in printed.out + printed.err
 
 
+@pytest.mark.slow
 async def test_what_was_created_is_deleted_also_when_a_later_part_fails() -> None:
     subject = example()
     subject.IMAGE = "an image without a tag"
@@ -60,6 +62,7 @@ async def test_what_was_created_is_deleted_also_when_a_later_part_fails() -> Non
         assert service.emulator.account.secrets.list() == ()
 
 
+@pytest.mark.slow
 async def test_what_was_created_is_deleted_also_after_a_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
     begun = anyio.Event()
 

@@ -8,6 +8,7 @@ from tests.system.processes import Desk, Service
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_come_to_their_ends_whatever_happens_to_their_processes(desk: Desk, service: Service) -> None:
     service.change(answers_dropped=0.02, finish_after_s=(0.02, 0.2))
 

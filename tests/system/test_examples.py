@@ -12,6 +12,7 @@ pytestmark = pytest.mark.system
 PROMPTS = 50
 
 
+@pytest.mark.slow
 def test_the_quickstart_runs(desk: Desk) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "quickstart.py")], cwd=desk.folder, env=desk.environment(),
@@ -23,6 +24,7 @@ def test_the_quickstart_runs(desk: Desk) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_training_of_three_days_goes_on_from_its_checkpoints(desk: Desk) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "training.py")], cwd=desk.folder, env=desk.environment(),

@@ -38,6 +38,7 @@ def test_a_disk_that_is_full_before_the_first_write_is_told_and_nothing_is_sent(
     assert len(service.accepted()) == JOBS
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_stops_the_run_and_after_space_is_freed_nothing_is_lost(
     desk: Desk, service: Service
 ) -> None:

@@ -123,6 +123,7 @@ def test_who_leaves_off_following_or_is_killed_changes_nothing(desk: Desk, servi
     assert len(service.accepted()) == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "said"), [("s\n", "two is stopped"), ("\n", "two goes on in process")])
 def test_ctrl_c_at_a_terminal_asks_whether_a_run_that_is_followed_stops_too(
     desk: Desk, service: Service, answer: str, said: str

@@ -35,7 +35,7 @@ def at_work(desk: Desk, service: Service, *more: str) -> Program:
 
 @pytest.mark.parametrize(
     ("number", "exit_code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    [pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
     ids=["Ctrl-C", "SIGTERM", "SIGHUP"],
 )
 def test_one_signal_stops_in_order_and_says_how_to_go_on(
@@ -108,6 +108,7 @@ def take_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
+@pytest.mark.slow
 def test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more(desk: Desk, service: Service) -> None:
     service.change(hold=True)
     desk.inputs(JOBS)

@@ -17,7 +17,9 @@ RETENTION_S = 60
 """A job whose webhook was lost is asked for after a quarter of it, or after half a minute: a test is not to wait so long."""
 
 
-@pytest.mark.parametrize(("with_webhooks", "kills"), [(False, 2), (True, 3)], ids=["polling", "webhooks"])
+@pytest.mark.parametrize(
+    ("with_webhooks", "kills"), [(False, 2), pytest.param(True, 3, marks=pytest.mark.slow)], ids=["polling", "webhooks"]
+)
 def test_a_killed_run_loses_nothing_and_repeats_only_what_was_uncertain(
     desk: Desk, services: Callable[..., Service], with_webhooks: bool, kills: int
 ) -> None:

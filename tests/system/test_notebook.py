@@ -90,6 +90,7 @@ def said(outputs: list[Any]) -> str:
     return "".join(each.text for each in outputs if each.output_type == "stream" and each.name == "stdout")
 
 
+@pytest.mark.slow
 async def test_the_example_runs_and_a_cell_that_is_interrupted_goes_on_when_it_is_run_again(
     notebook: Notebook, tmp_path: Path
 ) -> None:

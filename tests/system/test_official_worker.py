@@ -43,6 +43,7 @@ def emulated(desk: Desk, *options: str) -> Iterator[str]:
     assert ended.exit_code == 0, ended
 
 
+@pytest.mark.slow
 def test_a_batch_goes_through_two_processes_of_the_official_worker(desk: Desk) -> None:
     """Every job once, its result in its row, and both workers at work."""
     desk.write("handler.py", HANDLER)

@@ -7,6 +7,7 @@ from tests.system.processes import FAST, Desk, Service, resume_command_in
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("endpoint", "key", "says"),
     [("ep1", "wrong", "401"), ("ep2", None, "404")],

@@ -101,6 +101,7 @@ def test_a_process_collects_for_the_other_runs_of_its_ledger_and_sends_only_its_
     assert len(service.accepted()) == 20
 
 
+@pytest.mark.slow
 def test_the_named_command_goes_on_with_the_listener_the_files_and_the_configuration(
     desk: Desk, service: Service
 ) -> None:

@@ -83,6 +83,7 @@ def again(desk: Desk, starter: Starter, script: str) -> list[int]:
     return sorted(map(int, ended.stdout.split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [MAP, ASYNC], ids=["map", "async"])
 def test_a_script_that_is_interrupted_goes_on_when_it_is_given_again(desk: Desk, starter: Starter, script: str) -> None:
     process = started(desk, script, held=4)
@@ -103,6 +104,7 @@ def test_a_script_that_is_killed_goes_on_when_it_is_given_again(desk: Desk, star
     assert again(desk, starter, script) == list(range(12))
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_in_map_leaves_at_once_and_the_same_script_goes_on(
     desk: Desk, starter: Starter, service: Service
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_second_ctrl_c_in_map_leaves_at_once_and_the_same_script_goes_on(
     assert Counter(each["n"] for each in service.accepted()) == dict.fromkeys(range(jobs), 2)
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_with_its_loop_half_done_ends(desk: Desk) -> None:
     process = started(desk, LEFT, held=99)
     _, told = process.communicate(timeout=SECONDS_MAX)

@@ -36,6 +36,7 @@ def blobs_of(ledger: Path) -> list[bytes]:
     return found
 
 
+@pytest.mark.slow
 def test_neither_the_secret_nor_the_key_is_kept_or_said_anywhere(desk: Desk, service: Service) -> None:
     service.change(answers_dropped=0.1)
     config = {"accessId": "env:S3_ID", "accessSecret": "env:S3_SECRET", "bucketName": "b", "endpointUrl": "http://s3"}

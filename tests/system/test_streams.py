@@ -61,6 +61,7 @@ def test_a_pipe_whose_reader_takes_its_time_leaves_the_program_to_its_signals(de
     assert ended.exit_code == 130, ended
 
 
+@pytest.mark.slow
 def test_a_pipe_that_is_read_gets_every_row(desk: Desk, service: Service) -> None:
     desk.inputs(60)
     command = " ".join(run_of(service, output="pipe"))
@@ -102,6 +103,7 @@ def until_reading(ledger: Path) -> None:
     raise AssertionError("never began to read")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_standard_streams_that_are_closed_at_the_start_are_no_reason_to_fail(
     desk: Desk, service: Service, closed: str
@@ -132,6 +134,7 @@ def test_an_input_that_cannot_be_read_is_refused_whole(desk: Desk, service: Serv
     assert desk.states() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc, and a limit that is kept")
 def test_a_limit_of_memory_ends_a_run_in_words_and_it_can_be_resumed(desk: Desk) -> None:
     """At an embedded endpoint; libuv's look-up of names ends the process where it gets no threads, which is a kill."""

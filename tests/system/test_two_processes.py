@@ -29,6 +29,7 @@ def test_a_ledger_under_a_second_name_is_refused_by_whoever_comes_second(desk: D
     assert not list(desk.folder.glob("linked.db-*"))
 
 
+@pytest.mark.slow
 def test_status_and_results_can_be_asked_for_while_it_runs(desk: Desk, service: Service) -> None:
     desk.inputs(300, filler=1_000)
     place = ("--endpoint", "ep1", "--serverless-url", service.url, *FAST)
