@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +15,8 @@ import pytest
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.settings.sources import RUNS, Section
+from tests.architecture import source
+from tests.architecture.source import module
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDERS: Final = ("orchestrator", "migrations", "tests", "examples")
@@ -70,9 +71,14 @@ def tracked() -> Iterator[Path]:
     yield from (path for path in (ROOT / "Makefile", ROOT / ".ci" / "run") if path.is_file())
 
 
-@cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return module(path).tree
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _once_for_all() -> None:
+    for each in source.modules("orchestrator"):
+        _ = each.tree
 
 
 def calls(path: Path, *names: str) -> list[str]:

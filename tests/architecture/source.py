@@ -81,11 +81,11 @@ def _definitions(tree: ast.AST, inside: str) -> Iterator[tuple[str, Definition]]
 @cache
 def modules(*folders: str) -> tuple[Module, ...]:
     """The files of these folders, each read and parsed once in a process."""
-    return tuple(_module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
+    return tuple(module(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
 
 
 @cache
-def _module(path: Path) -> Module:
+def module(path: Path) -> Module:
     return Module(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
 
 

@@ -6,11 +6,17 @@ import pytest
 
 from tests.architecture import floors, sizes, words
 from tests.architecture.rules import LISTS, Rule
-from tests.architecture.source import Module
+from tests.architecture.source import Module, modules
 
 RULES: Final = (*sizes.RULES, *words.RULES, *floors.RULES)
 
 each_rule = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _once_for_all() -> None:
+    for module in modules("orchestrator"):
+        _ = module.nodes
 
 
 @each_rule
