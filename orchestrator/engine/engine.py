@@ -391,7 +391,7 @@ class Engine:
             served = self.endpoints.served(number)
             self.taking.start_soon(served.limits.follow_workers)
             await self.taking.start(served.collector.serve)
-            await self.taking.start(served.endpoint.probe)
+            await self.taking.start(served.endpoint.probe.serve)
         recovered = await self.janitor.recover(self.endpoints.adopt, endpoints=fresh)
         await self.inbox.recover()
         return recovered

@@ -16,11 +16,14 @@ from starlette.types import ASGIApp
 from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.clock import Clock
+from orchestrator.core.gates import gates
 from orchestrator.core.gates.failure_breaker import OFF, Rules
+from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.webhook_token import KEY_BYTES
+from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.maintenance.janitor import Recovered
@@ -34,6 +37,7 @@ from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
+from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhook_routes import Webhooks
@@ -226,6 +230,12 @@ async def process(
         async with engine.working():
             yield Process(engine, await engine.take_on(run), clock, heard, is_local=is_local)
             engine.in_flight.cancel_scope.cancel()
+
+
+def gate_results(endpoint: Endpoint, run: int, wishes: Wishes) -> list[GateResult]:
+    """What the gates of `run` and of `endpoint` say where people ask for `wishes`."""
+    run_facts = endpoint.runs.facts(run, cancelled=wishes.cancel, paused=wishes.pause)
+    return gates.of_run(run_facts, endpoint.health.facts(), endpoint.clock.now())
 
 
 def braked(settings: RunSettings, breaker: Rules) -> RunSettings:

@@ -118,4 +118,4 @@ async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoin
         await p.start("dispatcher")
         await p.finish()
         assert len(await p.results()) == 1
-        assert (p.endpoint.why_stopped(p.run.id), p.endpoint.stopped) == (None, None)
+        assert (p.endpoint.why_stopped(p.run.id), p.endpoint.health.stopped) == (None, None)

@@ -76,7 +76,7 @@ def know(p: Process) -> None:
     """The times of the jobs are known from earlier: most take long enough for the short ones to be asked for late."""
     rng = random.Random(1)
     for _ in range(500):
-        p.endpoint.durations.observe(0, int(1_000 * rng.choice((SHORT_S, SHORT_S, LONG_S))))
+        p.endpoint.estimates.durations.observe(0, int(1_000 * rng.choice((SHORT_S, SHORT_S, LONG_S))))
 
 
 def told(p: Process) -> list[str]:
@@ -123,7 +123,7 @@ async def test_jobs_that_are_lost_by_chance_change_nothing(tmp_path: Path) -> No
         assert counts["succeeded"] == JOBS
         assert counts["lost"] >= JOBS // EACH
         assert told(p) == []
-        assert p.endpoint.retention_us(p.run.id) == AGREED_S * SECOND
+        assert p.endpoint.estimates.retention_us(p.run.id) == AGREED_S * SECOND
 
 
 async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_safe_and_sends_less_ahead(
@@ -138,14 +138,14 @@ async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_s
     await anyio.sleep(KEPT_S + 2 * SHORT_S)
     async with process(tmp_path / "db", transport, clock=clock, limits=limits) as p:
         know(p)
-        before = p.dispatcher.admissible(p.session.own.sending)
+        before = p.dispatcher.turns.admissible(p.session.own.sending)
         await p.begin()
         await p.wait(lambda: bool(told(p)))
         await anyio.sleep(5)
         soonest = p.collector.soonest_deadline()
         assert soonest is not None
         assert soonest <= p.clock.now() + AGREED_S * SECOND / 12
-        assert p.dispatcher.admissible(p.session.own.sending) < before / 5
+        assert p.dispatcher.turns.admissible(p.session.own.sending) < before / 5
         await p.finish()
         assert await p.counts() == {"succeeded": 12, "lost": 8}
 
@@ -164,7 +164,7 @@ async def test_where_so_many_are_gone_that_the_endpoint_is_suspect_it_is_believe
         know(p)
         await p.begin()
         await anyio.sleep(60)
-        assert p.endpoint.is_suspect(p.clock.now())
+        assert p.endpoint.health.is_suspect(p.clock.now())
         assert told(p) == []
         await p.finish()
         assert await p.counts() == {"succeeded": 60, "expired": 40}

@@ -31,8 +31,10 @@ async def test_an_impossible_time_spoils_no_result_and_changes_nothing(tmp_path:
         await p.finish()
         assert [(job.output, job.delay_ms, job.execution_ms) for job in await p.results()] == [(b"1", None, None)] * 60
         assert len(transport.of("run")) == 60
-        assert p.endpoint.durations.execution.weight == 0
-        assert (p.endpoint.durations.whole.quantile_us(0.995) or 0) < 10_000_000, "as far as we could tell ourselves"
+        assert p.endpoint.estimates.durations.execution.weight == 0
+        assert (p.endpoint.estimates.durations.whole.quantile_us(0.995) or 0) < 10_000_000, (
+            "as far as we could tell ourselves"
+        )
 
 
 @pytest.mark.parametrize("time", IMPOSSIBLE)
@@ -43,7 +45,7 @@ async def test_nor_does_it_in_a_webhook(tmp_path: Path, time: bytes) -> None:
         await tell(p, await submission_of(p), finished_after(time))
         await p.finish()
         assert [(job.output, job.delay_ms, job.execution_ms) for job in await p.results()] == [(b"1", None, None)]
-        assert p.endpoint.durations.execution.weight == 0
+        assert p.endpoint.estimates.durations.execution.weight == 0
 
 
 async def test_a_time_that_can_be_true_is_believed(tmp_path: Path) -> None:

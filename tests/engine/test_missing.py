@@ -70,10 +70,10 @@ async def test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_
     limits = {Operation.RUN: Limit(100, 1)}
     async with process(tmp_path / "db", transport, jobs=400, limits=limits) as p:
         for _ in range(60):
-            p.endpoint.durations.observe(100, 5_000)
+            p.endpoint.estimates.durations.observe(100, 5_000)
         await p.begin()
         await anyio.sleep_until(gone_at_s + 20)
-        assert p.endpoint.is_suspect(p.clock.now())
+        assert p.endpoint.health.is_suspect(p.clock.now())
         assert (await p.counts()).get("lost", 0) == 0
         sent = len(transport.of("run"))
         await anyio.sleep(120)

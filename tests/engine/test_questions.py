@@ -54,7 +54,7 @@ async def test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twic
         process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=1) as p,
     ):
         for _ in range(2):
-            p.endpoint.durations.observe(100, 90_000)
+            p.endpoint.estimates.durations.observe(100, 90_000)
         begun_at = clock.now()
         await p.begin()
         await p.finish()
@@ -71,7 +71,7 @@ async def test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service
         process(tmp_path / "db", service.transport(travel_s=lambda: 0.05), clock=clock, jobs=3) as p,
     ):
         for _ in range(500):
-            p.endpoint.durations.observe(0, 60_000)
+            p.endpoint.estimates.durations.observe(0, 60_000)
         begun_at = clock.now()
         await p.begin()
         await p.finish()
@@ -93,7 +93,7 @@ async def test_with_healthy_webhooks_one_job_in_twenty_is_asked_for_at_most(tmp_
 
         service.receiver = receive
         assert await collected(p) <= 0.05
-        assert p.endpoint.webhook_health.healthy
+        assert p.endpoint.estimates.webhook_health.healthy
 
 
 async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_told_once(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_where_no_webhook_arrives_results_are_asked_for_and_the_user_is_to
         assert await collected(p) <= 3.0
         assert [line for line in p.warnings if "only 0% of the webhooks arrive" in line] == p.warnings
         assert len(p.warnings) == 1
-        assert not p.endpoint.webhook_health.healthy
+        assert not p.endpoint.estimates.webhook_health.healthy
 
 
 @pytest.mark.slow
@@ -133,12 +133,12 @@ async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_u
             return p.api.limiter.figures(Operation.STATUS).sent
 
         await p.begin()
-        await p.wait(lambda: not p.endpoint.webhook_health.healthy)
-        modes = [p.endpoint.collected_by]
+        await p.wait(lambda: not p.endpoint.estimates.webhook_health.healthy)
+        modes = [p.endpoint.estimates.collected_by]
         assert asked() >= WebhookHealth.ENOUGH
         service.receiver = receive
-        await p.wait(lambda: p.endpoint.webhook_health.healthy)
-        assert [*modes, p.endpoint.collected_by] == [CollectedBy.POLLING_INSTEAD, CollectedBy.WEBHOOKS]
+        await p.wait(lambda: p.endpoint.estimates.webhook_health.healthy)
+        assert [*modes, p.endpoint.estimates.collected_by] == [CollectedBy.POLLING_INSTEAD, CollectedBy.WEBHOOKS]
         finished = p.progress.count("succeeded")
         await p.wait(lambda: p.progress.count("succeeded") >= finished + 30)
         finished, before = p.progress.count("succeeded"), asked()
@@ -153,11 +153,11 @@ async def test_when_webhooks_come_again_results_are_left_to_them_again_and_the_u
 async def test_jobs_that_an_earlier_process_sent_tell_nothing_of_our_webhooks(tmp_path: Path) -> None:
     record = Record(remote_id="r", status="COMPLETED", output=b"1")
     async with process(tmp_path / "db", Scripted(), webhooks=True) as p:
-        began_at = p.endpoint._began_at
+        began_at = p.endpoint.estimates._began_at
         await anyio.sleep(1)
         for submission, healthy in ((began_at - 1, True), (began_at + 1, False)):
             job = Job(id=1, run=p.run.id, endpoint=p.run.endpoint_id, state=State.OUTSTANDING, submission=submission)
             for _ in range(WebhookHealth.ENOUGH):
-                p.endpoint.finished(job, record, p.clock.now())
-            assert p.endpoint.webhook_health.healthy is healthy
+                p.endpoint.estimates.finished(job, record, p.clock.now())
+            assert p.endpoint.estimates.webhook_health.healthy is healthy
     assert len(p.warnings) == 1

@@ -11,7 +11,7 @@ from orchestrator.core.gates.gates import REFUSED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger.transactions.run_controls import Wishes
-from tests.engine.process import Process, process
+from tests.engine.process import Process, gate_results, process
 from tests.engine.scripted import COMPLETED, IN_PROGRESS, WELL, Asked, Reply, Scripted, gaps, numbered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -42,7 +42,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
     async with process(tmp_path / "db", transport, jobs=100, limits=limits) as p:
         await p.begin()
         await anyio.sleep_until(REFUSING_AT_S + 1)
-        assert gates.held_up(p.endpoint.gate_results(p.run.id, Wishes())) == REFUSED
+        assert gates.held_up(gate_results(p.endpoint, p.run.id, Wishes())) == REFUSED
         await p.finish()
         assert p.endpoint.why_stopped(p.run.id) is None
         assert (await p.counts()) == {"succeeded": 100}
@@ -52,7 +52,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert len(while_refused) <= 1 + for_s / 3, "single ones"
         sent = [at for at in transport.times("run") if REFUSING_AT_S + 1 < at < REFUSING_AT_S + for_s]
         assert len(sent) <= len(while_refused)
-        assert gates.held_up(p.endpoint.gate_results(p.run.id, Wishes())) is None
+        assert gates.held_up(gate_results(p.endpoint, p.run.id, Wishes())) is None
 
 
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ async def test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstandin
         await p.begin()
         await p.until(State.SUCCEEDED, 5)
         refused_at_s = transport.times("run")[5]
-        await p.wait(lambda: p.endpoint.stopped is not None)
+        await p.wait(lambda: p.endpoint.health.stopped is not None)
         transport.scripts["health"] = Reply(status)  # else single ones would go once that is well
-        assert str(status) in (p.endpoint.stopped or "")
+        assert str(status) in (p.endpoint.health.stopped or "")
         assert anyio.current_time() - refused_at_s == pytest.approx(62, abs=3)
         sent = len(transport.of("run"))
         assert sent < 60
@@ -101,11 +101,11 @@ async def test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstandin
 async def test_after_a_minute_of_refused_questions_nothing_is_asked_either(tmp_path: Path) -> None:
     transport = Scripted(run=numbered(), status=Reply(401))
     async with process(tmp_path / "db", transport, jobs=10) as p:
-        p.endpoint.on_change(p.progress.nudge)
+        p.endpoint.changes.add(p.progress.nudge)
         await p.begin()
-        await p.wait(lambda: p.endpoint.uncollectable is not None)
+        await p.wait(lambda: p.endpoint.health.uncollectable is not None)
         transport.scripts["health"] = Reply(401)
-        assert p.endpoint.uncollectable == p.endpoint.stopped == "the service refused the API key (401)"
+        assert p.endpoint.health.uncollectable == p.endpoint.health.stopped == "the service refused the API key (401)"
         asked = len(transport.of("status"))
         assert asked < 35
         await anyio.sleep(300)
@@ -122,7 +122,7 @@ async def test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nob
     async with process(tmp_path / "db", transport, jobs=100) as p:
         began_at_s = anyio.current_time()
         await p.begin()
-        await p.wait(lambda: p.endpoint.stopped is not None)
+        await p.wait(lambda: p.endpoint.health.stopped is not None)
         assert anyio.current_time() < began_at_s + 2
         await anyio.sleep(1)
         assert len(transport.of("run")) < 50

@@ -248,7 +248,7 @@ async def test_together_the_questions_are_a_tenth_of_the_allowance(tmp_path: Pat
         await anyio.sleep(10)
         before = len(transport.of("status"))
         await anyio.sleep(20)
-        assert 15 <= (len(transport.of("status")) - before) / 20 <= p.endpoint.status_per_s * 0.1
+        assert 15 <= (len(transport.of("status")) - before) / 20 <= p.endpoint.estimates.status_per_s * 0.1
 
 
 @pytest.mark.parametrize("on_stuck", OnStuck)

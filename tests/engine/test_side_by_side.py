@@ -271,7 +271,7 @@ async def test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_wheth
         put_off = [deferred(each.job, due_at=in_a_day, reason="later", at=engine.clock.now()) for each in claims.claims]
         await engine.ledger.apply(put_off)
         sessions = [await engine.take_on(run) for run in (waiting, due)]
-        breaker = engine.endpoints.served(due.endpoint_id).endpoint.submission_breaker
+        breaker = engine.endpoints.served(due.endpoint_id).endpoint.health.submissions.breaker
         while not breaker.is_tripped:
             breaker.record_failure(sent_at=engine.clock.now(), now=engine.clock.now())
             await anyio.sleep(1)

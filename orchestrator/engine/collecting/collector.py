@@ -88,11 +88,11 @@ class Collector:
         self._wakeup = Wakeup()
         self._segments = SegmentTracker(endpoint=endpoint, ledger=ledger)
         self._plan = Plan(
-            learned=endpoint.durations.whole,
-            execution=endpoint.durations.execution,
+            learned=endpoint.estimates.durations.whole,
+            execution=endpoint.estimates.durations.execution,
             retention_of=self._retention_us,
-            per_s=endpoint.status_per_s,
-            webhooks=endpoint.webhook_health.healthy,
+            per_s=endpoint.estimates.status_per_s,
+            webhooks=endpoint.estimates.webhook_health.healthy,
             watch_of=self._segments.watch_us,
         )
         self._turns = QuestionTurns(endpoint=endpoint, plan=self._plan)
@@ -100,9 +100,9 @@ class Collector:
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
         self._wellness = MissingJobCheck(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
-        self._counted_on_us = endpoint.retention_estimate.counted_on_us
+        self._counted_on_us = endpoint.estimates.retention.counted_on_us
         ledger.subscribe(self._on_steps)
-        endpoint.on_change(self._wakeup.wake)
+        endpoint.changes.add(self._wakeup.wake)
 
     @property
     def outstanding(self) -> int:
@@ -118,7 +118,7 @@ class Collector:
         now = self._clock.now()
         for found in jobs:
             job, is_unsure = sure_of(found, now)
-            self._endpoint.has_worked = True
+            self._endpoint.health.has_worked = True
             if job.remote_id is not None:
                 self._endpoint.remote_ids.give(job.remote_id, job.id)
             # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
@@ -180,10 +180,10 @@ class Collector:
             self._wakeup.wake()
 
     def _retention_us(self, job: Job) -> int:
-        return self._endpoint.retention_us(job.run)
+        return self._endpoint.estimates.retention_us(job.run)
 
     def _agreed_us(self, job: Job) -> int:
-        return self._endpoint.agreed_us(job.run)
+        return self._endpoint.estimates.agreed_us(job.run)
 
     async def _poll(self) -> float:
         """Asks for whatever is due; returns the seconds until more is."""
@@ -222,13 +222,13 @@ class Collector:
     def _follow_endpoint(self) -> None:
         """Takes over what has changed about the endpoint: its limit, whether webhooks arrive, how long results stay."""
         share = self._endpoint.api.limiter.figures(Operation.STATUS).share
-        self._plan.allow(self._endpoint.status_per_s, share=share)
-        if self._plan.webhooks is not self._endpoint.webhook_health.healthy:
-            self._plan.webhooks = self._endpoint.webhook_health.healthy
+        self._plan.allow(self._endpoint.estimates.status_per_s, share=share)
+        if self._plan.webhooks is not self._endpoint.estimates.webhook_health.healthy:
+            self._plan.webhooks = self._endpoint.estimates.webhook_health.healthy
             if not self._plan.webhooks:
                 self._plan.replan()
-        if self._counted_on_us != self._endpoint.retention_estimate.counted_on_us:
-            self._counted_on_us = self._endpoint.retention_estimate.counted_on_us
+        if self._counted_on_us != self._endpoint.estimates.retention.counted_on_us:
+            self._counted_on_us = self._endpoint.estimates.retention.counted_on_us
             self._plan.measure_anew()
 
     # --- one question
@@ -242,19 +242,19 @@ class Collector:
         except (NotSent, Unanswered) as error:
             result = bare(error)
         else:
-            self._endpoint.connectivity.record_success(self._clock.now())
+            self._endpoint.health.connectivity.record_success(self._clock.now())
         now = self._clock.now()
         entry.asked_at, entry.asks = now, entry.asks + 1
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
             result = msgspec.structs.replace(result, body=scrubbed)
         outcome = of_status(result, job.remote_id)
-        self._endpoint.question(job.id, outcome, sent_at, now)
+        self._endpoint.health.question(job.id, outcome, sent_at, now)
         if self._turns.answered(outcome):
             self._wakeup.wake()
         if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
-            self._endpoint.missing_jobs.missing(job.submission or 0, now)
+            self._endpoint.health.missing_jobs.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
-            self._endpoint.missing_jobs.answered(sent_at, now)
+            self._endpoint.health.missing_jobs.answered(sent_at, now)
         if isinstance(outcome, Unfinished) and job.segment:
             await self._segments.observe(job, outcome.record, sent_at)
         if self._plan.get(job.id) is entry:  # else a webhook, or a person, was faster
@@ -292,7 +292,7 @@ class Collector:
                 await self._gone(entry)
             case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
                 if trouble is Trouble.TRANSPORT:
-                    self._endpoint.unreachable(reason, sent_at, self._clock.now())
+                    self._endpoint.health.unreachable(reason, sent_at, self._clock.now())
                 self._ask_again(entry, retry_after_s)
             case NoNews():
                 await self._no_news(entry, outcome)
@@ -322,7 +322,7 @@ class Collector:
         entry.troubles += 1
         now = self._clock.now()
         left_us = safe_until(entry.job, self._retention_us(entry.job)) - now
-        if self._endpoint.question_breaker.is_tripped:
+        if self._endpoint.health.questions.breaker.is_tripped:
             wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
             self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
             return
@@ -357,7 +357,7 @@ class Collector:
                 await self._fail(entry, Trouble.LOST, NOTHING_YIELDED)
                 return
             record = whole
-        self._endpoint.finished(job, record, now)
+        self._endpoint.estimates.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
             self._plan.began(entry, begun_at - (job.sent_at or 0))
         if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
@@ -413,7 +413,7 @@ class Collector:
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
             await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
-        elif self._endpoint.question_breaker.is_tripped or not await self._wellness.is_well(now):
+        elif self._endpoint.health.questions.breaker.is_tripped or not await self._wellness.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
             await self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
@@ -444,7 +444,7 @@ class Collector:
         if not entry.is_missing:
             entry.gone_after_us = self._since_finish_us(entry, now)
         if not self._is_known_to_go(entry.job, now) and await self._wellness.are_many_missing(now):
-            self._endpoint.suspect(now)
+            self._endpoint.health.suspect(now)
             entry.gone_at = entry.missed_at = None
         elif entry.gone_at is None or now >= entry.gone_at + gap_us:
             well_after = await self._well_after(entry, now)
@@ -473,7 +473,7 @@ class Collector:
         job = entry.job
         is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks
         if entry.gone_after_us is not None and is_known:
-            self._endpoint.gone(job.run, entry.gone_after_us)
+            self._endpoint.estimates.result_was_gone(job.run, entry.gone_after_us)
 
     async def _well_after(self, entry: Entry, now: int) -> int | None:
         """The latest 404 of the job, at `now` or before, after which the endpoint was well; None where it was not.
@@ -484,7 +484,8 @@ class Collector:
         missed_at, entry.missed_at = entry.missed_at, now
         if await self._wellness.is_well(now):
             return now
-        return missed_at if missed_at is not None and self._endpoint.missing_jobs.answered_at > missed_at else None
+        answered_at = self._endpoint.health.missing_jobs.answered_at
+        return missed_at if missed_at is not None and answered_at > missed_at else None
 
     async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
         job = entry.job

@@ -24,7 +24,7 @@ class MissingJobCheck:
     async def are_many_missing(self, now: int) -> bool:
         """Whether the endpoint is to blame; found out once a second, since it may take a look at the ledger."""
         if now >= self._judged_at + SECOND_US:
-            self._many_missing = await self.endpoint.missing_jobs.are_many(
+            self._many_missing = await self.endpoint.health.missing_jobs.are_many(
                 now,
                 outstanding=self.outstanding(),
                 sent_since=lambda first: self.ledger.submissions.accepted_since(

@@ -33,7 +33,9 @@ class QuestionTurns:
         nothing changes.
         """
         now, until = self.endpoint.clock.now(), self._unwanted_until()
-        least_us = max(self.endpoint.question_breaker.wait_us(now), self.endpoint.refused_questions.wait_us(now))
+        least_us = max(
+            self.endpoint.health.questions.breaker.wait_us(now), self.endpoint.health.questions.refusals.wait_us(now)
+        )
         if until <= now:
             self._pause.over()
             return least_us
@@ -53,10 +55,10 @@ class QuestionTurns:
     def asked(self) -> None:
         """A question leaves."""
         now = self.endpoint.clock.now()
-        self.endpoint.refused_questions.asked(now)
-        if self.endpoint.question_breaker.is_tripped:
+        self.endpoint.health.questions.refusals.asked(now)
+        if self.endpoint.health.questions.breaker.is_tripped:
             lost_at = self.plan.respite(now).lost_at
-            self.endpoint.question_breaker.record_sent(now, left_us=None if lost_at is None else lost_at - now)
+            self.endpoint.health.questions.breaker.record_sent(now, left_us=None if lost_at is None else lost_at - now)
         if (until := self._unwanted_until()) > now and self._pause.asked(now, self.plan.respite(now)):
             self.endpoint.warn(f"{self._why(until)}, but results would be gone by then: single ones are asked for")
 
@@ -65,8 +67,8 @@ class QuestionTurns:
         match outcome:
             case Terminal() | Unfinished() | Gone():
                 self._pause.answered()
-                if self.endpoint.uncollectable is not None:
-                    self.endpoint.go_on()
+                if self.endpoint.health.uncollectable is not None:
+                    self.endpoint.health.go_on()
                 return self._pause.is_passed
             case Pointless() | AskAgain(trouble=Trouble.THROTTLED):
                 self._pause.refused()
@@ -76,11 +78,11 @@ class QuestionTurns:
 
     def _unwanted_until(self) -> float:
         """Until when no question is wanted, as far as anybody has said; infinity for as long as nothing is mended."""
-        if self.endpoint.uncollectable is not None:
+        if self.endpoint.health.uncollectable is not None:
             return math.inf
         return self.endpoint.api.limiter.wished_until(Operation.STATUS)
 
     def _why(self, until: float) -> str:
-        if self.endpoint.uncollectable is not None:
-            return f"{self.endpoint.uncollectable}: questions are pointless until that is mended"
+        if self.endpoint.health.uncollectable is not None:
+            return f"{self.endpoint.health.uncollectable}: questions are pointless until that is mended"
         return f"the service wants no question before {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M:%S} UTC"

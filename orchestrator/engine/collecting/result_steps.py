@@ -45,7 +45,7 @@ def finished(
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
-        endpoint.succeeded(job.run)
+        endpoint.runs.succeeded(job.run)
         return completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
     if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
@@ -57,7 +57,7 @@ def finished(
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
-    endpoint.failed(job.run, verdict.message)
+    endpoint.runs.failed(job.run, verdict.message)
     return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
 
 
@@ -66,7 +66,7 @@ def completed(
 ) -> Transition:
     """The step for `job`, of which `outcome` is the result; where nobody could judge that, its run goes no further."""
     if judged.unjudged is not None:
-        endpoint.stop_run(job.run, f"{judged.unjudged}; once that is mended: orchestrator runs recheck")
+        endpoint.runs.stop(job.run, f"{judged.unjudged}; once that is mended: orchestrator runs recheck")
         reason = f"{reason}, not judged: {judged.unjudged}"
     return transitions.completed(job, outcome, reason=reason, at=endpoint.clock.now(), end=end)
 
@@ -81,10 +81,10 @@ def _given_back(
         return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
     if isinstance(follows, Exhausted):
-        endpoint.failed(job.run, follows.message)
+        endpoint.runs.failed(job.run, follows.message)
         outcome = outcome_of(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
         return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
-    endpoint.succeeded(job.run)
+    endpoint.runs.succeeded(job.run)
     return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
 
 
@@ -125,9 +125,9 @@ def in_trouble(
         trouble,
         limits=settings.limits,
         now=now,
-        retention_us=endpoint.retention_us(job.run),
-        execution_timeout_us=endpoint.here_us(policy.timeout_ms * 1000),
-        queue_us=endpoint.durations.queue.p95_us or 0,
+        retention_us=endpoint.estimates.retention_us(job.run),
+        execution_timeout_us=endpoint.estimates.here_us(policy.timeout_ms * 1000),
+        queue_us=endpoint.estimates.durations.queue.p95_us or 0,
         is_retained=is_retained and end is None and not endpoint.remote_ids.are_repeated,
         is_free=is_free,
     )

@@ -41,7 +41,7 @@ class SegmentTracker:
         """How often `job` is to be asked how far it is; 0 for not at all, None where it is not resumable."""
         if not is_resumable(self.endpoint, job):
             return None
-        return self.endpoint.here_us(self.endpoint.settings_of[job.run].progress_every_us)
+        return self.endpoint.estimates.here_us(self.endpoint.settings_of[job.run].progress_every_us)
 
     def forget(self, job: int) -> None:
         """`job` is no longer outstanding."""

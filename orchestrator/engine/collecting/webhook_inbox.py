@@ -421,7 +421,7 @@ class WebhookInbox:
 
     def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
         now = self._clock.now()  # which an earlier process may have been ahead of
-        return margin_left(min(notice.received_at, now), endpoint.retention_us(job.run), now)
+        return margin_left(min(notice.received_at, now), endpoint.estimates.retention_us(job.run), now)
 
 
 def _key(notice: Notice) -> _Key:

@@ -17,7 +17,7 @@ def settle_at(endpoint: Endpoint, job: Job, now: int) -> int:
     grace_us = uncertain_grace_us(
         job,
         webhooks=endpoint.webhooks and settings.via is Via.QUEUE,
-        p95_us=endpoint.durations.whole.p95_us,
+        p95_us=endpoint.estimates.durations.whole.p95_us,
         wanted_us=settings.uncertain_after_us,
     )
     return now + grace_us

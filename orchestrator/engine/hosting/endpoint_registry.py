@@ -53,10 +53,10 @@ class ServedEndpoint(NamedTuple):
     def said_of(self, run: int, *, sending: RunSender | None, is_released: bool, stuck: StuckSummary) -> RunReport:
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
-        unreachable_us = endpoint.connectivity.unreachable_us(now)
+        unreachable_us = endpoint.health.connectivity.unreachable_us(now)
         unwanted_until = self.api.limiter.wished_until(Operation.STATUS)
         if not endpoint.is_local:
-            collecting = Collecting(by=endpoint.collected_by, safe_until=self.collector.soonest_deadline())
+            collecting = Collecting(by=endpoint.estimates.collected_by, safe_until=self.collector.soonest_deadline())
         return RunReport(
             collecting=collecting,
             stuck=stuck,
@@ -64,14 +64,14 @@ class ServedEndpoint(NamedTuple):
             held=None if sending is None else sending.held_up,
             stopped=endpoint.why_stopped(run) if sending is None else sending.why_stopped,
             crawl_s=None if sending is None else sending.crawl_s,
-            webhook_share=endpoint.webhook_health.share,
+            webhook_share=endpoint.estimates.webhook_health.share,
             is_released=is_released,
             is_unserved=sending is None or is_released,
-            is_bound=sending is not None and self.dispatcher.is_bound(sending),
-            is_uncollectable=endpoint.uncollectable is not None,
+            is_bound=sending is not None and self.dispatcher.turns.is_bound(sending),
+            is_uncollectable=endpoint.health.uncollectable is not None,
             unwanted_until=unwanted_until if unwanted_until - now > UNWANTED_US else None,
             unreachable_since=None if unreachable_us is None else now - unreachable_us,
-            line_bytes_per_s=endpoint.line_bytes_per_s,
+            line_bytes_per_s=endpoint.estimates.line_bytes_per_s,
         )
 
 
@@ -123,7 +123,7 @@ class EndpointRegistry:
 
     def is_in_flight(self, job: int) -> bool:
         """Whether `job` was claimed here and what became of that is not written yet."""
-        return any(served.dispatcher.is_in_flight(job) for served in self._served.values())
+        return any(job in served.dispatcher.sender.claimed for served in self._served.values())
 
     def add(
         self,
@@ -160,7 +160,7 @@ class EndpointRegistry:
 
         def changed(base: Mapping[Operation, Limit]) -> None:
             # Not what running workers add to it: they may be gone before all that is outstanding is collected.
-            endpoint.status_limit = base[Operation.STATUS]
+            endpoint.estimates.status_limit = base[Operation.STATUS]
 
         limits = EndpointLimits(
             api=api,
@@ -196,7 +196,7 @@ class EndpointRegistry:
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
         served.api.limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
-        served.endpoint.remember(await self.ledger.history.took(endpoint_id=number, now=now))
+        served.endpoint.estimates.remember(await self.ledger.history.took(endpoint_id=number, now=now))
 
     async def write_down(self) -> None:
         """Leaves to others what was learned since the last time. Raises `StorageError`."""

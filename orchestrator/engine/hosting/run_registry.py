@@ -200,7 +200,7 @@ class RunRegistry:
                 self._environ,
                 self._listener.webhook,
                 run_key=f"{run.created_at}/{run.id}",
-                here_us=served.endpoint.here_us,
+                here_us=served.endpoint.estimates.here_us,
                 keys=lambda: self._services.own_keys(self._signs_with),
             ),
             wishes=lambda: control.wishes(run.id),

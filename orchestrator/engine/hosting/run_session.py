@@ -55,7 +55,7 @@ class RunSession(ServedRun):
         self._is_sending = False
         self._is_released = False
         self._parts = [part]
-        part.endpoint.on_change(progress.nudge)
+        part.endpoint.changes.add(progress.nudge)
 
     @property
     def said(self) -> ProcessReport:
@@ -74,7 +74,9 @@ class RunSession(ServedRun):
             return why
         if len(self._parts) == 1:
             return self.own.endpoint.why_stopped(self.run.id)
-        at_stake = [part.endpoint for part in self._parts if part.endpoint.uncollectable or not part.sending.is_empty]
+        at_stake = [
+            part.endpoint for part in self._parts if part.endpoint.health.uncollectable or not part.sending.is_empty
+        ]
         reasons = [endpoint.why_stopped(self.run.id) for endpoint in at_stake]
         return reasons[0] if reasons and None not in reasons else None
 
@@ -92,7 +94,7 @@ class RunSession(ServedRun):
     @property
     def is_uncollectable(self) -> bool:
         """Whether even `/status` is refused, wherever anything is to be collected."""
-        shut = [part.endpoint.uncollectable is not None for part in self._parts]
+        shut = [part.endpoint.health.uncollectable is not None for part in self._parts]
         return any(shut) and all(
             is_shut or part.dispatcher.is_idle() for is_shut, part in zip(shut, self._parts, strict=True)
         )
@@ -110,7 +112,7 @@ class RunSession(ServedRun):
     @property
     def retention_us(self) -> int:
         """For how long its results may be counted on."""
-        return min(part.endpoint.retention_us(self.run.id) for part in self._parts)
+        return min(part.endpoint.estimates.retention_us(self.run.id) for part in self._parts)
 
     @property
     def own(self) -> RunAtEndpoint:
@@ -175,6 +177,6 @@ class RunSession(ServedRun):
     async def add(self, part: RunAtEndpoint) -> None:
         """It has jobs at another endpoint, too, from now on."""
         self._parts.append(part)
-        part.endpoint.on_change(self.progress.nudge)
+        part.endpoint.changes.add(self.progress.nudge)
         await self.go_on()
         self.progress.nudge()

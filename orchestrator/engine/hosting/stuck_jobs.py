@@ -67,7 +67,7 @@ class StuckJobs:
 
     def _running(self, endpoint: Endpoint) -> list[Suspect]:
         """Jobs of runs with different timeouts share an endpoint, and what was learned of it."""
-        now, learned = self.ledger.now(), endpoint.durations.execution
+        now, learned = self.ledger.now(), endpoint.estimates.durations.execution
         longest_us = {
             run: running_us_max(
                 NOTHING_LEARNED if settings.resumable else learned,  # what others took says nothing of a segment
@@ -97,11 +97,13 @@ class StuckJobs:
             suspect
             for run, settings in endpoint.settings_of.items()
             if settings.resumable and settings.stall_after_us is not None
-            for suspect in endpoint.stuck_detector.stalled(run, now, endpoint.here_us(settings.stall_after_us))
+            for suspect in endpoint.stuck_detector.stalled(
+                run, now, endpoint.estimates.here_us(settings.stall_after_us)
+            )
         ]
 
     async def _waiting(self, endpoint: Endpoint) -> list[Suspect]:
-        waiting = endpoint.stuck_detector.waiting(self.ledger.now(), waiting_us_max(endpoint.durations.queue))
+        waiting = endpoint.stuck_detector.waiting(self.ledger.now(), waiting_us_max(endpoint.estimates.durations.queue))
         if not waiting or not await self._has_idle_workers(endpoint):
             self._idle_before.discard(endpoint.id)
             return []

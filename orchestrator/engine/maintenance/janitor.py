@@ -167,7 +167,7 @@ class Janitor:
         else:
             endpoint = self._endpoints.get(job.endpoint)
             assert endpoint is not None
-            trouble = _GONE[absence(job, now=now, retention_us=endpoint.agreed_us(job.run))]
+            trouble = _GONE[absence(job, now=now, retention_us=endpoint.estimates.agreed_us(job.run))]
         return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
 
     # --- settling

@@ -350,7 +350,7 @@ class RunBrakes:
             left=self._progress.unfinished,
             at_service=self._progress.at_service,
             jobs_per_s=self._per_s(now),
-            typical_us=None if endpoint is None else endpoint.durations.execution.p50_us,
+            typical_us=None if endpoint is None else endpoint.estimates.durations.execution.p50_us,
             zone=self._zone,
         )
 

@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.ledger import Claim
 from orchestrator.units import MIB
 
-HELD_BYTES_MAX: Final = 32 * MIB
+CLAIMED_BYTES_MAX: Final = 32 * MIB
 """Their inputs come to no more than this, but for the last of them."""
 
 
@@ -20,10 +20,13 @@ class ClaimedJobs:
     def __contains__(self, job: int) -> bool:
         return job in self._sizes
 
+    def __len__(self) -> int:
+        return len(self._sizes)
+
     @property
     def room_bytes(self) -> int:
         """How many bytes the inputs of further claims may have; none where it is not above zero."""
-        return HELD_BYTES_MAX - self._bytes
+        return CLAIMED_BYTES_MAX - self._bytes
 
     def add(self, claims: Iterable[Claim]) -> None:
         """They were claimed."""

@@ -26,14 +26,14 @@ class DirectResponses:
         """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
         now = self._endpoint.clock.now()
         job = msgspec.structs.replace(job, sent_at=sent_at)
-        self._endpoint.throughput.observe(now)
+        self._endpoint.estimates.throughput.observe(now)
         if isinstance(outcome, Unreadable):
             raw = outcome.raw[:TORN_BYTES_MAX]
             told = outcome_of(job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
-            self._endpoint.failed(job.run, UNREADABLE)
+            self._endpoint.runs.failed(job.run, UNREADABLE)
             return in_trouble(self._endpoint, job, told, reason=UNREADABLE)
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
-        self._endpoint.remember([Took(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)])
+        self._endpoint.estimates.remember([Took(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)])
         judged = GOOD
         if record.status == "COMPLETED":
             with anyio.CancelScope(shield=True):  # what was paid for comes only once

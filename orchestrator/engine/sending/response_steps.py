@@ -20,13 +20,15 @@ from orchestrator.engine.endpoint.uncertain_grace import settle_at
 from orchestrator.units import SECOND_US
 
 
-def answered(
+def on_response(  # noqa: PLR0911  one for each outcome
     endpoint: Endpoint, job: Job, outcome: RunOutcome, *, sent_at: int, now: int, ttl_us: int | None = None
 ) -> Transition:
     """What `outcome` of the request for `job`, sent at `sent_at`, makes of it. For `ttl_us` see `job.accepted`."""
     match outcome:
         case Accepted(remote_id):
-            return _accepted(job, remote_id, sent_at=sent_at, now=now, ttl_us=ttl_us)
+            if not job.by_retry:
+                return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now, ttl_us=ttl_us)
+            return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
         case Deferred(trouble, reason, retry_after_s):
             return _deferred(job, trouble, reason, retry_after_s or 0, now)
         case Rejected(reason):
@@ -47,12 +49,6 @@ def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int)
     # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
     wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
     return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
-
-
-def _accepted(job: Job, remote_id: str, *, sent_at: int, now: int, ttl_us: int | None) -> Transition:
-    if job.by_retry:
-        return transitions.accepted_for_retry(job, sent_at=sent_at, at=now)
-    return transitions.accepted(job, remote_id=remote_id, sent_at=sent_at, at=now, ttl_us=ttl_us)
 
 
 def _unanswered(endpoint: Endpoint, job: Job, reason: str, *, sent_at: int, now: int) -> Transition:

@@ -105,14 +105,21 @@ class RunSender:
     def _submits_by(self) -> Operation:
         return self.builder.via.operation
 
-    def gate_results(self, *, in_flight: int, by_retry: bool) -> list[GateResult]:
-        """What the gates of the run, of its endpoint and its brakes say, where so many jobs are claimed or on their
-        way.
-        """
-        self._endpoint.look_again(self.run, self.builder.is_set)
-        found = self._endpoint.gate_results(self.run, self._wishes(), in_flight=in_flight, by_retry=by_retry)
+    def gate(self, *, in_flight: int, by_retry: bool) -> GateResult:
+        """Whether jobs may be claimed, and how many, where so many of all runs are claimed or on their way."""
+        self._endpoint.runs.look_for_variables(self.run, self.builder.is_set)
+        found = self._gate_results(self._wishes(), in_flight=in_flight, by_retry=by_retry)
         at_endpoint = self._at_endpoint() + in_flight
-        return found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
+        return gates.narrowest(
+            found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
+        )
+
+    def _gate_results(self, wishes: Wishes, *, in_flight: int = 0, by_retry: bool = False) -> list[GateResult]:
+        """What the gates of the run and of its endpoint say, where people ask for `wishes`."""
+        endpoint = self._endpoint
+        run_facts = endpoint.runs.facts(self.run, cancelled=wishes.cancel, paused=wishes.pause)
+        endpoint_facts = endpoint.health.facts(in_flight=in_flight, by_retry=by_retry)
+        return gates.of_run(run_facts, endpoint_facts, self._clock.now())
 
     @property
     def held_up(self) -> str | None:
@@ -120,7 +127,7 @@ class RunSender:
         wrong.
         """
         brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._at_endpoint())
-        return gates.held_up([*self._endpoint.gate_results(self.run, Wishes()), *brakes])
+        return gates.held_up([*self._gate_results(Wishes()), *brakes])
 
     @property
     def why_stopped(self) -> str | None:
@@ -141,10 +148,10 @@ class RunSender:
     @property
     def is_recalled(self) -> bool:
         """Whether not even what is claimed may be sent."""
-        return gates.recalls(self._endpoint.gate_results(self.run, self._wishes()))
+        return gates.recalls(self._gate_results(self._wishes()))
 
-    async def claim(self, operation: Operation, most: int, held: ClaimedJobs) -> list[Claim]:
-        """Claims jobs that are due for `operation`, as far as they are worth sending, and has them `held`."""
+    async def claim(self, operation: Operation, most: int, claimed_jobs: ClaimedJobs) -> list[Claim]:
+        """Claims jobs that are due for `operation`, as far as they are worth sending; `claimed_jobs` has them."""
         by_retry = operation is Operation.RETRY
         claim = partial(
             self._ledger.claims.take,
@@ -153,13 +160,13 @@ class RunSender:
             by_retry=by_retry,
             most=most,
             ttl_of=self._ttl_us,
-            bytes_max=held.room_bytes,
+            bytes_max=claimed_jobs.room_bytes,
             only=self.brakes.only(),
         )
         if by_retry:
             with self.brakes.claiming(most):
                 claims = (await claim()).claims
-            held.add(claims)
+            claimed_jobs.add(claims)
             return claims
         outlook = self._prospects.outlook()
         behind = self._prospects.behind(outlook)
@@ -173,7 +180,7 @@ class RunSender:
                 once=settings.once,
                 takes_over=settings.takes_over,
             )
-        held.add(claimed.claims)
+        claimed_jobs.add(claimed.claims)
         self._prospects.looked(behind, claimed)
         claims = claimed.claims
         if (room := most - len(claims)) and self._retries_are_due:
@@ -181,11 +188,11 @@ class RunSender:
             is_late = partial(_is_late, outlook)
             with self.brakes.claiming(room):
                 instead = (
-                    await claim(most=room, bytes_max=held.room_bytes, is_late=is_late, left_to_retry=left)
+                    await claim(most=room, bytes_max=claimed_jobs.room_bytes, is_late=is_late, left_to_retry=left)
                 ).claims
-            held.add(instead)
+            claimed_jobs.add(instead)
             claims = claims + instead
-        return await self._without_hopeless(claims, outlook, held)
+        return await self._without_hopeless(claims, outlook, claimed_jobs)
 
     @property
     def _retries_are_due(self) -> bool:
@@ -195,9 +202,11 @@ class RunSender:
 
     def _ttl_us(self, payload: Payload) -> int:
         """How long a job lasts there, in time of here."""
-        return self._endpoint.here_us(self.builder.ttl_us(payload))
+        return self._endpoint.estimates.here_us(self.builder.ttl_us(payload))
 
-    async def _without_hopeless(self, claims: list[Claim], outlook: TtlOutlook, held: ClaimedJobs) -> list[Claim]:
+    async def _without_hopeless(
+        self, claims: list[Claim], outlook: TtlOutlook, claimed_jobs: ClaimedJobs
+    ) -> list[Claim]:
         """Those of `claims` that are not given up, as no execution is as short as their TTL."""
         good: list[Claim] = []
         hopeless: list[Transition] = []
@@ -205,7 +214,7 @@ class RunSender:
             ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
             if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
                 self._prospects.tell(TtlVerdict.HOPELESS, ttl_us)
-                held.release(claim.job.id)
+                claimed_jobs.release(claim.job.id)
                 hopeless.append(self._hopeless(claim.job, ttl_us))
             else:
                 good.append(claim)

@@ -31,7 +31,7 @@ class TtlFilter:
 
     def outlook(self) -> TtlOutlook:
         """Which TTLs can be met now."""
-        return TtlOutlook(self._endpoint.durations, is_idle=self._is_idle())
+        return TtlOutlook(self._endpoint.estimates.durations, is_idle=self._is_idle())
 
     def behind(self, outlook: TtlOutlook) -> Passed:
         """Behind whom the next look begins: those who were passed over, while they all are late.

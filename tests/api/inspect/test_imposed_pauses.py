@@ -109,12 +109,12 @@ async def test_a_key_that_is_refused_until_shortly_before_results_are_gone_loses
     transport = Scripted(run=numbered(), status=kept(while_refused), health=Reply(401))
     async with process(tmp_path / "db", transport, jobs=100) as p:
         await p.begin()
-        await p.wait(lambda: p.endpoint.uncollectable is not None)
+        await p.wait(lambda: p.endpoint.health.uncollectable is not None)
         await p.finish()
 
         assert await p.counts() == {"succeeded": 100}
-        assert p.endpoint.uncollectable is None
-        assert p.endpoint.stopped is None
+        assert p.endpoint.health.uncollectable is None
+        assert p.endpoint.health.stopped is None
         assert len(told(p)) == 1
 
 

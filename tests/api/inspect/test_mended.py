@@ -15,7 +15,7 @@ from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings.structs import RunSettings
 from orchestrator.units import SECOND_US
-from tests.engine.process import Process, process
+from tests.engine.process import Process, gate_results, process
 from tests.engine.rows import rows
 from tests.engine.scripted import COMPLETED, WELL, Reply, Scripted, gaps, numbered
 from tests.ledger.ledgers import obeyed, opened
@@ -27,7 +27,7 @@ MENDED_AT_S = 400.0
 
 
 def held_up(p: Process) -> str:
-    return gates.held_up(p.endpoint.gate_results(p.run.id, Wishes())) or ""
+    return gates.held_up(gate_results(p.endpoint, p.run.id, Wishes())) or ""
 
 
 async def shown(p: Process, held_by: str | None) -> str | None:
@@ -41,7 +41,7 @@ async def test_status_says_the_sentence_of_the_display_where_somebody_is_at_work
 ) -> None:
     shut = f"{STOPPED}: the service refused the API key (401)"
     async with process(tmp_path / "db", Scripted(run=numbered(), health=Reply(401)), jobs=3) as p:
-        p.endpoint.stop_submitting("the service refused the API key (401)")
+        p.endpoint.health.stop_submitting("the service refused the API key (401)")
         await p.begin()
         await anyio.sleep(1)
         assert await shown(p, "process 7") == p.session.held_up == shut
@@ -78,7 +78,7 @@ async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_i
     transport = Scripted(run=numbered(), health=lambda asked: WELL if asked.at_s > MENDED_AT_S else Reply(401))
     transport.scripts["status"] = COMPLETED
     async with process(tmp_path / "db", transport, jobs=100) as p:
-        p.endpoint.stop_collecting("the service refused the API key (401)")
+        p.endpoint.health.stop_collecting("the service refused the API key (401)")
         assert held_up(p) == f"{STOPPED}: the service refused the API key (401)"
         await p.begin()
         await p.finish()
@@ -86,7 +86,7 @@ async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_i
         asked = [round(asked.at_s) for asked in transport.of("health")]
         assert asked == [30, 90, 210, 450]
         assert transport.times("run")[0] == pytest.approx(asked[-1], abs=1)
-        assert (p.endpoint.stopped, p.endpoint.uncollectable, held_up(p)) == (None, None, "")
+        assert (p.endpoint.health.stopped, p.endpoint.health.uncollectable, held_up(p)) == (None, None, "")
         assert [warning for warning in p.warnings if "well again" in warning]
 
 
@@ -95,13 +95,13 @@ async def test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_
 ) -> None:
     transport = Scripted(run=Reply(403), health=WELL)
     async with process(tmp_path / "db", transport, jobs=50) as p:
-        p.endpoint.on_change(p.progress.nudge)
+        p.endpoint.changes.add(p.progress.nudge)
         await p.begin()
         pauses = []
         for _ in range(4):
-            await p.wait(lambda: p.endpoint.stopped is not None)
+            await p.wait(lambda: p.endpoint.health.stopped is not None)
             stopped_at_s = anyio.current_time()
-            await p.wait(lambda: p.endpoint.stopped is None)
+            await p.wait(lambda: p.endpoint.health.stopped is None)
             assert held_up(p) == REFUSED
             pauses.append(round(anyio.current_time() - stopped_at_s))
         assert pauses == [30, 60, 120, 240]
@@ -130,13 +130,13 @@ async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_
     async with process(
         tmp_path / "db", transport, jobs=rows(30, s3_config=SECRET), environ=environ, settings=ALLOWED
     ) as p:
-        p.endpoint.on_change(p.progress.nudge)
+        p.endpoint.changes.add(p.progress.nudge)
         await p.begin()
         await anyio.sleep(100)
         assert transport.of("run") == []
         assert held_up(p).startswith(f"{STOPPED}: s3Config refers to SECRET, which the environment does not set")
-        assert gates.held_up(p.endpoint.gate_results(p.run.id + 1, Wishes())) is None
-        assert not p.endpoint.submission_breaker.is_tripped, "the endpoint has nothing to do with it"
+        assert gates.held_up(gate_results(p.endpoint, p.run.id + 1, Wishes())) is None
+        assert not p.endpoint.health.submissions.breaker.is_tripped, "the endpoint has nothing to do with it"
         assert p.warnings == []
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0
         stories = [await p.story(n) for n in range(1, 31)]

@@ -41,7 +41,7 @@ async def test_a_scaled_service_has_every_result_collected_in_time_once_it_says_
         await p.finish()
         counts = await p.counts()
         assert counts["succeeded"] == JOBS
-        assert p.endpoint.agreed_us(p.run.id) == (RETENTION_S if is_announced else 1_800) * 1_000_000
+        assert p.endpoint.estimates.agreed_us(p.run.id) == (RETENTION_S if is_announced else 1_800) * 1_000_000
         if is_announced:
             assert (counts.get("lost", 0), counts.get("expired", 0), service.paid) == (0, 0, JOBS)
 

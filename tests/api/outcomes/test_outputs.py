@@ -12,12 +12,14 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
-from orchestrator.engine.endpoint.endpoint import SUSPECT_US, TOLD_AGAIN_US, Endpoint
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from tests.engine.process import gate_results
 from tests.simulation.clock import VirtualClock
 
 
@@ -75,24 +77,24 @@ def endpoint_that_says(say: Callable[[str], None]) -> Endpoint:
 def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
     said: list[str] = []
     endpoint = endpoint_that_says(said.append)
-    for now in (0, 1, TOLD_AGAIN_US - 1, TOLD_AGAIN_US):
-        endpoint.unreachable(f"no connection at {now}", now, now)
-    assert said == ["no connection at 0; trying again", f"no connection at {TOLD_AGAIN_US}; trying again"]
+    for now in (0, 1, WARN_AGAIN_US - 1, WARN_AGAIN_US):
+        endpoint.health.unreachable(f"no connection at {now}", now, now)
+    assert said == ["no connection at 0; trying again", f"no connection at {WARN_AGAIN_US}; trying again"]
 
 
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert gates.held_up(endpoint.gate_results(1, Wishes())) is None
+    assert gates.held_up(gate_results(endpoint, 1, Wishes())) is None
     for _ in range(MANY):
-        endpoint.submission_breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert gates.held_up(endpoint.gate_results(1, Wishes())) == UNANSWERED
-    endpoint.suspect(now)
-    assert gates.held_up(endpoint.gate_results(1, Wishes())) == suspected(now + SUSPECT_US)
-    endpoint.lack(2, "a variable is missing", ["SECRET"])
-    assert gates.held_up(endpoint.gate_results(1, Wishes())) == suspected(now + SUSPECT_US)
-    assert gates.held_up(endpoint.gate_results(2, Wishes())) == f"{STOPPED}: a variable is missing"
-    endpoint.stop_submitting("no such endpoint")
-    assert gates.held_up(endpoint.gate_results(1, Wishes())) == f"{STOPPED}: no such endpoint"
-    assert gates.held_up(endpoint.gate_results(1, Wishes(pause=True))) == PAUSED
-    assert gates.held_up(endpoint.gate_results(1, Wishes(pause=True, cancel=True))) == CANCELLED
+        endpoint.health.submissions.breaker.record_failure(sent_at=now, now=now, is_costly=True)
+    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == UNANSWERED
+    endpoint.health.suspect(now)
+    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == suspected(now + SUSPECT_US)
+    endpoint.runs.lack(2, "a variable is missing", ["SECRET"])
+    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(gate_results(endpoint, 2, Wishes())) == f"{STOPPED}: a variable is missing"
+    endpoint.health.stop_submitting("no such endpoint")
+    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == f"{STOPPED}: no such endpoint"
+    assert gates.held_up(gate_results(endpoint, 1, Wishes(pause=True))) == PAUSED
+    assert gates.held_up(gate_results(endpoint, 1, Wishes(pause=True, cancel=True))) == CANCELLED

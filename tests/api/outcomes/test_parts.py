@@ -86,38 +86,38 @@ def test_the_webhook_carries_the_token_of_the_submission() -> None:
 async def test_an_endpoint_tells_of_a_change_once_and_keeps_the_first_reason(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted()) as p:
         rings: list[int] = []
-        p.endpoint.on_change(lambda: rings.append(1))
-        p.endpoint.stop_submitting("first")
-        p.endpoint.stop_submitting("second")
-        assert (p.endpoint.stopped, len(rings)) == ("first", 1)
-        p.endpoint.stop_collecting("third")
-        p.endpoint.stop_collecting("fourth")
-        assert (p.endpoint.stopped, p.endpoint.uncollectable, len(rings)) == ("first", "third", 2)
+        p.endpoint.changes.add(lambda: rings.append(1))
+        p.endpoint.health.stop_submitting("first")
+        p.endpoint.health.stop_submitting("second")
+        assert (p.endpoint.health.stopped, len(rings)) == ("first", 1)
+        p.endpoint.health.stop_collecting("third")
+        p.endpoint.health.stop_collecting("fourth")
+        assert (p.endpoint.health.stopped, p.endpoint.health.uncollectable, len(rings)) == ("first", "third", 2)
 
 
 async def test_an_endpoint_stays_suspect_for_a_minute_and_warns_once(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted()) as p:
         for _ in range(3):
-            p.endpoint.suspect(p.clock.now())
+            p.endpoint.health.suspect(p.clock.now())
             await anyio.sleep(30)
         assert len(p.warnings) == 1
         await anyio.sleep(30)
-        assert not p.endpoint.is_suspect(p.clock.now())
+        assert not p.endpoint.health.is_suspect(p.clock.now())
 
 
 async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many_failures(tmp_path: Path) -> None:
     settings = RunSettings(stop_after_failures=30)
     async with process(tmp_path / "db", Scripted(), settings=settings) as p:
         for _ in range(29):
-            p.endpoint.failed(p.run.id, "CUDA out of memory" + "!" * 1_000)
+            p.endpoint.runs.failed(p.run.id, "CUDA out of memory" + "!" * 1_000)
         assert len(p.warnings) == 1
         assert p.warnings[0].startswith("20 of the first 20 executions failed, the last one with: CUDA out of memory!")
         assert len(p.warnings[0]) < 500
-        p.endpoint.succeeded(p.run.id)
+        p.endpoint.runs.succeeded(p.run.id)
         for _ in range(29):
-            p.endpoint.failed(p.run.id, "boom")
+            p.endpoint.runs.failed(p.run.id, "boom")
         reasons = [p.endpoint.why_stopped(1)]
-        p.endpoint.failed(p.run.id, "boom")
+        p.endpoint.runs.failed(p.run.id, "boom")
         reasons.append(p.endpoint.why_stopped(1))
         assert reasons == [None, "30 executions in a row failed, the last one with: boom"]
         assert len(p.warnings) == 1

@@ -66,7 +66,7 @@ async def test_where_turnarounds_are_known_the_first_question_comes_when_the_oth
     transport = Scripted()
     async with process(tmp_path / "db", transport) as p:
         for _ in range(60):
-            p.endpoint.durations.observe(1_000, 15_000)
+            p.endpoint.estimates.durations.observe(1_000, 15_000)
         await p.start("dispatcher", "collector")
         await anyio.sleep(30)
         assert 16 <= transport.since_sent("status")[0] <= 16.8
@@ -264,8 +264,8 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         await anyio.sleep(120)
         [warning] = p.warnings
         assert warning.startswith("the service no longer knows many of our jobs; sending is paused until ")
-        assert p.endpoint.is_suspect(p.clock.now())
-        assert p.dispatcher.ready(Operation.RUN, 0)[0] == {}
+        assert p.endpoint.health.is_suspect(p.clock.now())
+        assert p.dispatcher.turns.ready(Operation.RUN, 0)[0] == {}
         service.gate.show("ep")
         await p.finish()
         assert await p.counts() == {"succeeded": 60}
@@ -360,7 +360,7 @@ async def test_results_are_collected_with_the_margin_that_was_left(tmp_path: Pat
 async def test_an_idle_collector_sleeps(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted()) as p:
         assert await p.collector._poll() == IDLE_S
-        p.endpoint.stop_collecting("enough")
+        p.endpoint.health.stop_collecting("enough")
         assert await p.collector._poll() == IDLE_S
 
 

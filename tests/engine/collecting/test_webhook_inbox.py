@@ -148,7 +148,7 @@ async def test_an_uncertain_submission_is_adopted_by_its_webhook(
         assert (await p.job()).remote_id == "r-1"
         await anyio.sleep(0.1)
         learned = 0 if record is CANCELLED else 1
-        assert p.endpoint.durations.execution.weight == learned, "an adopted job's webhook counts once"
+        assert p.endpoint.estimates.durations.execution.weight == learned, "an adopted job's webhook counts once"
 
 
 async def test_a_failure_without_a_usable_id_cannot_adopt(tmp_path: Path) -> None:

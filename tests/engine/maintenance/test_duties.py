@@ -66,10 +66,10 @@ async def test_a_request_that_takes_its_time_is_left_alone(tmp_path: Path) -> No
         await p.until(State.SUBMITTING)
         for _ in range(3):
             await p.reconciler.run_once()
-        assert p.dispatcher.is_in_flight(1)
+        assert p.endpoints.is_in_flight(1)
         await p.until(State.OUTSTANDING)
         assert await p.story() == ["claimed", "accepted"]
-        assert not p.dispatcher.is_in_flight(1)
+        assert not p.endpoints.is_in_flight(1)
 
 
 async def test_an_outstanding_job_in_nobodys_plan_is_found_and_asked_for(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_a_job_in_progress_for_far_longer_than_the_others_is_reported_once
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
         for _ in range(200):
-            p.endpoint.durations.observe(10, 1_000)
+            p.endpoint.estimates.durations.observe(10, 1_000)
         await p.begin()
         await p.until(State.OUTSTANDING, 2)
         await anyio.sleep(200)
@@ -133,7 +133,7 @@ async def test_a_job_that_was_given_more_time_may_take_it_however_quick_the_othe
     transport = Scripted(status=in_turn(says("TIMED_OUT"), IN_PROGRESS))
     async with process(tmp_path / "db", transport, settings=settings) as p:
         for _ in range(200):
-            p.endpoint.durations.observe(10, 1_000)
+            p.endpoint.estimates.durations.observe(10, 1_000)
         await p.begin()
         await p.until_event(lambda step: step.event is Event.RETRIED)
         await p.until(State.OUTSTANDING)

@@ -65,8 +65,8 @@ async def test_an_uncertain_submission_is_made_anew_after_its_grace_three_times_
 async def test_the_grace_follows_what_was_learned_of_turnarounds(tmp_path: Path) -> None:
     transport = Scripted(run=CUT)
     async with process(tmp_path / "db", transport, webhooks=True) as p:
-        p.endpoint.durations.observe(60_000, 140_000)
-        p95_us = p.endpoint.durations.whole.p95_us
+        p.endpoint.estimates.durations.observe(60_000, 140_000)
+        p95_us = p.endpoint.estimates.durations.whole.p95_us
         assert p95_us is not None
         await p.begin()
         await p.until_event(lambda step: step.event is Event.RETRIED)

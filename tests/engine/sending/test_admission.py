@@ -28,7 +28,7 @@ ONE_A_SECOND = {Operation.RUN: Limit(1, 1)}
 
 def learn(p: Process, *, delay_s: int, execution_s: int) -> None:
     for _ in range(SLOW):
-        p.endpoint.durations.observe(delay_s * 1_000, execution_s * 1_000)
+        p.endpoint.estimates.durations.observe(delay_s * 1_000, execution_s * 1_000)
 
 
 async def test_the_queue_gets_no_deeper_than_is_asked_for_and_what_runs_does_not_count(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_how_many_jobs_run_stays_known_while_health_says_nothing_of_it(tmp
     async with process(tmp_path / "db", transport, jobs=20, settings=RunSettings(queue_depth=5)) as p:
         await p.start("dispatcher")
         await anyio.sleep(90)
-        assert (len(transport.of("run")), len(transport.of("health")), p.endpoint.running) == (8, 6, 3)
+        assert (len(transport.of("run")), len(transport.of("health")), p.endpoint.estimates.running) == (8, 6, 3)
 
 
 async def test_without_the_rule_everything_that_can_be_collected_is_sent(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ async def test_jobs_that_were_passed_over_go_to_an_idle_endpoint_that_was_silent
         learn(p, delay_s=600, execution_s=20)
         await p.start("dispatcher", "collector")
         await anyio.sleep(10)
-        while not p.endpoint.submission_breaker.is_tripped:
-            p.endpoint.submission_breaker.record_failure(sent_at=p.clock.now(), now=p.clock.now())
+        while not p.endpoint.health.submissions.breaker.is_tripped:
+            p.endpoint.health.submissions.breaker.record_failure(sent_at=p.clock.now(), now=p.clock.now())
         transport.scripts["status"] = COMPLETED
         await p.until(State.SUCCEEDED)
         await anyio.sleep(10)

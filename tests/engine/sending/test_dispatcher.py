@@ -163,7 +163,7 @@ async def test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_w
     async with process(tmp_path / "db", transport, jobs=100) as p:
         await p.start("dispatcher")
         await anyio.sleep(0.5)
-        p.endpoint.stop_submitting("no such endpoint")
+        p.endpoint.health.stop_submitting("no such endpoint")
         sent = len(transport.asked)
         assert p.progress.count("submitting") > 5  # claimed ahead
         await anyio.sleep(1)
@@ -310,7 +310,7 @@ async def test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_th
         await anyio.sleep(60)
         assert transport.asked == []
         assert "WHO" in (p.endpoint.why_stopped(p.run.id) or "")
-        assert p.endpoint.stopped is None, "other runs may have it"
+        assert p.endpoint.health.stopped is None, "other runs may have it"
         assert await p.counts() == {"queued": 3}
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0
 

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from orchestrator.client.http.transfer_slots import Places
 from orchestrator.core.limits.transfer_slots import AT_ONCE, EPOCH_US, STEADY_EPOCHS
-from orchestrator.engine.sending.claimed_jobs import HELD_BYTES_MAX
+from orchestrator.engine.sending.claimed_jobs import CLAIMED_BYTES_MAX
 from orchestrator.formats.input.rows import Row
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
@@ -54,7 +54,7 @@ async def fill(places: Places, tasks: TaskGroup) -> anyio.Event:
 
 async def test_the_inputs_of_jobs_that_are_claimed_or_in_flight_are_bounded_in_memory(tmp_path: Path) -> None:
     size = 10 * MIB
-    fitting = HELD_BYTES_MAX // size + 1
+    fitting = CLAIMED_BYTES_MAX // size + 1
     service = Scripted(run=Reply(body=b'{"id":"r"}', after_s=10.0))
     async with process(tmp_path / "db", service, jobs=large_rows(fitting + 2, size)) as p:
         await p.start("dispatcher")
@@ -109,15 +109,17 @@ async def test_no_question_is_asked_while_large_answers_wait_for_the_line(tmp_pa
 
 async def test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(), jobs=rows(1)) as p:
-        allowed = p.endpoint.status_per_s
-        empty = p.endpoint.line_bytes_per_s
+        allowed = p.endpoint.estimates.status_per_s
+        empty = p.endpoint.estimates.line_bytes_per_s
         line = p.api.down.line
         for _ in range(AT_ONCE):
             line.join(MIB)
         line.completed(4 * MIB)
         for epoch in range(2):
             line.moved(2 * MIB, p.clock.now() + epoch * EPOCH_US, has_waiting=True)
-        assert p.endpoint.status_per_s == pytest.approx(0.5)
-        assert [empty, p.endpoint.line_bytes_per_s] == [None, 2 * MIB], "which is shown"
+        assert p.endpoint.estimates.status_per_s == pytest.approx(0.5)
+        assert [empty, p.endpoint.estimates.line_bytes_per_s] == [None, 2 * MIB], "which is shown"
         await anyio.sleep(STEADY_EPOCHS)
-        assert p.endpoint.status_per_s == allowed, "what the line brought when it was last full says nothing of now"
+        assert p.endpoint.estimates.status_per_s == allowed, (
+            "what the line brought when it was last full says nothing of now"
+        )

@@ -47,8 +47,8 @@ async def test_the_answer_is_the_result_and_nothing_else_is_asked(tmp_path: Path
         found = (await p.results())[0]
         assert found.output == json.dumps(ANSWER, separators=(",", ":")).encode()
         assert (found.remote_id, found.execution_ms, found.attempts, found.paid_at_most) == (None, 2_000, 1, 1)
-        assert p.endpoint.webhook_health.healthy  # none was missed: none was to come
-        assert p.endpoint.durations.execution.p50_us is not None
+        assert p.endpoint.estimates.webhook_health.healthy  # none was missed: none was to come
+        assert p.endpoint.estimates.durations.execution.p50_us is not None
 
 
 @pytest.mark.parametrize(

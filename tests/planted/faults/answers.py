@@ -53,7 +53,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a maintenance page is an answer like any other",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.question",
+        path="orchestrator/engine/endpoint/health.py::EndpointHealth.question",
         old="if self._unread in (None, job):",
         new="if True:",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
@@ -61,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs are given up while the whole service answers with pages",
         path="orchestrator/engine/collecting/collector.py::Collector._no_news",
-        old="elif self._endpoint.question_breaker.is_tripped or not await self._wellness.is_well(now):",
+        old="elif self._endpoint.health.questions.breaker.is_tripped or not await self._wellness.is_well(now):",
         new="elif False:",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
     ),
@@ -162,7 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id that is given twice is used twice",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._of_run",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._with_own_id",
         old="return Uncertain(SAME_ID)",
         new="return outcome",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
@@ -184,7 +184,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="where ids are given twice, an answer does not wait for the webhook",
         path="orchestrator/engine/endpoint/endpoint.py::Endpoint.doubts_until",
-        old="if is_sure or not self.webhook_health.healthy or not job.is_first_execution:",
+        old="if is_sure or not self.estimates.webhook_health.healthy or not job.is_first_execution:",
         new="if True:",
         tests=(
             "tests/engine/test_other_records.py::test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while",
@@ -240,15 +240,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first refusal of a submission ends the run",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.submission",
-        old="if self.refused_submissions.are_lasting:",
+        path="orchestrator/engine/endpoint/health.py::EndpointHealth.submission",
+        old="if self.submissions.refusals.are_lasting:",
         new="if True:",
         tests=(REFUSED + "test_a_refusal_that_does_not_last_a_minute_ends_nothing",),
     ),
     Fault(
         name="the first refusal of a question ends the run",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.question",
-        old="if self.refused_questions.are_lasting:",
+        path="orchestrator/engine/endpoint/health.py::EndpointHealth.question",
+        old="if self.questions.refusals.are_lasting:",
         new="if True:",
         tests=(REFUSED + "test_jobs_of_an_earlier_process_show_that_the_key_has_worked",),
     ),
@@ -264,8 +264,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a wrong key is tried for a minute",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._sent",
-        old="self._task_pool.launch(partial(self._endpoint.stop_if_shut, outcome.reason))",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._on_result",
+        old="self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome.reason))",
         new="pass",
         tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
     ),
@@ -315,27 +315,27 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an endpoint that forgets everything is never suspect",
         path="orchestrator/engine/collecting/collector.py::Collector._ask",
-        old="self._endpoint.missing_jobs.missing(job.submission or 0, now)",
+        old="self._endpoint.health.missing_jobs.missing(job.submission or 0, now)",
         new="pass",
         tests=(MISSING + "test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs",),
     ),
     Fault(
         name="a lost job waits for a health that there is not",
         path="orchestrator/engine/collecting/collector.py::Collector._well_after",
-        old="return missed_at if missed_at is not None and self._endpoint.missing_jobs.answered_at > missed_at else None",
+        old="return missed_at if missed_at is not None and answered_at > missed_at else None",
         new="return None",
         tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
     ),
     Fault(
         name="webhooks show that an endpoint answers questions",
         path="orchestrator/engine/endpoint/endpoint.py::Endpoint.on_webhook",
-        old="self.missing_jobs.known_by_webhook(self.clock.now())",
-        new="self.missing_jobs.answered(self.clock.now(), self.clock.now())",
+        old="self.health.missing_jobs.known_by_webhook(self.clock.now())",
+        new="self.health.missing_jobs.answered(self.clock.now(), self.clock.now())",
         tests=(MISSING + "test_webhooks_of_other_jobs_do_not_show_that_an_endpoint_answers_questions",),
     ),
     Fault(
         name="a job that the service does not retry is paid for again unasked",
-        path="orchestrator/engine/sending/response_steps.py::answered",
+        path="orchestrator/engine/sending/response_steps.py::on_response",
         old="return transitions.refused_for_retry(job, at=now)",
         new='return rejected(job, "refused", now=now)',
         tests=(
@@ -348,8 +348,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="results are counted on for as long as agreed, whatever the service does",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.retention_us",
-        old="return self.retention_estimate.retention_us(self.agreed_us(run))",
+        path="orchestrator/engine/endpoint/estimates.py::EndpointEstimates.retention_us",
+        old="return self.retention.retention_us(self.agreed_us(run))",
         new="return self.agreed_us(run)",
         tests=(
             FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",

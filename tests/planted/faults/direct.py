@@ -36,9 +36,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue a machine that sleeps pays for the time",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._request",
-        old="return msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))",
-        new="return answer",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._request",
+        old="answer = msgspec.structs.replace(answer, answered_at=min(answer.answered_at, latest_at))",
+        new="pass",
         tests=(f"{_HERE}test_what_a_machine_sleeps_through_is_not_counted_as_paid",),
         worlds=("swarm", 316, 1),
     ),
@@ -72,9 +72,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a worker past the queue says is kept with the secrets in it",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._outcome",
-        old="if isinstance(result, Answer) and (is_direct or result.status >= 300):",
-        new="if isinstance(result, Answer) and result.status >= 300:",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._on_result",
+        old="if is_direct or result.status >= 300:",
+        new="if result.status >= 300:",
         tests=(f"{_HERE}test_a_secret_in_an_answer_is_not_kept",),
     ),
 )

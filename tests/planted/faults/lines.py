@@ -120,7 +120,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs are sent as if the line brought every answer at once",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.status_per_s",
+        path="orchestrator/engine/endpoint/estimates.py::EndpointEstimates.status_per_s",
         old="return allowed if brought is None else min(allowed, brought)",
         new="return allowed",
         tests=(f"{NARROW}::test_no_more_jobs_are_at_the_service_than_the_line_brings_back_in_time",),

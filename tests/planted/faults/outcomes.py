@@ -145,8 +145,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run that stops after failures stops its whole endpoint",
-        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.stop_run",
-        old="if self._run(run).stop(reason):\n    self._changed()",
+        path="orchestrator/engine/endpoint/run_failures.py::RunFailures.stop",
+        old="if self._run(run).stop(reason):\n    self._changes.wake()",
         new="self.stop_submitting(reason)",
         tests=(
             "tests/engine/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
@@ -154,9 +154,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._sent",
-        old="self._endpoint.lack(job.run, error.with_advice, error.names)",
-        new="self._endpoint.stop_submitting(str(error))",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._send",
+        old="self._endpoint.runs.lack(job.run, error.with_advice, error.names)",
+        new="self._endpoint.health.stop_submitting(str(error))",
         tests=(
             "tests/engine/sending/test_dispatcher.py::test_a_vanished_secret_stops_sending_and_is_not_called_a_failure_of_the_job",
         ),

@@ -102,7 +102,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a TTL of the run that is too late holds back rows with a longer one",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher.admissible",
+        path="orchestrator/engine/sending/claim_turns.py::ClaimTurns.admissible",
         old="room = self._room(run)",
         new=(
             "ttl_us = self._endpoint.settings_of[run.run].ttl_us\nif run._prospects.outlook().of(ttl_us).name == 'LATE':\n    return 0\nroom = self._room(run)"
@@ -113,7 +113,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was good once is sent however long it waits",
-        path="orchestrator/engine/sending/dispatcher.py::_Lane._send",
+        path="orchestrator/engine/sending/lane.py::Lane._send",
         old="good = None  # while we wait anything may change",
         new="",
         tests=(

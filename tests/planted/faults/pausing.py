@@ -28,7 +28,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="where questions are refused nobody asks shortly before results are gone",
         path="orchestrator/engine/collecting/question_turns.py::QuestionTurns.answered",
-        old="self.endpoint.go_on()",
+        old="self.endpoint.health.go_on()",
         new="pass",
         tests=(IMPOSED + "test_a_key_that_is_refused_until_shortly_before_results_are_gone_loses_none",),
     ),

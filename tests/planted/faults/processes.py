@@ -5,9 +5,9 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a submission is marked only once its answer is there",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher._request",
-        old="return await self._endpoint.api.run(permit, body, leaving=leaving)",
-        new="answer = await self._endpoint.api.run(permit, body)\nleaving()\nreturn answer",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender._request",
+        old="answer = await api.run(permit, builder.body(claim), leaving=leaving)",
+        new="answer = await api.run(permit, builder.body(claim))\nleaving()",
         tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
         worlds=("commits", 8, 32),
     ),
@@ -193,8 +193,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a paused run is said to be held up for longer than it is",
         path="orchestrator/engine/sending/run_sender.py::RunSender.held_up",
-        old="self._endpoint.gate_results(self.run, Wishes())",
-        new="self._endpoint.gate_results(self.run, Wishes(pause=True))",
+        old="self._gate_results(Wishes())",
+        new="self._gate_results(Wishes(pause=True))",
         tests=("tests/api/inspect/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
     ),
     Fault(
@@ -281,9 +281,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run without due jobs keeps its turn while the endpoint is silent",
-        path="orchestrator/engine/sending/dispatcher.py::Dispatcher.unanswered_s",
-        old="await run.look_ahead(operation)\nif run.none_s(operation):\n    return 0.0",
-        new="if due_s := self._until_s(await run.next_due_at(operation)):\n    return due_s",
+        path="orchestrator/engine/sending/lane.py::Lane._unanswered_s",
+        old="await run.look_ahead(self._operation)\nif run.none_s(self._operation):\n    return 0.0",
+        new="if due_s := self._turns._until_s(await run.next_due_at(self._operation)):\n    return due_s",
         tests=(
             "tests/engine/test_side_by_side.py::test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_whether_a_silent_endpoint_answers",
         ),
