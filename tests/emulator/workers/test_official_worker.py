@@ -18,7 +18,7 @@ from orchestrator.emulator.jobs.fleet import Scaling
 from orchestrator.emulator.serving import serve
 from tests.emulator.served import ServedClient, talking_to
 
-pytestmark = [pytest.mark.anyio, pytest.mark.system]
+pytestmark = [pytest.mark.anyio, pytest.mark.system, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("official_worker.py")
 
