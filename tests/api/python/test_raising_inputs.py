@@ -15,7 +15,7 @@ from tests.simulation.world import ENDPOINT
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 RAISED = ("cancelled", "exit", "generator_exit", "own")
-"""Some of all kinds: `tests/engine/intake/test_pump.py` draws every one."""
+"""Some of all kinds: `tests/engine/intake/test_row_pump.py` draws every one."""
 
 
 class In:

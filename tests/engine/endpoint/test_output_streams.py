@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from orchestrator.settings.structs import RunSettings
-from tests.engine.collecting.test_validators import ended
+from tests.engine.collecting.test_validation_pool import ended
 from tests.engine.process import process
 from tests.engine.scripted import NOT_FOUND, Asked, Reply, Scripted, says
 

@@ -15,7 +15,7 @@ from orchestrator.ledger.transactions import group_commit
 from orchestrator.ledger.transactions.group_commit import Transaction
 from tests.factories import an_outcome
 from tests.ledger.ledgers import a_run, jobs_now, opened
-from tests.ledger.transactions.test_writer import AT, a_defect, a_word, claimed
+from tests.ledger.transactions.test_group_commit import AT, a_defect, a_word, claimed
 from tests.simulation.loop import running_loop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

@@ -147,7 +147,7 @@ FAULTS: tuple[Fault, ...] = (
         new="for notice in batch:",
         tests=(
             "tests/engine/collecting/test_webhook_inbox.py::test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result",
-            "tests/engine/collecting/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
+            "tests/engine/collecting/test_validation_pool.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
         ),
         worlds=("contrary", 0, 30),
     ),
@@ -157,7 +157,7 @@ FAULTS: tuple[Fault, ...] = (
         old="return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged",
         new="return False",
         tests=(
-            "tests/engine/collecting/test_validators.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
+            "tests/engine/collecting/test_validation_pool.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",
         ),
     ),
     Fault(

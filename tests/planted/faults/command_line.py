@@ -230,7 +230,7 @@ FAULTS: tuple[Fault, ...] = (
         old="(batch and held > BATCH_BYTES_MAX)",
         new="(batch and held < 0)",
         tests=(
-            "tests/ledger/transactions/test_writer.py::test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_they_are_small_together",
+            "tests/ledger/transactions/test_group_commit.py::test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_they_are_small_together",
         ),
     ),
     Fault(
@@ -238,7 +238,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/transactions/group_commit.py::Writer._drain",
         old=">= SHRINK_BYTES_MIN:",
         new=">= SHRINK_BYTES_MIN * 1_000:",
-        tests=("tests/ledger/transactions/test_writer.py::test_pages_of_large_outputs_are_not_kept",),
+        tests=("tests/ledger/transactions/test_group_commit.py::test_pages_of_large_outputs_are_not_kept",),
     ),
     Fault(
         name="memory that large outputs took is kept",
@@ -319,7 +319,7 @@ FAULTS: tuple[Fault, ...] = (
         old="msgspec.convert(msgspec.to_builtins(settings), RunSettings)",
         new="pass",
         tests=(
-            "tests/api/runs/test_given.py::test_settings_that_could_not_be_read_again_or_have_no_meaning_are_refused",
+            "tests/api/runs/test_run_identity.py::test_settings_that_could_not_be_read_again_or_have_no_meaning_are_refused",
         ),
     ),
     Fault(
@@ -357,14 +357,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/outcomes/result_files.py::_parts_of_ledger",
         old="real = Path(os.path.realpath(ledger))",
         new="real = ledger.absolute()",
-        tests=("tests/api/outcomes/test_outputs.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
+        tests=("tests/api/outcomes/test_result_files.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
     ),
     Fault(
         name="a hard link hides that two files are one",
         path="orchestrator/formats/output/atomic_file.py::same_file",
         old="return first.samefile(second) and first.is_file()",
         new="return False",
-        tests=("tests/api/outcomes/test_outputs.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
+        tests=("tests/api/outcomes/test_result_files.py::test_links_to_the_ledger_and_to_its_files_do_not_hide_them",),
     ),
     Fault(
         name="a name that begins with 127. counts as this machine",

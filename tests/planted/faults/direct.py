@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-_HERE = "tests/engine/sending/test_past_the_queue.py::"
+_HERE = "tests/engine/sending/test_direct_responses.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

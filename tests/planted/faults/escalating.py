@@ -81,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
         old="self._promised[run] += 1",
         new="",
         tests=(
-            "tests/api/outcomes/test_parts.py::test_what_was_granted_counts_against_the_budget_before_it_is_written",
+            "tests/api/outcomes/test_outcome_pages.py::test_what_was_granted_counts_against_the_budget_before_it_is_written",
         ),
     ),
     Fault(

@@ -77,7 +77,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/collecting/segment_tracker.py::SegmentTracker._keep",
         old="self.endpoint.owed()",
         new="pass",
-        tests=("tests/api/runs/test_resumable_shown.py::test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known",),
+        tests=("tests/api/runs/test_job_progress.py::test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known",),
     ),
     Fault(
         name="a function of the script itself is a step, and each process runs the script for it",

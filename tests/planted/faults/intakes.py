@@ -4,7 +4,7 @@ from tests.planted.faults.fault import Fault
 
 _CONFORMANCE = "tests/conformance/test_intakes.py"
 _TURNS = "tests/engine/intake/test_turns.py"
-_LOCK = "tests/ledger/sqlite/test_lock.py"
+_LOCK = "tests/ledger/sqlite/test_file_locks.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -55,7 +55,7 @@ FAULTS: tuple[Fault, ...] = (
         old="await anyio.sleep(min(REST * took_us / SECOND_US, REST_S_MAX))",
         new="await anyio.sleep(0)",
         tests=(
-            "tests/ledger/runs/test_pace.py::test_beside_others_it_rests_longer_than_it_worked_and_alone_not_at_all",
+            "tests/ledger/runs/test_intake_pace.py::test_beside_others_it_rests_longer_than_it_worked_and_alone_not_at_all",
         ),
     ),
     Fault(
@@ -97,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
         old="message = visible(line.message)",
         new="message = line.message",
         tests=(
-            "tests/api/foreground/test_logbook.py::test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothing_in_it",
+            "tests/api/foreground/test_run_log.py::test_the_words_of_a_worker_are_visible_in_a_log_of_text_and_move_nothing_in_it",
         ),
     ),
 )

@@ -6,7 +6,7 @@ from tests.planted.faults.fault import Fault
 
 HOOKS: Final = "tests/web/test_webhooks.py"
 CLAIMS: Final = "tests/conformance/test_claims.py"
-NARROW: Final = "tests/engine/sending/test_narrow.py"
+NARROW: Final = "tests/engine/sending/test_claimed_jobs.py"
 LARGE: Final = "tests/client/http/test_large_bodies.py"
 
 FAULTS: tuple[Fault, ...] = (

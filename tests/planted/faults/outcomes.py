@@ -121,7 +121,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if len(found) < most:",
         new="if False:",
         tests=(
-            "tests/engine/hosting/test_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
+            "tests/engine/hosting/test_run_control.py::test_an_uncertain_submission_of_a_cancelled_run_ends_at_once_and_is_not_made_anew",
         ),
     ),
     Fault(
@@ -140,7 +140,7 @@ FAULTS: tuple[Fault, ...] = (
         new="Or((StateIs(State.FAILED),))",
         tests=(
             "tests/engine/commands/test_command_inbox.py::test_cancelled_jobs_are_queued_again_when_that_is_asked_and_the_run_goes_on",
-            "tests/engine/commands/test_reopening.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
+            "tests/engine/commands/test_retry_jobs.py::test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_be_cancelled",
         ),
     ),
     Fault(

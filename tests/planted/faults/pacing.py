@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-ADMISSION = "tests/engine/sending/test_admission.py"
+ADMISSION = "tests/engine/sending/test_ttl_filter.py"
 CLAIMS = "tests/conformance/test_claims.py"
 
 FAULTS: tuple[Fault, ...] = (

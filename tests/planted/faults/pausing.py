@@ -89,7 +89,7 @@ FAULTS: tuple[Fault, ...] = (
         old="for statement in (*_WAITS, *_HAPPENED):",
         new="for statement in _WAITS:",
         tests=(
-            "tests/ledger/runs/test_clocks.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
+            "tests/ledger/runs/test_clock_repair.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
         ),
     ),
     Fault(
@@ -98,7 +98,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if str(column) not in KEPT and str(column) not in BROUGHT_BACK:",
         new="if (str(column) not in KEPT or column.table is events) and str(column) not in BROUGHT_BACK:",
         tests=(
-            "tests/ledger/runs/test_clocks.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
+            "tests/ledger/runs/test_clock_repair.py::test_every_stored_time_that_lies_in_the_future_is_brought_back_or_may_lie_there",
         ),
     ),
     Fault(

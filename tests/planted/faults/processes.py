@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
         old="self.boot.encode()[:40]",
         new='b""',
         tests=(
-            "tests/ledger/sqlite/test_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
+            "tests/ledger/sqlite/test_sent_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
             "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/sqlite/sent_marks.py::Marks.kept",
         old="return marks if marks._is_whole(latest) else None",
         new="return marks",
-        tests=("tests/ledger/sqlite/test_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
+        tests=("tests/ledger/sqlite/test_sent_marks.py::test_a_file_that_is_missing_or_torn_is_not_believed",),
     ),
     Fault(
         name="a new file of marks has no floor",
@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
         old="words[_FLOOR] = overwritten",
         new="pass",
         tests=(
-            "tests/ledger/sqlite/test_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",
+            "tests/ledger/sqlite/test_sent_marks.py::test_a_mark_that_is_overwritten_raises_the_floor_to_its_submission",
         ),
     ),
     Fault(
@@ -90,7 +90,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if _identity(self._file(suffix)) != identity:",
         new="if False:",
         tests=(
-            "tests/api/runs/test_misplaced.py",
+            "tests/api/runs/test_ledger_rescue.py",
             "tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",
         ),
     ),
@@ -227,7 +227,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._raise",
         old="await self._ledger.loans.write(run.endpoint_id, self._rest_url, loan)\ntry:",
         new="try:",
-        tests=("tests/engine/hosting/test_workers.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
+        tests=("tests/engine/hosting/test_worker_scaling.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
     ),
     Fault(
         name="workers that a person has changed are put back all the same",
@@ -235,7 +235,7 @@ FAULTS: tuple[Fault, ...] = (
         old="most = override.before.most if now.most == override.raised.most else now.most",
         new="most = override.before.most",
         tests=(
-            "tests/engine/hosting/test_workers.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",
+            "tests/engine/hosting/test_worker_scaling.py::test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said",
         ),
     ),
     Fault(

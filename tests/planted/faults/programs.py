@@ -2,8 +2,8 @@
 
 from tests.planted.faults.fault import Fault
 
-PROGRAM = "tests/api/python/test_program.py"
-PUMP = "tests/engine/intake/test_pump.py"
+PROGRAM = "tests/api/python/test_orchestrator.py"
+PUMP = "tests/engine/intake/test_row_pump.py"
 CONTINUED = "tests/engine/test_continued.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -78,14 +78,14 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/foreground/partial_results.py::Growing._new",
         old="if job is not None and job.job not in self._known:",
         new="if job is not None:",
-        tests=("tests/api/foreground/test_growing.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
+        tests=("tests/api/foreground/test_partial_results.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
     ),
     Fault(
         name="what ends while the growing file is made anew is missing there",
         path="orchestrator/api/foreground/partial_results.py::Growing._grow",
         old="await self._write(self._so_far(began_at))",
         new="await self._write(self._so_far(began_at))\nself._place = await self._ledger.feed.end()",
-        tests=("tests/api/foreground/test_growing.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
+        tests=("tests/api/foreground/test_partial_results.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
     ),
     Fault(
         name="the end of what a dead process wrote stays in the growing file",
@@ -93,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
         old="os.O_CREAT | os.O_TRUNC |",
         new="os.O_CREAT |",
         tests=(
-            "tests/api/foreground/test_growing.py::test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_told_once",
+            "tests/api/foreground/test_partial_results.py::test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_told_once",
         ),
     ),
 )

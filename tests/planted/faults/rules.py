@@ -34,7 +34,7 @@ FAULTS: tuple[Fault, ...] = (
         old="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))",
         new="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\nfor entry in batch:\n    entry.end()",
         tests=(
-            "tests/ledger/transactions/test_writer.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",
+            "tests/ledger/transactions/test_group_commit.py::test_a_file_that_cannot_be_written_fails_everybody_and_heals",
         ),
     ),
     Fault(

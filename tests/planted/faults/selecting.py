@@ -122,7 +122,7 @@ FAULTS: tuple[Fault, ...] = (
         old="and (job.submission or 0) < before",
         new="",
         tests=(
-            "tests/engine/commands/test_resending.py::test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again",
+            "tests/engine/commands/test_resend.py::test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again",
         ),
     ),
     Fault(
@@ -131,7 +131,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if job.run == run and",
         new="if",
         tests=(
-            "tests/engine/commands/test_resending.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",
+            "tests/engine/commands/test_resend.py::test_outstanding_jobs_are_sent_anew_and_those_of_another_run_are_not",
         ),
     ),
     Fault(
@@ -141,7 +141,7 @@ FAULTS: tuple[Fault, ...] = (
         new="",
         tests=(
             f"{CLAIMS}::test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first",
-            "tests/api/python/test_program.py::test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run",
+            "tests/api/python/test_orchestrator.py::test_jobs_of_a_higher_priority_are_sent_before_others_of_their_run",
         ),
     ),
     Fault(

@@ -58,7 +58,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/foreground/session.py::Foreground._follow",
         old="if followed.is_told_to_stop:\n    self._host.stop.set()",
         new="",
-        tests=("tests/api/admin/test_stopping.py::test_who_waits_for_its_place_ends_too",),
+        tests=("tests/api/admin/test_process_stop.py::test_who_waits_for_its_place_ends_too",),
     ),
     Fault(
         name="a process ends since the one before it was asked to",
@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if command.id <= self.serving.asked_before:\n    return Reply(OF_ANOTHER, is_refused=True)\nreply =",
         new="reply =",
         tests=(
-            "tests/api/admin/test_stopping.py::test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it",
+            "tests/api/admin/test_process_stop.py::test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it",
         ),
     ),
     Fault(

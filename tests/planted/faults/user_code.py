@@ -2,9 +2,9 @@
 
 from tests.planted.faults.fault import Fault
 
-_PUMP = "tests/engine/intake/test_pump.py"
+_PUMP = "tests/engine/intake/test_row_pump.py"
 _DOOR = "tests/test_user_code.py"
-_PROCESS = "tests/engine/user_code/test_user_process.py"
+_PROCESS = "tests/engine/user_code/test_process.py"
 _COMMANDS = "tests/engine/flows/test_command_stage.py"
 
 FAULTS: tuple[Fault, ...] = (

@@ -8,28 +8,36 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/jobs/job.py::outcome_of",
         old="output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,",
         new="output=record.output if trouble is None else None,",
-        tests=("tests/engine/collecting/test_validators.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",),
+        tests=(
+            "tests/engine/collecting/test_validation_pool.py::test_the_last_one_is_kept_with_what_is_wrong_with_it",
+        ),
     ),
     Fault(
         name="what a webhook brings is not judged",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_to_be_judged",
         old="return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)",
         new="return False",
-        tests=("tests/engine/collecting/test_validators.py::test_what_a_webhook_brings_is_judged_while_others_go_on",),
+        tests=(
+            "tests/engine/collecting/test_validation_pool.py::test_what_a_webhook_brings_is_judged_while_others_go_on",
+        ),
     ),
     Fault(
         name="a run goes on though nobody can judge its outputs",
         path="orchestrator/engine/collecting/result_steps.py::completed",
         old="if judged.unjudged is not None:",
         new="if False:",
-        tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+        tests=(
+            "tests/engine/collecting/test_validation_pool.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",
+        ),
     ),
     Fault(
         name="a check that ends its thread is a verdict",
         path="orchestrator/engine/user_code/functions.py::UserFunctions._judged",
         old='return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))',
         new="return Answer(error=str(error))",
-        tests=("tests/engine/collecting/test_validators.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",),
+        tests=(
+            "tests/engine/collecting/test_validation_pool.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",
+        ),
     ),
     Fault(
         name="a file that has changed judges as if it were the one that was named",
@@ -37,7 +45,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if now.sha256 != pinned.sha256:",
         new="if False:",
         tests=(
-            "tests/engine/collecting/test_validators.py::test_another_process_holds_the_run_where_the_file_has_changed",
+            "tests/engine/collecting/test_validation_pool.py::test_another_process_holds_the_run_where_the_file_has_changed",
         ),
     ),
     Fault(
@@ -52,7 +60,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/jobs/revalidation.py::other_reason",
         old="return why if job.state is State.FAILED and why != outcome.message else None",
         new="return None",
-        tests=("tests/engine/commands/test_rechecking.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
+        tests=("tests/engine/commands/test_revalidate.py::test_what_fails_for_another_reason_by_now_tells_that_one",),
     ),
     Fault(
         name="what is only looked at is changed",
@@ -64,7 +72,7 @@ FAULTS: tuple[Fault, ...] = (
             "if steps or restated:\n    done = await self.ledger.commands.apply(\n        command.id if command else 0, steps,"
         ),
         tests=(
-            "tests/engine/commands/test_rechecking.py::test_results_that_are_none_any_more_are_tried_again_by_policy",
+            "tests/engine/commands/test_revalidate.py::test_results_that_are_none_any_more_are_tried_again_by_policy",
         ),
     ),
     Fault(
@@ -81,7 +89,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/commands/revalidate.py::Revalidator.recheck",
         old="max_attempts=0 if is_cancelled else settings.max_attempts)",
         new="max_attempts=settings.max_attempts)",
-        tests=("tests/engine/commands/test_rechecking.py::test_of_a_cancelled_run_nothing_is_tried_again",),
+        tests=("tests/engine/commands/test_revalidate.py::test_of_a_cancelled_run_nothing_is_tried_again",),
     ),
     Fault(
         name="what comes after outputs were judged anew is judged by the old rules",
@@ -89,7 +97,7 @@ FAULTS: tuple[Fault, ...] = (
         old="self.settings_of[run.id] = settings",
         new="",
         tests=(
-            "tests/engine/commands/test_rechecking.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
+            "tests/engine/commands/test_revalidate.py::test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_on",
         ),
     ),
     Fault(

@@ -15,7 +15,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.direct_responses import UNREADABLE
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.structs import OnUncertain, RunSettings
-from tests.engine.collecting.test_validators import schema
+from tests.engine.collecting.test_validation_pool import schema
 from tests.engine.process import process
 from tests.engine.rows import rows
 from tests.engine.scripted import CUT, Asked, Reply, Scripted, gaps, in_turn
