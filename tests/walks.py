@@ -92,7 +92,7 @@ ONE_ROW: Final = Walk(
                 "ledger/jobs/claims.py::Claims._claimed_for_run",
                 "core/jobs/job.py::claimed",
                 "ledger/transactions/group_commit.py::Transaction.apply",
-                "ledger/transactions/step_writes.py::steps_apply",
+                "ledger/transitions/apply.py::steps_apply",
             ),
         ),
         Part(
@@ -146,7 +146,7 @@ ONE_ROW: Final = Walk(
                 "engine/collecting/result_steps.py::completed",
                 "core/jobs/job.py::completed",
                 "engine/collecting/collector.py::Collector._post",
-                "ledger/transactions/step_writes.py::_outcomes_write",
+                "ledger/transitions/outcome_writes.py::outcomes_write",
             ),
         ),
         Part(
@@ -214,8 +214,8 @@ ONE_FAILURE: Final = Walk(
                 "core/jobs/job.py::retried",
                 "engine/collecting/collector.py::Collector._post",
                 "ledger/ledger.py::Ledger.post",
-                "ledger/transactions/step_writes.py::steps_apply",
-                "ledger/transactions/step_writes.py::_events_write",
+                "ledger/transitions/apply.py::steps_apply",
+                "ledger/transitions/event_writes.py::events_write",
                 "ledger/transactions/group_commit.py::Writer._tell",
             ),
         ),
@@ -245,7 +245,7 @@ ONE_FAILURE: Final = Walk(
                 "core/jobs/retry.py::decide",
                 "core/jobs/retry.py::_exhausted",
                 "core/jobs/job.py::abandoned",
-                "ledger/transactions/step_writes.py::_outcomes_write",
+                "ledger/transitions/outcome_writes.py::outcomes_write",
                 "api/outcomes/result_files.py::_write_files",
                 "api/outcomes/result_files.py::outcome_of",
                 "formats/output/writers.py::OutcomeFile",
@@ -299,8 +299,8 @@ ONE_FIRE: Final = Walk(
         Part(
             "Its rows go from stage to stage",
             (
-                "ledger/transactions/step_writes.py::steps_apply",
-                "ledger/transactions/handover_debts.py::owed_write",
+                "ledger/transitions/apply.py::steps_apply",
+                "ledger/transitions/handover_debts.py::owed_write",
                 "engine/flows/row_handover.py::RowHandover.serve",
                 "engine/flows/row_handover.py::RowHandover.run_once",
                 "ledger/flows/handovers.py::Handovers.relays_owed",
@@ -326,8 +326,8 @@ ONE_FIRE: Final = Walk(
         Part(
             "Those that come together are handed over together, once none of them is open",
             (
-                "ledger/transactions/handover_debts.py::_ended",
-                "ledger/transactions/group_counts.py::open_add",
+                "ledger/transitions/handover_debts.py::_ended",
+                "ledger/transitions/group_counts.py::open_add",
                 "engine/flows/row_handover.py::RowHandover._hand_over_groups",
                 "ledger/flows/groups.py::Groups.ready",
                 "engine/flows/row_handover.py::RowHandover._hand_over_group",

@@ -242,7 +242,7 @@ class Engine:
 
     async def _stop_asked(self, stop: anyio.Event, command: Command) -> Reply:
         if command.id <= self.serving.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
+            return OF_ANOTHER
         reply = Reply("it stops")
         await self.ledger.commands.finish(command.id, reply)  # first: what follows ends whoever writes that down
         self._view.say(f"{command.asked_by} asks this process to stop")
@@ -250,8 +250,7 @@ class Engine:
         return reply
 
     async def _stop_refused(self, command: Command) -> Reply:
-        text = OF_ANOTHER if command.id <= self.serving.asked_before else OF_A_PROGRAM
-        return Reply(text, is_refused=True)
+        return OF_ANOTHER if command.id <= self.serving.asked_before else Reply(OF_A_PROGRAM, is_refused=True)
 
     async def _tick_asked(self, _command: Command) -> Reply:
         """Flows may be asked for before this process carries out any: it begins with them then."""

@@ -47,19 +47,6 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     """The flow of which it carries out a stage."""
 
 
-class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking for something."""
-
-    by: str | None
-    """Who works on the ledger, if anybody does."""
-
-    outcome: str | None
-    """None while nobody has acknowledged it."""
-
-    so_far: int | None = None
-    """How many jobs it has changed, where it was begun and is not done."""
-
-
 class StuckSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Outstanding jobs that do not come to an end."""
 

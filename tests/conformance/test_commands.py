@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.ledger.runs.commands import ENDED, NO_RUN, Action, NewPriority, Reply, ResetLimits
+from orchestrator.ledger.runs.commands import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
@@ -139,7 +139,7 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(open_backend: Open
 async def test_a_command_for_a_run_that_has_ended_says_so(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         run = await a_run(ledger, 0)
-        assert (await obeyed(ledger, Action.CANCEL, run=run.id)).outcome == ENDED
+        assert (await obeyed(ledger, Action.CANCEL, run=run.id)).code is ReplyCode.HAD_ENDED
 
 
 async def test_whoever_asks_waits_for_the_answer_but_not_for_ever(open_backend: OpenBackend) -> None:

@@ -12,7 +12,7 @@ from orchestrator.ledger.flows.handovers import HandedOver, Owed, Relay
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.handover_debts import NEVER_US
+from orchestrator.ledger.transitions.handover_debts import NEVER_US
 from orchestrator.units import SECOND_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, a_row, an_outcome

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resu
 from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claims import Claim
-from orchestrator.ledger.transactions.segment_writes import Reported
+from orchestrator.ledger.transitions.segment_writes import Reported
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, job_now

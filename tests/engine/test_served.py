@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Command
+from orchestrator.ledger.runs.commands import Action, Command, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.structs import LOCAL, RunSettings
 from tests.engine.commands.test_command_inbox import asked
@@ -99,7 +99,7 @@ async def test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_nex
         await p.finish()
         for each in (number, release):
             command = await p.ledger.commands.answer(each)
-            assert (command.is_refused, command.outcome) == (True, OF_ANOTHER)
+            assert (command.is_refused, command.code) == (True, ReplyCode.ASKED_ANOTHER)
         assert await left(p, run) == 5, "nobody wants it paid for any more"
         assert p.progress.counts["succeeded"] == 2
 

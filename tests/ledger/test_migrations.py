@@ -19,9 +19,11 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from orchestrator.clock import SystemClock
+from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.text.error_text import error_key
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, UsageError
 from orchestrator.ledger import command_ledger, read_ledger
+from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.migrations import SCRIPTS, _exclusively, _upgrade, migrate, version_of
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION, metadata
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
@@ -30,6 +32,7 @@ CUT_OFF = """
 import resource, signal, sys
 from pathlib import Path
 from orchestrator.errors import StorageError
+from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.migrations import migrate
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -352,6 +355,51 @@ def test_failures_of_an_older_ledger_are_clustered(tmp_path: Path) -> None:
         clusters = connection.execute("SELECT * FROM clusters").fetchall()
     assert keys == [(failed, 1), (None, 2049), (lost, 2050)]
     assert clusters == [(1, lost, 2050, 1001, 5099), (2, failed, 1, 5100, 5100)]
+
+
+LEFT_BY_0028 = """
+    INSERT INTO events (job_id, at, event, attempt, trouble, reason) VALUES
+        (1, 1, 'claimed', 1, NULL, 'run'),
+        (1, 2, 'claimed', 1, NULL, 'run; not reused: there is none; it had ended with: no'),
+        (1, 3, 'accepted', 1, NULL, 'retry unanswered'),
+        (1, 4, 'accepted', 1, NULL, 'retry refused'),
+        (1, 5, 'retried', 1, 'failed', 'status'),
+        (1, 6, 'retried', 1, 'failed', 'status; with endpoint big'),
+        (1, 7, 'retried', 1, 'failed', 'status, which costs no attempt; with endpoint big'),
+        (1, 8, 'retried', 1, 'failed', 'webhook, which costs no attempt'),
+        (1, 9, 'reopened', 1, NULL, 'asked for'),
+        (1, 10, 'reopened', 1, NULL, 'asked for, with TTL 10 s and 1 attempt'),
+        (1, 11, 'reopened', 1, NULL, 'asked for; it had ended with: no, with "that"'),
+        (1, 12, 'reopened', 1, NULL, 'asked for, with 1 attempt; it had ended with: no; with that'),
+        (1, 13, 'abandoned', 1, 'failed', 'it failed; with that');
+"""
+
+
+def test_reasons_of_an_older_ledger_are_read_as_they_were_and_have_their_codes(tmp_path: Path) -> None:
+    path = old_ledger(tmp_path / "l.db", "0028")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(LEFT_BY_0028)
+        before = connection.execute("SELECT reason FROM events ORDER BY id").fetchall()
+
+    async def history() -> list[EventRow]:
+        async with read_ledger(path, clock=SystemClock()) as ledger:
+            return await ledger.history.of(1)
+
+    rows = anyio.run(history)
+    assert [(row.reason,) for row in rows] == before
+    assert [row.code for row in rows] == [
+        None,
+        ReasonCode.NOT_REUSED,
+        ReasonCode.RETRY_UNANSWERED,
+        ReasonCode.RETRY_REFUSED,
+        *[None] * 4,
+        *[ReasonCode.REQUESTED] * 4,
+        None,
+    ]
+    assert rows[1].detail.because == "there is none; it had ended with: no"
+    assert [row.detail.settings for row in rows[5:7]] == ["endpoint big"] * 2
+    assert [row.detail.is_free for row in rows[4:8]] == [False, False, True, True]
+    assert rows[11].detail == Detail(settings="1 attempt", error="no; with that")
 
 
 def test_looking_at_a_ledger_leaves_the_locks_of_an_open_connection_alone(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ class EventRow(NamedTuple):
     submission: int | None
     trouble: str | None
     reason: str
+    code: str | None
+    detail: str | None
 
 
 class SubmissionRow(NamedTuple):
@@ -48,6 +50,7 @@ class CommandRow(NamedTuple):
     done_at: int | None
     outcome: str | None
     is_refused: int
+    code: str | None
 
 
 class EndpointRow(NamedTuple):
@@ -92,7 +95,9 @@ def read_books(ledger: Path) -> Books:
             return db.execute(query).fetchall()
 
         events: defaultdict[int, list[EventRow]] = defaultdict(list)
-        for row in rows("SELECT id, job_id, at, event, submission_id, trouble, reason FROM events ORDER BY id"):
+        for row in rows(
+            "SELECT id, job_id, at, event, submission_id, trouble, reason, reason_code, detail FROM events ORDER BY id"
+        ):
             event = EventRow(*row)  # type: ignore[arg-type]  # SQLite's types are the columns'
             events[event.job].append(event)
         submissions = [
@@ -120,7 +125,7 @@ def read_books(ledger: Path) -> Books:
                 CommandRow(*row)  # type: ignore[arg-type]
                 for row in rows(
                     "SELECT (SELECT min(name) FROM runs WHERE id = run_id OR runs.endpoint_id = commands.endpoint_id),"
-                    " action, asked_at, done_at, outcome, is_refused FROM commands ORDER BY id"
+                    " action, asked_at, done_at, outcome, is_refused, outcome_code FROM commands ORDER BY id"
                 )
             ),
             wishes={

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.ledger.runs.commands import ENDED, Action
+from orchestrator.ledger.runs.commands import Action, ReplyCode
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, CommandRow
 from tests.simulation.facts import Facts
@@ -93,7 +93,7 @@ def _of_runs(books: Books) -> dict[str, list[CommandRow]]:
     found: defaultdict[str, list[CommandRow]] = defaultdict(list)
     for row in books.commands:
         is_wish = row.action in {Action.PAUSE, Action.CONTINUE, Action.CANCEL}
-        was_late = row.action != Action.CONTINUE and row.outcome == ENDED
+        was_late = row.action != Action.CONTINUE and row.code == ReplyCode.HAD_ENDED
         if is_wish and row.done_at is not None and not row.is_refused and not was_late:
             found[row.run].append(row)
     return found

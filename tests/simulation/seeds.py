@@ -72,4 +72,4 @@ def _tell_events(facts: Facts) -> None:
             name = f"{job.custom_id} {submission.remote_id or submission.id}" if submission else job.custom_id
             trouble = f" {row.trouble}" if row.trouble else ""
             at = facts.moments.get(row.at, row.at)
-            facts.trace.lines.append((at, "ledger", f"{row.event}{trouble} ({row.reason})", name))
+            facts.trace.lines.append((at, "ledger", f"{row.event}{trouble} ({row.reason or row.code})", name))

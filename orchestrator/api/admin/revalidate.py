@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import Acknowledged, asked, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.revalidation import Rechecked
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -18,7 +18,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.commands import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers import check_function, schema_file
-from orchestrator.views.status import Acknowledged
 
 
 class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.runs.commands import asked
+from orchestrator.api.runs.commands import Acknowledged, asked
 from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.text.durations import format_duration
@@ -14,12 +14,12 @@ from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder, is_held_here
-from orchestrator.ledger.runs.commands import OF_ANOTHER, Action
+from orchestrator.ledger.runs.commands import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import Wishes
 from orchestrator.units import SECOND_US
-from orchestrator.views.status import Acknowledged, CollectedBy
+from orchestrator.views.status import CollectedBy
 
 TAKES_PLACE: Final = "where it stands still for good, end it: this process goes on in its place"
 
@@ -170,7 +170,7 @@ class Followed(ServedRun):
             await self.look()
             self._asked_of = self._process
             acknowledged = await asked(self._ledger, Action.SERVE, run=self.run.id)
-            if acknowledged.outcome != OF_ANOTHER:
+            if acknowledged.code is not ReplyCode.ASKED_ANOTHER:
                 return acknowledged
             await anyio.sleep(LOOK_S)  # it was asked before the process was there that has the ledger by now
 

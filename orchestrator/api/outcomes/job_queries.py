@@ -16,13 +16,14 @@ from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cl
 from orchestrator.core.jobs.job import RETRIED_EXECUTIONS
 from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.overrides import ENDED_WITH, escalated_with, reopened_with
+from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.reports.job_detail import Story
 from orchestrator.ledger.reports.job_selection import Cluster, SelectedJob
 from orchestrator.ledger.runs.runs import Run
@@ -301,14 +302,14 @@ def _timeline(story: Story) -> list[TimelineStep]:
     own = ""
     for event in story.events:
         if event.event == Event.REOPENED:
-            own = reopened_with(event.reason)
-        elif event.event == Event.RETRIED and (given := escalated_with(event.reason)):
+            own = event.detail.settings
+        elif event.event == Event.RETRIED and (given := event.detail.settings):
             own = f"{own} and {given}" if own else given
         step = TimelineStep(
             at=event.at,
             after_us=0,
             event=event.event,
-            reason=_reason(event.reason),
+            reason=_reason(event),
             class_=event.trouble,
             attempt=event.attempt,
             remote_id=None if event.submission is None else named.get(event.submission),
@@ -340,10 +341,9 @@ def _news(story: Story) -> Iterator[TimelineStep]:
             yield told_at(each.reported_at, "report", f"{share}{each.message or ''}".strip())
 
 
-def _reason(reason: str) -> str:
+def _reason(event: EventRow) -> str:
     """A reason in one line: of the error that a reopened job had, the type and the message."""
-    why, ended_with, message = reason.partition(ENDED_WITH)
-    return f"{why}{ended_with}{told(message)}"
+    return reason_text(event.code or event.text, replace(event.detail, error=told(event.detail.error)))
 
 
 def _json_or_text(output: bytes) -> msgspec.Raw | str:

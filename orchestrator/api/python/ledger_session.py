@@ -20,7 +20,7 @@ from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_view import LogView
 from orchestrator.api.python.program_flows import ProgramFlows
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import asked, beside, rebind
+from orchestrator.api.runs.commands import Acknowledged, asked, beside, rebind
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
@@ -31,7 +31,6 @@ from orchestrator.ledger.runs.commands import ANSWER_S, Action, Argument
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import ConnectionSettings
 from orchestrator.units import SECOND_US
-from orchestrator.views.status import Acknowledged
 
 ASK_AGAIN_US: Final = SECOND_US
 """How often another process is told of rows that come one after the other."""

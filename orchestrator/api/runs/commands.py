@@ -5,6 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from orchestrator.api.runs.job_progress import resumable
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
@@ -14,25 +16,39 @@ from orchestrator.ledger import Ledger, command_ledger, holder
 from orchestrator.ledger.flows.flows import Flow
 from orchestrator.ledger.runs.commands import (
     ANSWER_S,
-    ENDED,
     NOT_TAKEN_IN,
     OBEYED,
-    OF_ANOTHER,
     Action,
     Argument,
     CancelledJobs,
     CancelledRun,
     NewEndpoint,
     NewPriority,
+    ReplyCode,
     Retried,
     this_user,
 )
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, Wish
-from orchestrator.views.status import Acknowledged, RunControl
+from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
 """How long it may take to give a run another endpoint: requests under way are waited for."""
+
+
+class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking for something."""
+
+    by: str | None
+    """Who works on the ledger, if anybody does."""
+
+    outcome: str | None
+    """None while nobody has acknowledged it."""
+
+    code: ReplyCode | None = None
+
+    so_far: int | None = None
+    """How many jobs it has changed, where it was begun and is not done."""
 
 
 async def control(
@@ -128,7 +144,7 @@ async def rebind(
     """
     there = NewEndpoint(service_url, endpoint)
     done = await asked(ledger, Action.REBIND, run=run.id, argument=there, wake=wake, within_s=REBOUND_S_MAX)
-    if done.outcome is None or done.outcome == OF_ANOTHER:
+    if done.outcome is None or done.code is ReplyCode.ASKED_ANOTHER:
         raise LedgerBusyError(
             f"{done.by or 'the process that works on this ledger'} has not answered whether {run.name} can be given the"
             f" endpoint {endpoint}; try again in a moment"
@@ -159,7 +175,7 @@ async def _control(
             held_by=acknowledged.by,
             outcome=acknowledged.outcome,
             so_far=acknowledged.so_far,
-            has_ended=acknowledged.outcome == ENDED,
+            has_ended=acknowledged.code is ReplyCode.HAD_ENDED,
             flow=None if (part := await opened.flows.part(run.id)) is None else part.flow,
         )
 
@@ -178,7 +194,7 @@ async def asked(
     is asked: an engine of this program's notices only by itself what others ask.
 
     Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
-    `UsageError` for what is refused, but for what concerned another process alone, which has ended: `OF_ANOTHER`.
+    `UsageError` for what is refused, but for what concerned another process alone, which has ended.
     """
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
     wake()
@@ -191,7 +207,12 @@ async def asked(
             if each.id <= number and each.action in OBEYED:
                 await ledger.commands.obey(each)
         command = await ledger.commands.one(number)
-    if command.is_refused and command.outcome != OF_ANOTHER:
+    if command.is_refused and command.code is not ReplyCode.ASKED_ANOTHER:
         raise UsageError(f"{action} was refused: {command.outcome}")
     is_begun = command.taken_at is not None and command.done_at is None
-    return Acknowledged(by=held_by, outcome=command.outcome, so_far=command.progress if is_begun else None)
+    return Acknowledged(
+        by=held_by,
+        outcome=command.outcome,
+        code=command.code,
+        so_far=command.progress if is_begun else None,
+    )

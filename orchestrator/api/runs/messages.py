@@ -1,5 +1,6 @@
 """What the program says while it starts and stops."""
 
+from orchestrator.api.runs.commands import Acknowledged
 from orchestrator.api.runs.next_command import pause_command, resume_command
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import collect_again, counted
@@ -12,7 +13,6 @@ from orchestrator.ledger.runs.intakes import Taken
 from orchestrator.settings import input_flags, run_flags
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RunRequest
 from orchestrator.units import SECOND_US
-from orchestrator.views.status import Acknowledged
 
 STOPPING = (
     f"stopping: requests in flight have up to {IN_FLIGHT_S_MAX:.0f} s to end; "

@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Final
 
-from orchestrator.core.jobs.job import JOB_CANCELLED_UNCERTAIN, Transition
+from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.reasons import ReasonCode
 
 
 class CancelWhy(StrEnum):
@@ -30,5 +31,4 @@ def why_owed(step: Transition) -> CancelWhy:
     """Why the submission that `step` leaves behind is to be cancelled."""
     if step.event is not Event.CANCELLED:
         return CancelWhy.EXTRA
-    is_alone = step.outcome is not None and step.outcome.message == JOB_CANCELLED_UNCERTAIN
-    return CancelWhy.CHOSEN if is_alone else CancelWhy.ASKED
+    return CancelWhy.CHOSEN if step.reason is ReasonCode.JOB_CANCELLED else CancelWhy.ASKED

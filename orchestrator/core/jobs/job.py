@@ -11,7 +11,8 @@ from typing import Final, TypedDict, Unpack
 import msgspec
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State, next_state
-from orchestrator.core.jobs.overrides import AT_NO_ATTEMPT, ESCALATED, RECHECKED, WITH, Afresh, Escalation
+from orchestrator.core.jobs.overrides import Afresh, Escalation
+from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import Report, SegmentEnd
 from orchestrator.core.service.responses import Failure, Record, Trouble
 
@@ -42,14 +43,6 @@ CONTINUED_SEGMENTS: Final = "continued_segments"
 
 NO_NEWS: Final = "no_news"
 """The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
-
-RETRY_UNANSWERED: Final = "retry unanswered"
-"""The reason of the step after a `/retry` of which nobody knows whether it was applied."""
-
-RETRY_REFUSED: Final = "retry refused"
-"""The reason of the step after a `/retry` that the service does not make, though it knows the job."""
-
-RETRIES_IN_DOUBT: Final = frozenset({RETRY_UNANSWERED, RETRY_REFUSED})
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -157,8 +150,9 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     before: Job
     after: Job
     event: Event
-    reason: str
+    reason: Reason
     at: int
+    detail: Detail | None = None
     trouble: Trouble | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None
@@ -205,9 +199,10 @@ class _Changes(_Counters, total=False):
 def _step(
     job: Job,
     event: Event,
-    reason: str,
+    reason: Reason,
     at: int,
     *,
+    detail: Detail | None = None,
     trouble: Trouble | None = None,
     outcome: Outcome | None = None,
     failure: Failure | None = None,
@@ -218,15 +213,16 @@ def _step(
     state = next_state(job.state, event)
     after: Job = msgspec.structs.replace(job, state=state, **changes)
     return Transition(
-        before=job, after=after, event=event, reason=reason, at=at, trouble=trouble, outcome=outcome, failure=failure,
-        told=told, report=None if end is None else end.report, execution_ms=None if end is None else end.execution_ms,
+        before=job, after=after, event=event, reason=reason, at=at, detail=detail, trouble=trouble, outcome=outcome,
+        failure=failure, told=told, report=None if end is None else end.report,
+        execution_ms=None if end is None else end.execution_ms,
     )  # fmt: skip
 
 
 def claimed(job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bool = False) -> Transition:
     """The job is about to be sent by `/run` as a new submission: if it is resumable, as a new segment."""
     return _step(
-        job, Event.CLAIMED, "run", at,
+        job, Event.CLAIMED, ReasonCode.RUN, at,
         submission=submission, attempt=job.attempt + 1, first_attempt=job.attempt + 1, remote_id=None,
         retry_until=None, sent_at=at, ttl_at=at + ttl_us, unfinished_at=at,
         segment=job.segment + 1 if is_resumable else job.segment,
@@ -235,7 +231,7 @@ def claimed(job: Job, *, submission: int, ttl_us: int, at: int, is_resumable: bo
 
 def claimed_for_retry(job: Job, *, at: int) -> Transition:
     """The job is about to be sent by `/retry` of its latest submission."""
-    return _step(job, Event.CLAIMED, "retry", at, attempt=job.attempt + 1, unfinished_at=at)
+    return _step(job, Event.CLAIMED, ReasonCode.RETRY, at, attempt=job.attempt + 1, unfinished_at=at)
 
 
 def accepted(job: Job, *, remote_id: str, sent_at: int, at: int, ttl_us: int | None = None) -> Transition:
@@ -246,23 +242,23 @@ def accepted(job: Job, *, remote_id: str, sent_at: int, at: int, ttl_us: int | N
         ttl_us = job.ttl_at - job.sent_at
     ttl_at = None if ttl_us is None else sent_at + ttl_us
     return _step(
-        job, Event.ACCEPTED, "run", at,
+        job, Event.ACCEPTED, ReasonCode.RUN, at,
         remote_id=remote_id, sent_at=sent_at, ttl_at=ttl_at, unfinished_at=sent_at, deferrals=0, due_at=0,
     )  # fmt: skip
 
 
 def accepted_for_retry(job: Job, *, sent_at: int, at: int, answered: bool = True) -> Transition:
     """The service took the `/retry`, or did not answer it: its remote id is known, so `/status` decides."""
-    reason = "retry" if answered else RETRY_UNANSWERED
+    reason = ReasonCode.RETRY if answered else ReasonCode.RETRY_UNANSWERED
     return _step(job, Event.ACCEPTED, reason, at, retry_until=None, unfinished_at=sent_at, deferrals=0, due_at=0)
 
 
 def refused_for_retry(job: Job, *, at: int) -> Transition:
     """The service made no `/retry` of a job that it knows: before another `/run`, `/status` tells how it really is."""
-    return _step(job, Event.ACCEPTED, RETRY_REFUSED, at, retry_until=None, deferrals=0, due_at=0)
+    return _step(job, Event.ACCEPTED, ReasonCode.RETRY_REFUSED, at, retry_until=None, deferrals=0, due_at=0)
 
 
-def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transition:
+def unanswered(job: Job, *, settle_at: int, reason: Reason, at: int) -> Transition:
     """A `/run` left and no usable answer came. It is settled at `settle_at` unless a webhook adopts it before.
 
     The service's silence is one of the job's uncertain tries.
@@ -273,13 +269,13 @@ def unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transition:
     )  # fmt: skip
 
 
-def left_unanswered(job: Job, *, settle_at: int, reason: str, at: int) -> Transition:
+def left_unanswered(job: Job, *, settle_at: int, reason: Reason, at: int) -> Transition:
     """The same, but it was us who ended before an answer could come: that costs the job none of its tries."""
     return _step(job, Event.UNANSWERED, reason, at, trouble=Trouble.UNCERTAIN, due_at=settle_at, deferrals=0)
 
 
 def deferred(
-    job: Job, *, due_at: int, reason: str, at: int, trouble: Trouble | None = None, retry_until: int | None = None
+    job: Job, *, due_at: int, reason: Reason, at: int, trouble: Trouble | None = None, retry_until: int | None = None
 ) -> Transition:
     """The request had no effect: the attempt is given back. `trouble` None means that we were interrupted.
 
@@ -303,7 +299,7 @@ def retried(
     *,
     due_at: int,
     retry_until: int | None,
-    reason: str,
+    reason: Reason,
     at: int,
     failure: Failure | None = None,
     end: SegmentEnd | None = None,
@@ -314,20 +310,21 @@ def retried(
     not where an `escalation` gives it anything, since `/retry` would do what was done before.
     """
     is_free = escalation is not None and escalation.is_free
-    if escalation is not None:
-        reason += (AT_NO_ATTEMPT if is_free else "") + (ESCALATED + escalation.told if escalation.told else "")
+    detail = None
+    if escalation is not None and (is_free or escalation.told):
+        detail = Detail(settings=escalation.told, is_free=is_free)
     return _step(
         job, Event.RETRIED, reason, at,
         endpoint=job.endpoint if escalation is None else escalation.endpoint,
         escalated=job.escalated if escalation is None else escalation.escalated,
-        trouble=trouble, due_at=due_at, retry_until=retry_until, end=end, told=told,
+        detail=detail, trouble=trouble, due_at=due_at, retry_until=retry_until, end=end, told=told,
         failure=None if retry_until is None else failure,
         **({} if is_free else _counted(job, trouble)),
     )  # fmt: skip
 
 
 def continued(
-    job: Job, end: SegmentEnd, *, due_at: int, reason: str, at: int, trouble: Trouble | None = None
+    job: Job, end: SegmentEnd, *, due_at: int, reason: Reason, at: int, trouble: Trouble | None = None
 ) -> Transition:
     """A segment has come further and ended without a result, through `trouble` if it did not by itself: fresh counters,
     since whatever went wrong was got over.
@@ -340,11 +337,18 @@ def continued(
 
 
 def completed(
-    job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None, failures: int | None = None
+    job: Job,
+    outcome: Outcome,
+    *,
+    reason: Reason,
+    at: int,
+    detail: Detail | None = None,
+    end: SegmentEnd | None = None,
+    failures: int | None = None,
 ) -> Transition:
     """A result, from any submission of the job, also where it had been given up; `failures` if that was one of them."""
     return _step(
-        job, Event.COMPLETED, reason, at, outcome=outcome, end=end, due_at=0, retry_until=None,
+        job, Event.COMPLETED, reason, at, detail=detail, outcome=outcome, end=end, due_at=0, retry_until=None,
         failures=job.failures if failures is None else failures,
     )  # fmt: skip
 
@@ -352,10 +356,12 @@ def completed(
 def revoked(job: Job, outcome: Outcome, *, at: int) -> Transition:
     """What the job has succeeded with is no result by now. `outcome.trouble` says what it is."""
     trouble = outcome.trouble or Trouble.INVALID_OUTPUT
-    return _step(job, Event.REVOKED, RECHECKED, at, trouble=trouble, outcome=outcome, **_counted(job, trouble))
+    return _step(
+        job, Event.REVOKED, ReasonCode.REVALIDATED, at, trouble=trouble, outcome=outcome, **_counted(job, trouble)
+    )
 
 
-def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
+def abandoned(job: Job, outcome: Outcome, *, reason: Reason, at: int, end: SegmentEnd | None = None) -> Transition:
     """The job has failed for good. `outcome.trouble` says why."""
     trouble = outcome.trouble or Trouble.FAILED
     counted = _counted(job, trouble)
@@ -366,7 +372,7 @@ def abandoned(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentE
     )  # fmt: skip
 
 
-def cancelled(job: Job, outcome: Outcome, *, reason: str, at: int, end: SegmentEnd | None = None) -> Transition:
+def cancelled(job: Job, outcome: Outcome, *, reason: Reason, at: int, end: SegmentEnd | None = None) -> Transition:
     """Stopped by a person, here or at the service."""
     return _step(
         job, Event.CANCELLED, reason, at,
@@ -386,13 +392,13 @@ def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
         trouble=Trouble.CANCELLED,
         message=told_uncertain if job.state is State.UNCERTAIN else told,
     )
-    return cancelled(job, outcome, reason="asked for", at=at)
+    return cancelled(job, outcome, reason=ReasonCode.JOB_CANCELLED if alone else ReasonCode.RUN_CANCELLED, at=at)
 
 
 def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return _step(
-        job, Event.REOPENED, f"asked for{WITH}{afresh.told}" if afresh.told else "asked for", at,
+        job, Event.REOPENED, ReasonCode.REQUESTED, at, detail=Detail(settings=afresh.told) if afresh.told else None,
         failures=0, lost=0, uncertain=0, expired=0, deferrals=0, due_at=0, retry_until=None,
         endpoint=job.endpoint if afresh.endpoint is None else afresh.endpoint,
         attempts_max=afresh.attempts_max, policy=afresh.policy, escalated=None,

@@ -1,22 +1,6 @@
-"""What a job is given of its own when it is tried again, and how its history tells of that."""
-
-from typing import Final
+"""What a job is given of its own when it is tried again."""
 
 import msgspec
-
-ENDED_WITH: Final = "; it had ended with: "
-WITH: Final = ", with "
-"""In the reason of a reopening, before the error message that the job had until then."""
-
-ESCALATED: Final = "; with "
-"""In the reason of a retry, before what the next execution gets that the one before had not."""
-
-
-AT_NO_ATTEMPT: Final = ", which costs no attempt"
-"""In the reason of a retry, where that is so."""
-
-RECHECKED: Final = "recheck"
-"""The reason of a step that follows from what the run takes for a result by now."""
 
 
 class Escalation(msgspec.Struct, frozen=True):
@@ -45,13 +29,3 @@ class Afresh(msgspec.Struct, frozen=True, kw_only=True):
     attempts_max: int | None = None
     told: str = ""
     """The settings in words, for the history; empty where there are none."""
-
-
-def escalated_with(reason: str) -> str:
-    """What a retry for that reason gives in words; empty where it gives nothing."""
-    return reason.partition(ESCALATED)[2]
-
-
-def reopened_with(reason: str) -> str:
-    """The settings in words with which a job was reopened for that reason; empty where it got none of its own."""
-    return reason.partition(ENDED_WITH)[0].partition(WITH)[2]

@@ -9,10 +9,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.local_time import local
 
 REUSED: Final = "reused"
-"""The run's counter of jobs that have the result of another one; and how the reason of their end begins."""
-
-NOT_REUSED: Final = "run; not reused: "
-"""How the reason of a claim begins that tells why there was nothing to be taken again."""
+"""The run's counter of jobs that have the result of another one."""
 
 NOTHING_YET: Final = "there is no result of the same input, endpoint and reuse-version"
 DAMAGED: Final = "the result that it would have cannot be read any more"

@@ -5,7 +5,8 @@ import msgspec
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.overrides import RECHECKED, Afresh
+from orchestrator.core.jobs.overrides import Afresh
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.service.responses import Trouble
 from orchestrator.core.text.wording import counted
 
@@ -49,7 +50,9 @@ def step_of(job: Job, outcome: Outcome, why: str | None, *, at: int) -> Transiti
         return transitions.revoked(job, failed, at=at)
     if job.state is State.FAILED and why is None:
         result = msgspec.structs.replace(outcome, trouble=None, message=None)
-        return transitions.completed(job, result, reason=RECHECKED, at=at, failures=max(0, job.failures - 1))
+        return transitions.completed(
+            job, result, reason=ReasonCode.REVALIDATED, at=at, failures=max(0, job.failures - 1)
+        )
     return None
 
 

@@ -16,7 +16,8 @@ from orchestrator.core.jobs.job import (
     names_late,
 )
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.service.responses import SAME_ID, Trouble
+from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.service.responses import Trouble
 
 _CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
     None: (),
@@ -34,7 +35,7 @@ def counters(step: Transition) -> tuple[str, ...]:
         case Event.COMPLETED, _ if step.before.state is State.OUTSTANDING and is_of_latest(step):  # and the third
             pass
         case Event.UNANSWERED, _:
-            found = ("uncertain_seen", NO_NEWS) if step.reason == SAME_ID else ("uncertain_seen",)
+            found = ("uncertain_seen", NO_NEWS) if step.reason is ReasonCode.REPEATED_ID else ("uncertain_seen",)
         case ((Event.ADOPTED | Event.COMPLETED), _) if step.before.state is State.UNCERTAIN or names_late(step):
             found = ("uncertain_adopted",)
         case Event.COMPLETED, _ if leaves_extra(step) and not is_of_latest(step):

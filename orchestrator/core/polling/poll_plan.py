@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, LADDER, Times, hard_deadline, next_ask, safe_until
 from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.polling.deadline_calendar import Calendar, Respite, latest_start
 from orchestrator.core.polling.latency import DurationHistogram
 from orchestrator.core.polling.poll_budget import KNOWN, QUEUED_GAP_SHARE, PollBudget, ask_closely
@@ -133,7 +134,7 @@ class Plan:
     # --- what happens to jobs
 
     def add(
-        self, job: Job, *, at_once: bool = False, retry_in_doubt: str | None = None, is_unsure: bool = False
+        self, job: Job, *, at_once: bool = False, retry_in_doubt: ReasonCode | None = None, is_unsure: bool = False
     ) -> Entry:
         """`job` is outstanding from now on. `at_once`: to be asked for now, the earliest deadline first.
 

@@ -3,6 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.polling.deadline_calendar import Calendar
 
 
@@ -15,7 +16,7 @@ class Entry:
     since: int = 0
     """When the execution was asked for that is waited for: by `/run`, or by a later `/retry`."""
 
-    retry_in_doubt: str | None = None
+    retry_in_doubt: ReasonCode | None = None
     """The reason why nobody knows whether its `/retry` was applied."""
 
     is_unsure: bool = False

@@ -264,9 +264,10 @@ class Pointless(msgspec.Struct, frozen=True):
 
 
 class Uncertain(msgspec.Struct, frozen=True):
-    """The request may have taken effect, and nobody told us."""
+    """The request may have taken effect, and nobody told us. With `is_repeated_id` it gave the id of another job."""
 
     reason: str
+    is_repeated_id: bool = False
 
 
 class NotRetried(msgspec.Struct, frozen=True):
@@ -386,6 +387,7 @@ class NoNews(msgspec.Struct, frozen=True):
 
     is_torn: bool = False
     """Whether it looks like the record of a job that has finished, damaged on its way: paid for, and not readable."""
+    is_of_another: bool = False
 
 
 StatusOutcome = Unfinished | Terminal | Gone | AskAgain | NoNews | Pointless
@@ -450,7 +452,7 @@ def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished 
         is_torn = raw.lstrip().startswith(b"{") and _OF_FINISHED.search(raw) is not None
         return NoNews(NO_RECORD, raw, is_torn)
     if not record.may_be_of(remote_id):
-        return NoNews(OF_ANOTHER, raw)
+        return NoNews(OF_ANOTHER, raw, is_of_another=True)
     if not record.status:
         return NoNews(NO_RECORD, raw)
     if record.status in TERMINAL_STATUSES:

@@ -17,15 +17,13 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
 from orchestrator.core.jobs.job import (
     NO_NEWS,
-    RETRIES_IN_DOUBT,
-    RETRY_REFUSED,
-    RETRY_UNANSWERED,
     Job,
     Outcome,
     Transition,
 )
 from orchestrator.core.jobs.job_certainty import sure_of
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan import Plan
@@ -122,7 +120,7 @@ class Collector:
             if job.remote_id is not None:
                 self._endpoint.remote_ids.give(job.remote_id, job.id)
             # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
-            doubt = None if job.is_first_execution else RETRY_UNANSWERED
+            doubt = None if job.is_first_execution else ReasonCode.RETRY_UNANSWERED
             self._plan.add(job, at_once=ask_now or is_unsure, retry_in_doubt=doubt, is_unsure=is_unsure)
         self._wakeup.wake()
 
@@ -164,9 +162,9 @@ class Collector:
             if step.before.endpoint != self._endpoint.id:  # whatever a step gives: what it leaves was here
                 continue
             if step.after.state is State.OUTSTANDING:
-                doubt = step.reason if step.reason in RETRIES_IN_DOUBT else None
+                doubt = doubt_of_retry(step.reason)
                 job, is_unsure = sure_of(step.after, self._clock.now())
-                at_once = is_unsure or doubt == RETRY_REFUSED
+                at_once = is_unsure or doubt is ReasonCode.RETRY_REFUSED
                 self._planned(self._plan.add(job, at_once=at_once, retry_in_doubt=doubt, is_unsure=is_unsure))
             elif step.before.state is State.OUTSTANDING:
                 self.forget(step.after.id)
@@ -367,7 +365,7 @@ class Collector:
                 reason="the /retry was not applied",
                 at=now,
                 trouble=Trouble.TRANSPORT,
-                retry_until=entry.deadline if entry.retry_in_doubt == RETRY_UNANSWERED else None,
+                retry_until=entry.deadline if entry.retry_in_doubt is ReasonCode.RETRY_UNANSWERED else None,
             )
             self._post(entry, again)
             return
@@ -393,7 +391,7 @@ class Collector:
 
     async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
         """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""
-        if entry.retry_in_doubt == RETRY_REFUSED:
+        if entry.retry_in_doubt is ReasonCode.RETRY_REFUSED:
             return record.status in {"FAILED", "TIMED_OUT"}
         failure = await self._ledger.jobs.failure_before_retry(job=entry.job.id)
         return failure is not None and failure.is_of(record)
@@ -406,7 +404,7 @@ class Collector:
         """
         job, now = entry.job, self._clock.now()
         self._task_pool.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
-        if answer.reason is OF_ANOTHER:
+        if answer.is_of_another:
             self._endpoint.disbelieve(OF_ANOTHER)
         if now < safe_until(job, self._agreed_us(job)):
             self._ask_again(entry, None)

@@ -8,6 +8,7 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.escalation import next_step, own_policy
 from orchestrator.core.jobs.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.service.responses import Failure, Record, Trouble, failure_of, verdict_of
@@ -56,7 +57,7 @@ def finished(
     if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
-        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+        return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     endpoint.runs.failed(job.run, verdict.message)
     return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
 
@@ -78,7 +79,7 @@ def _given_back(
     now = endpoint.clock.now()
     if cancel_why in BY_PEOPLE:
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
-        return transitions.cancelled(job, outcome, reason="asked for", at=now, end=end)
+        return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
     if isinstance(follows, Exhausted):
         endpoint.runs.failed(job.run, follows.message)

@@ -14,7 +14,7 @@ from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.responses import Record
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.transactions.segment_writes import Reported
+from orchestrator.ledger.transitions.segment_writes import Reported
 
 
 def is_resumable(endpoint: Endpoint, job: Job) -> bool:

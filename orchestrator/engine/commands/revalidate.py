@@ -21,7 +21,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.commands import NO_RUN, Command, NewValidator, Reply
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.error_kinds import Restated
+from orchestrator.ledger.transitions.error_kinds import Restated
 from orchestrator.settings.structs import RunSettings
 from orchestrator.units import MIB
 

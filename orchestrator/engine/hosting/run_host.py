@@ -87,7 +87,7 @@ class RunHost:
     async def serve_asked(self, command: Command) -> Reply:
         """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
         if command.id <= self.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
+            return OF_ANOTHER
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
         held = await self.serve(run)
@@ -97,7 +97,7 @@ class RunHost:
     async def release_asked(self, command: Command) -> Reply:
         """Carries out a RELEASE."""
         if command.id <= self.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
+            return OF_ANOTHER
         assert command.run is not None
         self.runs.held.pop(command.run, None)
         if (session := self.runs.sessions.get(command.run)) is not None:
@@ -108,7 +108,7 @@ class RunHost:
     async def rebind_asked(self, command: Command) -> Reply:
         """Carries out a REBIND, once what is under way has shown whether the former endpoint takes jobs of the run."""
         if command.id <= self.asked_before:
-            return Reply(OF_ANOTHER, is_refused=True)
+            return OF_ANOTHER
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
         asked = msgspec.json.decode(command.argument, type=NewEndpoint)

@@ -29,7 +29,7 @@ from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.execution_totals import Place, place_of
+from orchestrator.ledger.transitions.execution_totals import Place, place_of
 from orchestrator.settings import brake_flags
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.structs import RunSettings

@@ -171,5 +171,5 @@ class RequestSender:
         """`outcome` of a `/run`. An id that another job has is none: its result could be either's."""
         if isinstance(outcome, Accepted) and not self._endpoint.remote_ids.give(outcome.remote_id, job.id):
             self._endpoint.disbelieve(SAME_ID)
-            return Uncertain(SAME_ID)
+            return Uncertain(SAME_ID, is_repeated_id=True)
         return outcome

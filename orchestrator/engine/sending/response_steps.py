@@ -4,6 +4,7 @@ from typing import assert_never
 
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.service.responses import (
     Accepted,
@@ -35,8 +36,9 @@ def on_response(  # noqa: PLR0911  one for each outcome
             return rejected(job, reason, now=now)
         case Pointless(reason):
             return deferred(job, due_at=now, reason=reason, now=now)
-        case Uncertain(reason):
-            return _unanswered(endpoint, job, reason, sent_at=sent_at, now=now)
+        case Uncertain(reason, is_repeated_id):
+            why = ReasonCode.REPEATED_ID if is_repeated_id else reason
+            return _unanswered(endpoint, job, why, sent_at=sent_at, now=now)
         case NotRetried():
             return transitions.refused_for_retry(job, at=now)
         case _:
@@ -51,7 +53,7 @@ def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int)
     return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
 
 
-def _unanswered(endpoint: Endpoint, job: Job, reason: str, *, sent_at: int, now: int) -> Transition:
+def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, now: int) -> Transition:
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
     return transitions.unanswered(job, settle_at=settle_at(endpoint, job, now), reason=reason, at=now)

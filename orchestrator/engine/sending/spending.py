@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from orchestrator.core.gates.costs import Took
-from orchestrator.ledger.transactions.execution_totals import Place
+from orchestrator.ledger.transitions.execution_totals import Place
 
 NONE = Took()
 

@@ -19,11 +19,11 @@ from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, pipelines, 
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.flow_reopening import followers_leave
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
 from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, wish_set
 from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transitions.reopened_flows import followers_leave
 from orchestrator.settings.structs import Wish
 
 

@@ -17,8 +17,8 @@ from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.group_counts import due_add
 from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transitions.group_counts import due_add
 
 
 class Group(msgspec.Struct, frozen=True, array_like=True):

@@ -19,9 +19,9 @@ from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, paylo
 from orchestrator.ledger.schema.row_codec import fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.group_counts import due_add, opens
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.ledger.transitions.group_counts import due_add, opens
 from orchestrator.units import MIB
 
 PAGE_BYTES_MAX: Final = 8 * MIB

@@ -15,7 +15,7 @@ from orchestrator.ledger.schema.job_tables import events, jobs, outcomes, payloa
 from orchestrator.ledger.schema.row_codec import job_of, select_jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
 
 NO_INPUT: Final = b"{}"
 """The input of a job that says why its step failed: it is never sent."""

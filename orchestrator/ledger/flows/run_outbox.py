@@ -15,7 +15,7 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.run_news import counts_of, news_owe, wanted_by
+from orchestrator.ledger.transitions.run_news import counts_of, news_owe, wanted_by
 
 
 class RunMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

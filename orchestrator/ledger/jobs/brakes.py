@@ -17,9 +17,9 @@ from orchestrator.ledger.schema.failure_tables import failed_executions
 from orchestrator.ledger.schema.job_tables import brakes, events, executions, jobs, outcomes
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.execution_totals import Place
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transitions.execution_totals import Place
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

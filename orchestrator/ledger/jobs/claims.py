@@ -7,7 +7,8 @@ import msgspec
 
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Transition
-from orchestrator.core.jobs.result_reuse import NOT_REUSED, Reuse
+from orchestrator.core.jobs.reasons import Detail, ReasonCode
+from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.segments import Resume
 from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, line_walk, nobody_is_late
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
@@ -15,7 +16,7 @@ from orchestrator.ledger.jobs.result_carry_over import results_take_over
 from orchestrator.ledger.jobs.result_reuse import results_reuse
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Doors
-from orchestrator.ledger.transactions.segment_writes import resumes_of
+from orchestrator.ledger.transitions.segment_writes import resumes_of
 from orchestrator.units import MIB
 
 CLAIM_BYTES_MAX: Final = 64 * MIB
@@ -155,4 +156,8 @@ class Claims:
             at=now,
             is_resumable=is_resumable,
         )
-        return step if not_reused is None else msgspec.structs.replace(step, reason=f"{NOT_REUSED}{not_reused}")
+        return step if not_reused is None else _not_reused(step, not_reused)
+
+
+def _not_reused(step: Transition, because: str) -> Transition:
+    return msgspec.structs.replace(step, reason=ReasonCode.NOT_REUSED, detail=Detail(because=because))

@@ -6,9 +6,10 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event
+from orchestrator.core.jobs.reasons import Detail, ReasonCode, reason_text
 from orchestrator.core.planning.observed_times import Execution
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, submissions
-from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.transactions.repository import Noun
 from orchestrator.units import MILLISECOND_US
@@ -43,7 +44,19 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     submission: int | None
     attempt: int
     trouble: str | None
-    reason: str
+    text: str
+    code: ReasonCode | None
+    stored_detail: str | None
+
+    @property
+    def detail(self) -> Detail:
+        """What belongs to its reason."""
+        return detail_of(self.stored_detail)
+
+    @property
+    def reason(self) -> str:
+        """The reason in words."""
+        return reason_text(self.code or self.text, self.detail)
 
 
 class Took(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -108,13 +121,24 @@ _EXECUTIONS: Final = (
 )
 
 
+_EVENT: Final = (
+    events.c.at,
+    events.c.event,
+    events.c.submission_id,
+    events.c.attempt,
+    events.c.trouble,
+    events.c.reason,
+    events.c.reason_code,
+    events.c.detail,
+)
+
+
 class History(Noun):
     """The events of a ledger, and what they tell."""
 
     async def of(self, job: int) -> list[EventRow]:
         """The history of `job`, oldest first."""
-        columns = (events.c[name] for name in ("at", "event", "submission_id", "attempt", "trouble", "reason"))
-        query = select(*columns).where(events.c.job_id == job).order_by(events.c.id)
+        query = select(*_EVENT).where(events.c.job_id == job).order_by(events.c.id)
         return values(EventRow, await self._doors.rows(query))
 
     async def ends_since(self, since: int) -> dict[int, int]:

@@ -8,8 +8,9 @@ import msgspec
 from sqlalchemy import Select, bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.job import RETRIES_IN_DOUBT, Job
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import RETRIES_IN_DOUBT
 from orchestrator.core.service.responses import Failure
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, select_jobs
@@ -74,7 +75,7 @@ _UNAPPLIED = (
     .where(
         jobs.c.id == bindparam("job"),
         events.c.id == select(func.max(events.c.id)).where(events.c.job_id == bindparam("job")).scalar_subquery(),
-        events.c.reason.in_(literal_column(f"'{reason}'") for reason in sorted(RETRIES_IN_DOUBT)),
+        events.c.reason_code.in_(literal_column(f"'{code}'") for code in sorted(RETRIES_IN_DOUBT)),
         jobs.c.unfinished_at <= events.c.at,
         submissions.c.failure.is_not(None),
     )

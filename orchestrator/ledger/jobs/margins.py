@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import jobs, margins, submissions
 from orchestrator.ledger.sqlite.statements import Among, without_index
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.step_writes import TENTH_US
+from orchestrator.ledger.transitions.count_writes import TENTH_US
 from orchestrator.units import SECOND_US
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.jobs.job import Job, Outcome, Transition, completed
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.ledger.jobs.claim_queue import Found
 from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
 from orchestrator.ledger.schema.job_tables import jobs, outcomes, payloads, runs
@@ -83,4 +84,4 @@ def _step(job: Job, row: Any, now: int) -> Transition:
         execution_ms=row.execution_ms,
         worker=row.worker,
     )
-    return completed(job, outcome, reason=f"taken over from {row.name}", at=now)
+    return completed(job, outcome, reason=ReasonCode.CARRIED_OVER, detail=Detail(run=row.name), at=now)

@@ -14,18 +14,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Outcome, Transition
-from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.result_reuse import DAMAGED, NOT_REUSED, REUSED, Reuse, reuse_key, why_not
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import Detail, ReasonCode
+from orchestrator.core.jobs.result_reuse import DAMAGED, REUSED, Reuse, reuse_key, why_not
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.claim_queue import Found
 from orchestrator.ledger.jobs.results import Origin
 from orchestrator.ledger.schema.handover_tables import reusable, reused
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, payloads, runs
-from orchestrator.ledger.schema.row_codec import checksum, fitting, unpack, values
+from orchestrator.ledger.schema.row_codec import checksum, detail_of, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.units import MIB, SECOND_US
 
 BYTES_MAX: Final = 8 * MIB
@@ -96,11 +97,11 @@ _NOTE: Final = Many(insert_new(reusable), "key", "job_id")
 _REUSE: Final = Many(insert_new(reused), "job_id", "from_run", "from_custom_id")
 _ORIGINS: Final = select(reused).where(reused.c.job_id.in_(IN_BATCH))
 _WHY_NOT: Final = (
-    select(events.c.job_id, events.c.reason)
+    select(events.c.job_id, events.c.detail)
     .where(
         events.c.job_id.in_(IN_BATCH),
-        events.c.event == literal_column(f"'{Event.CLAIMED}'"),
-        events.c.reason.startswith(NOT_REUSED, autoescape=True),
+        events.c.reason_code == literal_column(f"'{ReasonCode.NOT_REUSED}'"),
+        events.c.detail.is_not(None),
     )
     .order_by(events.c.id)
 )
@@ -160,7 +161,7 @@ class Reused(Noun):
     async def why_not(self, among: Collection[int]) -> Mapping[int, str]:
         """Why these jobs were sent last, of those that could have had another one's result; as far as is remembered."""
         rows = await self._doors.rows(_WHY_NOT, batch_of(among))
-        return {job: reason.removeprefix(NOT_REUSED) for job, reason in rows}
+        return {job: detail_of(detail).because for job, detail in rows}
 
 
 async def results_reuse(
@@ -231,8 +232,8 @@ def _step(found: Found, result: _Result, now: int) -> Transition | None:
     except DamagedError:
         return None
     outcome = Outcome(submission=None, remote_id=result.remote_id, status=result.status, output=output)
-    reason = f"{REUSED}: the result of {result.custom_id} of {result.run}"
-    return transitions.completed(found.job, outcome, reason=reason, at=now)
+    origin = Detail(run=result.run, custom_id=result.custom_id)
+    return transitions.completed(found.job, outcome, reason=ReasonCode.REUSED, detail=origin, at=now)
 
 
 async def _take(transaction: Transaction, taken: Sequence[tuple[Transition, _Result]]) -> None:

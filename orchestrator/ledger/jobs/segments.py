@@ -12,7 +12,7 @@ from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, pro
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
+from orchestrator.ledger.transitions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
 
 
 class SegmentRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -14,7 +14,7 @@ from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
 
 
 class Sent(msgspec.Struct, frozen=True):

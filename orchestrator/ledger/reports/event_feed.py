@@ -15,8 +15,9 @@ from sqlalchemy import bindparam, func, select
 
 from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.reasons import ReasonCode, reason_text
 from orchestrator.ledger.schema.job_tables import events, jobs
-from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import Writer
 from orchestrator.ledger.transactions.repository import Doors
@@ -39,7 +40,14 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     submission: int | None
     attempt: int
     trouble: str | None
-    reason: str
+    text: str
+    code: ReasonCode | None
+    detail: str | None
+
+    @property
+    def reason(self) -> str:
+        """The reason in words."""
+        return reason_text(self.code or self.text, detail_of(self.detail))
 
 
 _PAGE: Final = (
@@ -53,6 +61,8 @@ _PAGE: Final = (
         events.c.attempt,
         events.c.trouble,
         events.c.reason,
+        events.c.reason_code,
+        events.c.detail,
     )
     .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
     .where(events.c.id > bindparam("after"))

@@ -26,11 +26,11 @@ from orchestrator.ledger.runs.endpoint_limits import limits_reset, limits_set
 from orchestrator.ledger.runs.heartbeats import this_process
 from orchestrator.ledger.schema.job_tables import commands, counts, runs
 from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.error_kinds import Restated, failures_restate
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Noun
 from orchestrator.ledger.transactions.run_controls import continue_write, grace_set, lift_write, progress_add, wish_set
 from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
 from orchestrator.settings.brake_flags import BRAKES, check_brakes
 from orchestrator.settings.structs import Pinned, RunSettings, Wish
 from orchestrator.units import HOUR_US
@@ -42,13 +42,21 @@ LOOK_S: Final = 0.05
 KEPT_US: Final = 30 * 24 * HOUR_US
 """How long an acknowledged command is kept."""
 
-ENDED: Final = "all of its jobs have their outcomes already"
 NO_RUN: Final = "there is no such run any more"
 NOT_TAKEN_IN: Final = "it is not taken in yet; ask again once its input was read"
 NAME_TAKEN: Final = "there is a run called {} already; choose another name"
 JOBS_THERE: Final = "jobs of it are at the service, and their results would be lost"
 MAY_BE_TAKEN: Final = "{} may have taken a job of it"
-OF_ANOTHER: Final = "the process that this was asked of has ended"
+
+
+class ReplyCode(StrEnum):
+    """What came of a command, where whoever asked goes on by it. The values stand in ledgers."""
+
+    HAD_ENDED = "had_ended"
+    """The run had ended, so there was nothing to be done."""
+
+    ASKED_ANOTHER = "asked_another"
+    """It concerned another process alone, which has ended."""
 
 
 class Action(StrEnum):
@@ -117,6 +125,9 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     is_refused: bool = False
     progress: int = 0
     """How many jobs it has changed so far, whichever process did."""
+
+    code: ReplyCode | None = None
+    """Which outcome it is, where whoever asked has to know it."""
 
 
 class NewLimits(msgspec.Struct, frozen=True):
@@ -203,10 +214,15 @@ Argument = (
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came of a command: a sentence."""
+    """What came of a command: a sentence, and a code where whoever asked goes on by it."""
 
     text: str
     is_refused: bool = False
+    code: ReplyCode | None = None
+
+
+ENDED: Final = Reply("all of its jobs have their outcomes already", code=ReplyCode.HAD_ENDED)
+OF_ANOTHER: Final = Reply("the process that this was asked of has ended", is_refused=True, code=ReplyCode.ASKED_ANOTHER)
 
 
 _WAIT_FOR_THEM: Final = "delete it once they have ended (orchestrator cancel gives them up)"
@@ -218,6 +234,7 @@ _FINISH: Final = (
         done_at=bindparam("now"),
         outcome=bindparam("text"),
         is_refused=bindparam("refused"),
+        outcome_code=bindparam("code"),
     )
 )
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
@@ -317,6 +334,7 @@ class Commands(Noun):
 
     async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
         values = {"of": number, "now": self._doors.now(), "text": reply.text, "refused": int(reply.is_refused)}
+        values["code"] = reply.code
         return (await connection.execute(_FINISH, values)).rowcount == 1
 
     async def obey(self, command: Command) -> None:
@@ -332,7 +350,7 @@ class Commands(Noun):
                 await connection.execute(
                     update(commands)
                     .where(commands.c.id == command.id)
-                    .values(outcome=reply.text, is_refused=int(reply.is_refused))
+                    .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
                 )
 
         await self._doors.write(block)
@@ -362,7 +380,7 @@ async def _wish(connection: AsyncConnection, command: Command, now: int) -> Repl
     if left and wish is Wish.CANCEL:
         grace_us = msgspec.json.decode(command.argument, type=CancelledRun).grace_us
         await grace_set(connection, command.run, until=now + grace_us, is_given=grace_us > 0)
-    return Reply(_BEGUN[wish].format(counted(left, "unfinished job")) if left else ENDED)
+    return Reply(_BEGUN[wish].format(counted(left, "unfinished job"))) if left else ENDED
 
 
 async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:

@@ -53,7 +53,7 @@ from orchestrator.ledger.transactions.run_removal import (
     run_remove,
     submissions_remove_some,
 )
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
 
 Hold = Callable[[str], AbstractContextManager[None]]
 """Holds the right to take in for the run of that name. Raises `IntakeBusyError` where a living process has it."""

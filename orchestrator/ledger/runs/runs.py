@@ -15,7 +15,7 @@ from orchestrator.ledger.transactions.group_commit import Block, Transaction
 from orchestrator.ledger.transactions.repository import Doors, Noun
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.transactions.run_removal import run_take_back
-from orchestrator.ledger.transactions.step_writes import counts_add
+from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.settings.structs import RunSettings
 
 

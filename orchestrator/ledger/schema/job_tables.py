@@ -28,7 +28,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0028"
+SCHEMA_VERSION: Final = "0029"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -343,7 +343,9 @@ events = Table(
     Column("submission_id", INTEGER),
     Column("attempt", INTEGER, nullable=False),
     Column("trouble", TEXT),
-    Column("reason", TEXT, nullable=False),
+    Column("reason", TEXT, nullable=False),  # in words; empty where the code says it
+    Column("reason_code", TEXT),
+    Column("detail", TEXT),  # JSON: what belongs to the reason
 )
 
 Index("events_of_job", events.c.job_id)
@@ -480,6 +482,7 @@ commands = Table(
     Column("outcome", TEXT),  # a sentence: what came of it
     Column("is_refused", INTEGER, nullable=False, server_default="0"),
     Column("progress", INTEGER, nullable=False, server_default="0"),  # jobs that it has changed so far
+    Column("outcome_code", TEXT),
     CheckConstraint("(done_at IS NULL) = (outcome IS NULL)", name="commands_done_have_outcome"),
     **NO_NUMBER_TWICE,  # a number is waited for, so it must not come back
 )

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.reasons import Detail
 from orchestrator.core.service.responses import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DamagedError
@@ -48,6 +49,15 @@ def unpack(blob: bytes, packed: int) -> bytes:
         return zlib.decompress(blob)
     except zlib.error as error:
         raise DamagedError from error
+
+
+_detail: Final = msgspec.json.Decoder(Detail)
+NO_DETAIL: Final = Detail()
+
+
+def detail_of(stored: str | None) -> Detail:
+    """What belongs to the reason of an event."""
+    return NO_DETAIL if stored is None else _detail.decode(stored)
 
 
 def checksum(job: int, stored: bytes | None) -> int:

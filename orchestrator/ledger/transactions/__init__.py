@@ -1,1 +1,1 @@
-"""Group commit and everything that one transaction of steps writes."""
+"""Group commit, access to the database, and writes that no other room has to itself."""

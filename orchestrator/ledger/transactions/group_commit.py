@@ -24,7 +24,8 @@ from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
-from orchestrator.ledger.transactions.step_writes import notices_add, notices_delete, steps_apply, unfinished_write
+from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
+from orchestrator.ledger.transitions.apply import steps_apply
 from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)

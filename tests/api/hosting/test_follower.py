@@ -102,10 +102,10 @@ async def test_a_successor_that_finds_what_was_asked_of_another_is_asked_itself(
         await f.ledger.heartbeats.beat(ProcessReport())
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
-            for outcome in (OF_ANOTHER, "it is served"):
+            for reply in (OF_ANOTHER, Reply("it is served")):
                 await anyio.sleep(1)
                 [command] = await f.ledger.commands.pending()
-                await f.ledger.commands.finish(command.id, Reply(outcome))
+                await f.ledger.commands.finish(command.id, reply)
     assert answers == ["it is served"]
 
 

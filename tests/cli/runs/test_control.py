@@ -56,7 +56,7 @@ def test_what_the_process_at_work_says_is_told() -> None:
 @pytest.mark.parametrize("wish", Wish)
 def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
     app = FakeApp(runs=[run_status(succeeded=3)])
-    app.outcome, app.has_ended = ENDED, True
+    app.outcome, app.has_ended = ENDED.text, True
     assert invoke(app, wish, "captions").stderr == f"captions has finished; nothing to {wish}\n"
 
 
@@ -124,7 +124,7 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
     wished = [(True, False), (True, True), (False, False)] if jobs else [(False, False)] * 3
     assert [(each.paused, each.cancelled) for each in asked] == wished
     assert [each.has_ended for each in asked] == [not jobs] * 3
-    assert asked[1].outcome == ("nothing more of it is sent; 1 unfinished job to be cancelled" if jobs else ENDED)
+    assert asked[1].outcome == ("nothing more of it is sent; 1 unfinished job to be cancelled" if jobs else ENDED.text)
     given = anyio.run(partial(prioritize, tmp_path / "l.db", "r", 4))
     assert given.outcome == "it takes its turns with priority 4"
     with pytest.raises(UsageError, match="priority was refused: priority 40 is not from -10 to 10"):

@@ -17,9 +17,10 @@ from orchestrator.core.jobs.job import (
     outcome_of,
 )
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
-from orchestrator.core.jobs.overrides import ENDED_WITH, Afresh, Escalation, escalated_with, reopened_with
+from orchestrator.core.jobs.overrides import Afresh, Escalation
+from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.service.responses import SAME_ID, Record, Trouble
+from orchestrator.core.service.responses import Record, Trouble
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 
@@ -119,13 +120,13 @@ def test_a_retry_that_is_refused_is_outstanding_and_says_nothing_of_when_the_job
 
     step = transitions.refused_for_retry(job, at=AT)
 
-    assert step.reason == "retry refused"
+    assert step.reason is doubt_of_retry(step.reason) is ReasonCode.RETRY_REFUSED
     changed = {"state": State.OUTSTANDING, "retry_until": None, "deferrals": 0, "due_at": 0}
     assert changes(job, step.after) == changed
 
 
-@pytest.mark.parametrize(("answered", "reason"), [(True, "retry"), (False, "retry unanswered")])
-def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, reason: str) -> None:
+@pytest.mark.parametrize(("answered", "reason"), [(True, ReasonCode.RETRY), (False, ReasonCode.RETRY_UNANSWERED)])
+def test_a_retry_is_outstanding_whether_it_was_answered_or_not(answered: bool, reason: Reason) -> None:
     job = a_job_in(State.SUBMITTING, remote_id="r", retry_until=AT, attempt=2, deferrals=1, due_at=4)
 
     step = transitions.accepted_for_retry(job, sent_at=AT - S, at=AT, answered=answered)
@@ -262,11 +263,9 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
 
     step = transitions.reopened(job, at=AT, afresh=own)
     assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
-    assert step.reason == "asked for, with TTL 10 s and 1 attempt"
-    assert reopened_with(f"{step.reason}{ENDED_WITH}no, with that") == "TTL 10 s and 1 attempt"
-    assert reopened_with(f"asked for{ENDED_WITH}no, with that") == ""
+    assert reason_text(step.reason, step.detail) == "asked for, with TTL 10 s and 1 attempt"
     again = transitions.reopened(msgspec.structs.replace(step.after, state=State.FAILED), at=AT)
-    assert (again.after.policy, again.after.attempts_max, again.reason) == (None, None, "asked for")
+    assert (again.after.policy, again.after.attempts_max, again.detail) == (None, None, None)
 
 
 def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> None:
@@ -372,7 +371,8 @@ def test_a_job_of_a_cancelled_run_says_whether_it_may_have_been_paid(state: Stat
 
 def test_an_answer_with_the_id_of_another_job_is_counted_as_no_news_too() -> None:
     sent = a_job_in(State.SUBMITTING)
-    assert counters(transitions.unanswered(sent, settle_at=AT, reason=SAME_ID, at=AT)) == ("uncertain_seen", NO_NEWS)
+    step = transitions.unanswered(sent, settle_at=AT, reason=ReasonCode.REPEATED_ID, at=AT)
+    assert counters(step) == ("uncertain_seen", NO_NEWS)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT])
@@ -393,10 +393,10 @@ def test_a_retry_may_give_the_job_what_it_had_not_before() -> None:
         job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT, escalation=given
     )
     assert (step.after.endpoint, step.after.escalated, step.after.failures) == (7, b"{}", 1)
-    assert escalated_with(step.reason) == "endpoint big"
+    assert (step.reason, step.detail) == ("status", Detail(settings="endpoint big"))
     plain = transitions.retried(job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT)
     assert (plain.after.endpoint, plain.after.escalated) == (job.endpoint, None)
-    assert escalated_with(plain.reason) == ""
+    assert plain.detail is None
     ended = transitions.abandoned(step.after, an_outcome(step.after, Trouble.REJECTED), reason="no", at=EPOCH_AT).after
     again = transitions.reopened(ended, at=EPOCH_AT)
     assert again.after.escalated is None

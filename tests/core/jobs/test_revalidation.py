@@ -1,6 +1,7 @@
 """What becomes of jobs whose outputs are judged anew."""
 
 from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
 from orchestrator.core.jobs.run_counters import counters
 from orchestrator.core.service.responses import Trouble
@@ -56,7 +57,8 @@ def test_what_fails_for_another_reason_by_now_says_so() -> None:
 def test_a_job_is_tried_again_with_the_attempts_that_it_has_left() -> None:
     step = tried_again(a_job_in(State.FAILED, failures=1), max_attempts=3, at=5)
     assert step is not None
-    assert (step.after.state, step.after.attempts_max, step.reason) == (State.QUEUED, 2, "asked for, with 2 attempts")
+    assert (step.after.state, step.after.attempts_max) == (State.QUEUED, 2)
+    assert reason_text(step.reason, step.detail) == "asked for, with 2 attempts"
     assert tried_again(a_job_in(State.FAILED, failures=3), max_attempts=3, at=5) is None
     assert tried_again(a_job_in(State.FAILED, failures=1, attempts_max=1), max_attempts=3, at=5) is None
 

@@ -291,7 +291,7 @@ def test_a_torn_record_of_a_finished_job_is_told_from_a_page(body: bytes) -> Non
 def test_the_record_of_another_job_is_no_news_whatever_it_says(status: str, other: object) -> None:
     body = msgspec.json.encode({"id": other, "status": status, "output": 1})
 
-    assert of_status(answer(200, body), "ab12-u1") == NoNews(OF_ANOTHER, body)
+    assert of_status(answer(200, body), "ab12-u1") == NoNews(OF_ANOTHER, body, is_of_another=True)
 
 
 @pytest.mark.parametrize("body", [b'{"status":"COMPLETED"}', b'{"id":null,"status":"COMPLETED"}'])

@@ -285,7 +285,7 @@ async def test_a_handler_can_be_registered_and_refuses_by_raising(tmp_path: Path
 
 
 async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(tmp_path: Path) -> None:
-    replies = [Reply(OF_ANOTHER, is_refused=True), Reply("it is served")]
+    replies = [OF_ANOTHER, Reply("it is served")]
 
     async def serve(_command: Command) -> Reply:
         return replies.pop(0)

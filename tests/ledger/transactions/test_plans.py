@@ -17,7 +17,8 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
 from orchestrator.ledger.runs.commands import Action
-from orchestrator.ledger.transactions import run_controls, step_writes
+from orchestrator.ledger.transactions import notice_writes, run_controls
+from orchestrator.ledger.transitions import apply
 from orchestrator.units import MIB
 from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
@@ -148,9 +149,9 @@ def in_sql(statement: Update) -> str:
 @pytest.mark.parametrize(
     "sql",
     [
-        step_writes._APPLY._compiled.one,
-        step_writes._APPLY._compiled.many,
-        in_sql(step_writes._UNFINISHED),
+        apply._APPLY._compiled.one,
+        apply._APPLY._compiled.many,
+        in_sql(notice_writes._UNFINISHED),
         in_sql(run_controls._TAKE_BACK),
     ],
     ids=["step", "steps", "news", "continue"],

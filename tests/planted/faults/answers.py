@@ -163,7 +163,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an id that is given twice is used twice",
         path="orchestrator/engine/sending/request_sender.py::RequestSender._with_own_id",
-        old="return Uncertain(SAME_ID)",
+        old="return Uncertain(SAME_ID, is_repeated_id=True)",
         new="return outcome",
         tests=(OTHER + "test_an_id_that_another_job_has_is_no_usable_id",),
     ),

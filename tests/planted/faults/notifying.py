@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="that a run is over is not owed by the step that ends it",
-        path="orchestrator/ledger/transactions/handover_debts.py::owed_write",
+        path="orchestrator/ledger/transitions/handover_debts.py::owed_write",
         old="await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)",
         new="",
         tests=(

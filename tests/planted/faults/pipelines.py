@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a row that ends is not owed to the stage that follows",
-        path="orchestrator/ledger/transactions/step_writes.py::steps_apply",
+        path="orchestrator/ledger/transitions/apply.py::steps_apply",
         old="await owed_write(connection, done)",
         new="",
         tests=(f"{_HANDOVERS}::test_each_row_that_ends_is_owed_with_its_last_step",),
@@ -76,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a reopened failure of a step is sent as if it were a job",
-        path="orchestrator/ledger/transactions/handover_debts.py::_reopened",
+        path="orchestrator/ledger/transitions/handover_debts.py::_reopened",
         old="await connection.execute(_SEND_NEVER, batch_of(never_sent))",
         new="pass",
         tests=(f"{_HANDOVERS}::test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reopened",),

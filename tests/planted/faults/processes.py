@@ -266,7 +266,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who asked a process that has ended does not ask the next one",
         path="orchestrator/api/hosting/follower.py::Followed.ask",
-        old="if acknowledged.outcome != OF_ANOTHER:",
+        old="if acknowledged.code is not ReplyCode.ASKED_ANOTHER:",
         new="if acknowledged.outcome:",
         tests=(
             "tests/engine/commands/test_command_inbox.py::test_who_asks_while_one_process_takes_the_place_of_another_asks_again",

@@ -15,14 +15,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a report that is known is taken for news",
-        path="orchestrator/ledger/transactions/segment_writes.py::report_write",
+        path="orchestrator/ledger/transitions/segment_writes.py::report_write",
         old="if seq <= known:",
         new="if seq < known:",
         tests=(SEGMENTS + "test_a_report_that_is_known_or_older_changes_nothing",),
     ),
     Fault(
         name="the checkpoint of an earlier segment that comes late takes the place of a newer one",
-        path="orchestrator/ledger/transactions/segment_writes.py::_checkpoint_write",
+        path="orchestrator/ledger/transitions/segment_writes.py::_checkpoint_write",
         old="if mark <= known.newest or is_same(checkpoint, known.checkpoint):",
         new="if mark.seq <= known.newest.seq or is_same(checkpoint, known.checkpoint):",
         tests=(SEGMENTS + "test_whatever_the_order_of_reports_the_newest_checkpoint_stands",),

@@ -39,7 +39,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the guard of a step forgets the attempt",
-        path="orchestrator/ledger/transactions/step_writes.py::_APPLY",
+        path="orchestrator/ledger/transitions/apply.py::_APPLY",
         old="jobs.c.attempt == place(3),",
         new="",
         tests=(
@@ -62,18 +62,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first result does not win",
-        path="orchestrator/ledger/transactions/step_writes.py::_APPLY",
+        path="orchestrator/ledger/transitions/apply.py::_APPLY",
         old="jobs.c.state == place(1),",
         new="",
-        tests=("tests/ledger/transactions/test_steps.py::test_the_first_result_wins_whichever_submission_it_is_of",),
+        tests=("tests/ledger/transitions/test_apply.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/transactions/step_writes.py::steps_apply",
-        old="await _events_write(connection, done)",
-        new="",
+        path="orchestrator/ledger/transitions/apply.py::steps_apply",
+        old="await events_write(connection, done, await outcomes_forget(connection, done))",
+        new="await outcomes_forget(connection, done)",
         tests=(
-            "tests/ledger/transactions/test_steps.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
+            "tests/ledger/transitions/test_apply.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
         ),
         worlds=("clean", 0, 1),
     ),

@@ -63,7 +63,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a process ends since the one before it was asked to",
         path="orchestrator/engine/engine.py::Engine._stop_asked",
-        old="if command.id <= self.serving.asked_before:\n    return Reply(OF_ANOTHER, is_refused=True)\nreply =",
+        old="if command.id <= self.serving.asked_before:\n    return OF_ANOTHER\nreply =",
         new="reply =",
         tests=(
             "tests/api/admin/test_process_stop.py::test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it",

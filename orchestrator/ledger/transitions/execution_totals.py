@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.service.responses import Trouble
 from orchestrator.ledger.schema.job_tables import executions
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.failed_execution_writes import Failed, failed_keep
+from orchestrator.ledger.transitions.failed_execution_writes import Failed, failed_keep
 from orchestrator.units import DAY_US
 
 Place = tuple[int, int, int]

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Transition, is_terminal
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State, is_legal
+from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.run_counters import counters
 from orchestrator.ledger import Ledger
 from tests.factories import STEPS, S, an_outcome, makes_sense
@@ -111,7 +112,7 @@ async def test_events_replayed_through_the_table_give_the_states_and_the_counts(
                 state = TRANSITIONS[state][Event(row.event)]
             assert state is job.state
             reasons = [row.reason.partition("; it had ended with: ")[0] for row in history]
-            assert reasons == [step.reason for step in taken if step.before.id == job.id]
+            assert reasons == [reason_text(step.reason, step.detail) for step in taken if step.before.id == job.id]
             assert [row.at for row in history] == sorted(row.at for row in history)
 
         found = {name: n for name, n in (await ledger.runs.counts(run=run.id)).items() if n}
