@@ -14,9 +14,13 @@ import msgspec
 from anyio import from_thread, to_thread
 
 from orchestrator.api.flows import subprocesses
+from orchestrator.core.pipelines.flow_paths import moment
+from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
+from orchestrator.core.pipelines.placeholders import Word, expanded, placeholders, variables
 from orchestrator.core.text.json_compact import compact
 from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
 from orchestrator.formats.input.custom_id import decode_custom_id
+from orchestrator.ledger.flows.flows import Flow
 from orchestrator.units import MIB
 
 LINES_MAX: Final = 100_000
@@ -36,12 +40,35 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _names: Final = msgspec.json.Decoder(list[str])
 
 
+def files_given(stage: Stage) -> set[str]:
+    """The stages whose results the command of `stage` is given as files."""
+    return {each.argument for text in stage.command for each in placeholders(text) if each.word is Word.FILE}
+
+
 async def print_rows(
+    flow: Flow,
+    pipeline: Pipeline,
+    stage: Stage,
+    files: Mapping[str, str],
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+) -> list[PrintedLine]:
+    """Runs the command of `stage`, given those `files` by their stages, and returns what it prints; what it says on its
+    standard error goes to `say`, line by line. Raises `CommandFailed`. When we are cancelled it is stopped, with all
+    that it has started.
+    """
+    at, name = moment(pipeline, flow.fire_at, flow.again), run_name(flow.name, stage.name)
+    command = [expanded(each, at, files) for each in stage.command]
+    say(f"{name} runs {shlex.join(command)}")
+    return await printed_rows(
+        command, Path(pipeline.folder), {**environ, **variables(at)}, lambda line: say(f"{name}: {line}")
+    )
+
+
+async def printed_rows(
     command: Sequence[str], folder: Path, environ: Mapping[str, str], say: Callable[[str], None]
 ) -> list[PrintedLine]:
-    """Runs the command in `folder` and returns what it prints; what it says on its standard error goes to `say`, line
-    by line. Raises `CommandFailed`. When we are cancelled it is stopped, with all that it has started.
-    """
+    """What a command prints that runs in `folder`."""
     with tempfile.TemporaryFile(prefix="orchestrator-") as printed:
         await _run(command, folder, environ, say, printed)
         printed.seek(0, os.SEEK_END)

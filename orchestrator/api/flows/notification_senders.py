@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from orchestrator.api.flows.subprocesses import carry_out
+from orchestrator.api.runs.ledger_words import ledger_words
 from orchestrator.core.pipelines.flow_paths import moment
 from orchestrator.core.pipelines.notifications import headers, message_id, signing_key
 from orchestrator.core.pipelines.pipeline import Notify, Pipeline
@@ -18,7 +21,9 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.settings.command_names import message_with_commands
 from orchestrator.settings.parsers import hook_url
+from orchestrator.settings.structs import LEDGER_DEFAULT
 
 COMMAND_S_MAX: Final = 60.0
 """So long a command may take."""
@@ -27,9 +32,9 @@ _OK: Final = range(200, 300)
 _REDIRECTS: Final = range(300, 400)
 
 
-async def told_to(told: Notification, pipeline: Pipeline, dependencies: Dependencies) -> str | None:
-    """Sends one notification; returns why nobody has taken it, None where somebody has."""
-    notify = pipeline.notify
+async def told_to(told: Notification, pipeline: Pipeline, ledger: Path, dependencies: Dependencies) -> str | None:
+    """Sends one notification of `ledger`; returns why nobody has taken it, None where somebody has."""
+    told, notify = replace(told, body=_with_commands(told.body, ledger)), pipeline.notify
     if notify is None:
         return "its pipeline tells nobody any more"
     if notify.url is not None:
@@ -52,10 +57,16 @@ def key_of(notify: Notify, environ: Mapping[str, str]) -> bytes | None:
         raise UsageError(f"the secret of [notify] cannot be used: {name}: {error}") from None
 
 
-async def told_of_run(message: RunMessage, folder: Path, dependencies: Dependencies) -> str | None:
-    """Sends one of a single run, whose command runs in `folder`; returns why nobody has taken it, None where somebody
-    has.
+def _with_commands(body: bytes, ledger: Path) -> bytes:
+    """A message whose commands find the ledger, wherever they are given."""
+    return message_with_commands(body, ledger_words(ledger if ledger == LEDGER_DEFAULT else ledger.absolute()))
+
+
+async def told_of_run(message: RunMessage, ledger: Path, dependencies: Dependencies) -> str | None:
+    """Sends one of a single run, whose command runs in the folder of `ledger`; returns why nobody has taken it, None
+    where somebody has.
     """
+    folder, message = ledger.parent.absolute(), replace(message, body=_with_commands(message.body, ledger))
     notify, environ = message.notify, dependencies.environ
     if notify is None:
         return "the run tells nobody any more"

@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.flows.flow_files import files_of
+from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.api.hosting.follower import LOOK_S, check_place
 from orchestrator.api.inspect.standstill import tell_standstills
 from orchestrator.api.runs import messages
@@ -143,7 +143,13 @@ class Host:
         """
         recovered = await engine.collect()
         await engine.keep_up()
-        files = files_of(engine, self.connection, self.dependencies, self.view)
+        files = LocalFiles(
+            ledger=engine.ledger,
+            connection=self.connection,
+            dependencies=self.dependencies,
+            view=self.view,
+            webhook_bytes=lambda: engine.listener.url_bytes,
+        )
         return recovered, await engine.carry_out_flows(files, firing)
 
     def ready(self, engine: Engine) -> None:

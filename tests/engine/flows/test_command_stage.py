@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.flows.command_rows import print_rows, read_line
+from orchestrator.api.flows.command_rows import printed_rows, read_line
 from orchestrator.core.jobs.job import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
@@ -65,7 +65,7 @@ async def test_what_a_command_leaves_running_holds_nobody_up_and_is_told_of(tmp_
     said: list[str] = []
     script = "sleep 20 & echo $! > left; echo '{\"n\": 1}'; printf 'one\\ntwo' >&2"
     try:
-        rows = await print_rows(["sh", "-c", script], tmp_path, {"PATH": os.defpath}, said.append)
+        rows = await printed_rows(["sh", "-c", script], tmp_path, {"PATH": os.defpath}, said.append)
     finally:
         os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
     assert [row.output for row in rows] == [b'{"n":1}']
@@ -153,7 +153,7 @@ async def test_too_few_rows_hold_the_flow_before_its_command(tmp_path: Path) -> 
 
 async def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="no-such-program cannot be run"):
-        await print_rows(["no-such-program"], tmp_path, {}, print)
+        await printed_rows(["no-such-program"], tmp_path, {}, print)
 
 
 @pytest.mark.parametrize(

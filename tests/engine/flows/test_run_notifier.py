@@ -140,15 +140,17 @@ async def test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_befo
 async def told_to(tmp_path: Path, notify: str | None, **environ: str) -> str | None:
     settings = b"{}" if notify is None else json.dumps({"notify": notify}).encode()
     message = RunMessage(
-        id=1, run=1, name="in", settings=settings, news=RunNews.DONE, body=b'{"type":"run.done"}', owed_at=0, due_at=0,
+        id=1, run=1, name="in", settings=settings, news=RunNews.DONE, body=b'{"type":"run.done","data":{"commands":[]}}', owed_at=0, due_at=0,
         tries=0, told_at=None, given_up_at=None, problem="",
     )  # fmt: skip
-    return await told_of_run(message, tmp_path, Dependencies(environ={"PATH": "/usr/bin:/bin", **environ}))
+    return await told_of_run(
+        message, tmp_path / "ledger.db", Dependencies(environ={"PATH": "/usr/bin:/bin", **environ})
+    )
 
 
 async def test_a_command_gets_it_on_its_input_in_the_folder_of_the_ledger(tmp_path: Path) -> None:
     assert await told_to(tmp_path, "sh -c 'cat > told; echo $ORCHESTRATOR_RUN > name'") is None
-    assert (tmp_path / "told").read_bytes() == b'{"type":"run.done"}\n'
+    assert (tmp_path / "told").read_bytes() == b'{"type":"run.done","data":{"commands":[]}}\n'
     assert (tmp_path / "name").read_text() == "in\n"
     assert "3" in str(await told_to(tmp_path, "sh -c 'exit 3'"))
 

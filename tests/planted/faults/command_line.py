@@ -75,7 +75,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stage of one account is sent with the key of another",
-        path="orchestrator/api/flows/flow_files.py::LocalFiles._place",
+        path="orchestrator/api/flows/stage_rows.py::_address_of",
         old="if profile is not None and profile != profile_of(ours):",
         new="if False:",
         tests=("tests/api/flows/test_flows.py::test_a_stage_of_a_profile_is_sent_with_no_other_key",),

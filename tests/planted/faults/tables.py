@@ -101,8 +101,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flow replaces what its pipeline has not written",
-        path="orchestrator/api/flows/flow_files.py::LocalFiles._settings",
-        old="await check_flow_owns(self.ledger, flow, dict.fromkeys(files, named))",
+        path="orchestrator/api/flows/stage_settings.py::stage_run_settings",
+        old="await check_flow_owns(ledger, flow, dict.fromkeys(files, named))",
         new="",
         tests=("tests/api/runs/test_file_owners.py::test_a_flow_does_not_replace_what_its_pipeline_has_not_written",),
     ),

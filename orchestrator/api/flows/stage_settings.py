@@ -1,0 +1,105 @@
+"""What the settings of a stage come to: those of its run, its files, its endpoint, and how it gathers rows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from orchestrator.api.runs.file_owners import check_flow_owns
+from orchestrator.core.jobs.result_reuse import Reuse
+from orchestrator.core.pipelines import pipeline as pipelines
+from orchestrator.core.pipelines.flow_paths import moment, path
+from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
+from orchestrator.core.pipelines.stage_graph import on_the_way
+from orchestrator.errors import UsageError
+from orchestrator.formats.output.atomic_file import check_writable, errors_for
+from orchestrator.formats.output.writers import forms_of, part_of
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.flows.flows import Flow, StageRow
+from orchestrator.ledger.flows.handovers import Gathering
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.schema.handover_tables import By
+from orchestrator.settings import run_flags
+from orchestrator.settings.pipeline_keys import run_settings
+from orchestrator.settings.sources import Choices
+from orchestrator.settings.structs import Include, OutputSettings, RunSettings
+
+
+def stage_choices(stage: Stage) -> Choices:
+    """What the stage says, as if a command had said it."""
+    return Choices.of({key: list(texts) for key, texts in stage.settings.items()})
+
+
+def stage_writing(stage: Stage) -> OutputSettings:
+    """How its files are written."""
+    return OutputSettings(**stage_choices(stage).fields(OutputSettings))
+
+
+def stage_include(stage: Stage) -> Sequence[Include]:
+    """What the rows of its files include besides."""
+    return stage_choices(stage)[run_flags.INCLUDE] or ()
+
+
+def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path, Path] | None:
+    """Where its results and its errors go; None where it writes no files."""
+    at = moment(pipeline, flow.fire_at, flow.again)
+    texts = [stage.settings.get(setting.key) for setting in (run_flags.OUTPUT, run_flags.ERRORS)]
+    output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
+    return None if output is None else (output, errors or errors_for(output))
+
+
+async def stage_run_settings(
+    ledger: Ledger, flow: Flow, pipeline: Pipeline, stage: Stage, row: StageRow | None
+) -> RunSettings:
+    """The settings of the stage's run, with the files that it writes in the end."""
+    taken_over = await _taken_over(ledger, flow, row)
+    settings = replace(run_settings(stage.settings), reuse=_reuse(stage), takes_over=taken_over)
+    if (outputs := stage_outputs(flow, pipeline, stage)) is None:
+        return settings
+    output, errors = outputs
+    writing = stage_writing(stage)
+    forms_of(output, errors, writing, stage_include(stage))
+    files = (output if writing.split is None else part_of(output, 1), errors)
+    for each in files:
+        _make_folder(each)
+        check_writable(each)
+    named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (run_flags.OUTPUT, run_flags.ERRORS))
+    await check_flow_owns(ledger, flow, dict.fromkeys(files, named))
+    return replace(settings, output=str(output), errors=str(errors), files_at=ledger.now())
+
+
+async def _taken_over(ledger: Ledger, flow: Flow, row: StageRow | None) -> int | None:
+    """The run that carried out a stage the time before, where what has succeeded there is taken over."""
+    if row is None or not row.only_failed:
+        return None
+    rows = await ledger.flows.stages([flow.id])
+    return next((each.run for each in rows if (each.stage, each.again) == (row.stage, row.again - 1)), None)
+
+
+def _make_folder(output: Path) -> None:
+    """A path with the time in it may name a new folder each month."""
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{output.parent}: the folder cannot be made ({error.strerror})") from None
+
+
+def _reuse(stage: Stage) -> Reuse | None:
+    return None if stage.reuse_us is None else Reuse(young_us=stage.reuse_us, version=stage.reuse_version)
+
+
+def stage_gathering(pipeline: Pipeline, stage: Stage, before: Mapping[str, Run]) -> Gathering | None:
+    """How the stage gathers what it is handed, of the runs of the stages before."""
+    if stage.gather is None and not stage.command:
+        return None
+    way = [each for each in pipeline.stages if each.name in on_the_way(pipeline.stages, stage.name)]
+    match stage.gather:
+        case None | pipelines.ALL:
+            by, begins = By.ALL, []
+        case pipelines.INPUT:
+            by, begins = By.INPUT, [each for each in way if each.from_ == (INPUT,)]
+        case name:
+            by, begins = By.STAGE, [each for each in way if each.name == name]
+    return Gathering(
+        by=by, runs=[before[each.name].id for each in way], begins=[before[each.name].id for each in begins]
+    )
