@@ -327,7 +327,7 @@ def test_what_a_block_of_the_ledger_s_returns_is_built_inside() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"
         for path in modules("orchestrator/ledger")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Nonlocal)
     ]
     assert found == []

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -44,6 +45,8 @@ FOREIGN: Final = {
 }
 """They ask the errors of the standard library and of SQLite, which have nothing but a sentence."""
 
+EMULATOR: Final = "orchestrator/api/emulation/flags.py"
+
 REPEATS: Final = "orchestrator/client/jobs/retries.py"
 
 
@@ -66,6 +69,16 @@ def keys(modules: Sequence[Module]) -> list[str]:
         for _, text in module.texts()
         if "-" in text and text in RUNS.settings
     ]
+
+
+def declared_twice(modules: Sequence[Module]) -> list[str]:
+    """Keys that stand in more files than the one that declares them; the emulator's settings are its own."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for module in modules:
+        if module.name != EMULATOR:
+            for _, text in module.texts():
+                homes[text.removeprefix("--")].add(module.name)
+    return [key for key in RUNS.settings if "-" in key and len(homes[key]) > 1]
 
 
 def sentences(modules: Sequence[Module]) -> list[str]:
@@ -113,6 +126,11 @@ def repetitions(modules: Sequence[Module]) -> list[str]:
 RULES: Final = (
     Rule("commands below the api", commands, {"orchestrator/core/a.py": 'text = "give --max-attempts"\n'}),
     Rule("keys of settings below the api", keys, {"orchestrator/core/a.py": 'key = "max-attempts"\n'}),
+    Rule(
+        "keys of settings in several files",
+        declared_twice,
+        {"orchestrator/a.py": 'key = "max-attempts"\n', "orchestrator/b.py": 'flag = "--max-attempts"\n'},
+    ),
     Rule("sentences that are parsed", sentences, {"orchestrator/core/a.py": 'if a == "the run is over": pass\n'}),
     Rule(
         "repetitions of requests",
