@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from orchestrator.api.emulation import flags
 from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
+from orchestrator.cli.help.filter_fields import FILTER_FIELDS
 from orchestrator.settings import pipeline_keys, run_flags
 from orchestrator.settings.plan_flags import FIGURES_OF_PLAN
 from orchestrator.settings.profiles import PROFILE
@@ -66,6 +68,10 @@ def _keys(section: Section) -> str:
     )
 
 
+def _exit_code(code: ExitCode) -> str:
+    return f"| {code.code} | {code.means} | {code.resumable} |".replace("|  |", "| |")
+
+
 _BLOCKS: Final[Mapping[str, str]] = {
     "run": _table("Flag", run_flags.RUN),
     "figures": _table("Flag", FIGURES_OF_PLAN),
@@ -77,6 +83,14 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "schedule": _keys_table(pipeline_keys.SCHEDULE),
     "stage": _keys_table(pipeline_keys.STAGE),
     "notify": _keys_table(pipeline_keys.NOTIFY),
+    "exit codes": "\n".join(["| Code | Meaning | Resumable |", "|---|---|---|", *map(_exit_code, EXIT_CODES)]),
+    "filter fields": "\n".join(
+        [
+            "| Field | What it is | Comparisons |",
+            "|---|---|---|",
+            *(f"| `{a}` | {b} | {c} |" for a, b, c in FILTER_FIELDS),
+        ]
+    ),
     "stage settings": ", ".join(f"`{setting.key}`" for setting in pipeline_keys.STAGE_RUN),
 }
 

@@ -25,7 +25,7 @@ TELLING = {
     "test_walk.py",
     "test_reference.py",
     "test_config.py",
-    "test_helping.py",
+    "test_command_screens.py",
     "test_completing.py",
     "reference.py",
 }

@@ -6,9 +6,9 @@ itself, AnyIO, Rich) is imported by the command that needs it, so that `--help` 
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -16,51 +16,42 @@ from typer.main import get_command
 
 from orchestrator import __version__
 from orchestrator.cli.account import add_account
-from orchestrator.cli.framework.help import tidy
 from orchestrator.cli.framework.runner import explain
+from orchestrator.cli.help.front_page import front_page
+from orchestrator.cli.help.help_command import add_help
+from orchestrator.cli.help.mistakes import advice
+from orchestrator.cli.help.typer_classes import install_help
 from orchestrator.cli.output import streams
-from orchestrator.cli.pipelines.apply import add_apply
-from orchestrator.cli.pipelines.flows import add_flows
-from orchestrator.cli.pipelines.schedules import add_schedules
-from orchestrator.cli.pipelines.serve import add_serve
-from orchestrator.cli.pipelines.tick import add_tick
-from orchestrator.cli.pipelines.trigger import add_trigger
-from orchestrator.cli.runs.brakes import add_brakes
-from orchestrator.cli.runs.control import add_control
-from orchestrator.cli.runs.jobs import add_jobs
-from orchestrator.cli.runs.limits import add_limits
-from orchestrator.cli.runs.plan import add_plan
-from orchestrator.cli.runs.progress import add_progress
-from orchestrator.cli.runs.results import add_results
-from orchestrator.cli.runs.retry import add_retry
-from orchestrator.cli.runs.run import add_resume, add_run
-from orchestrator.cli.runs.runs import add_runs
-from orchestrator.cli.runs.status import add_status
-from orchestrator.cli.runs.verify import add_verify
-from orchestrator.cli.runs.watch import add_watch
-from orchestrator.cli.service.commands import add_api
-from orchestrator.cli.service.doctor import add_doctor
-from orchestrator.cli.service.emulate import add_emulate
-from orchestrator.cli.service.ledger import add_ledger
-from orchestrator.cli.service.stop import add_stop
-from orchestrator.settings import run_flags
+from orchestrator.cli.pipelines import PIPELINES
+from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH
+from orchestrator.cli.service import TRY_AND_REHEARSE, UPKEEP
 
-EPILOG = (
-    f"Try it without an account: orchestrator run INPUT {run_flags.ENDPOINT} local:FILE.py:FUNCTION."
-    " Exit codes: 0 all succeeded, 1 some did not, 2 wrong usage or input, 3 stopped, 4 busy: another process"
-    " works on it, 70 a defect, 129, 130 or 143 interrupted."
-)
+PANELS: Final[Mapping[str, Sequence[Callable[[typer.Typer], None]]]] = {
+    "Run a batch": RUN_A_BATCH,
+    "Look after runs": LOOK_AFTER_RUNS,
+    "Pipelines": PIPELINES,
+    "Try and rehearse": TRY_AND_REHEARSE,
+    "The account": (add_account,),
+    "Upkeep": UPKEEP,
+}
+"""What registers the commands, by the panel of the help that has them."""
 
 
 class _Commands(TyperGroup):
     """The group of all commands; what is wrong with a command line is told like every other error."""
+
+    def get_help(self, ctx: Any) -> str:
+        """What `--help` shows."""
+        return front_page(ctx, tuple(PANELS))
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the command that the arguments name, and exits."""
         try:
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except typer.TyperException as error:
-            if message := error.format_message().strip():  # empty where the help was shown instead
+            if type(error).__name__ == "NoArgsIsHelpError":
+                streams.pass_on(f"{error.format_message()}\n".encode())
+            elif message := error.format_message().strip():
                 streams.complain(f"{message}{_hint(error)}")
             code = error.exit_code
         except Exception as error:  # noqa: BLE001  outside of a command's own guard: all that is left is to tell
@@ -69,8 +60,11 @@ class _Commands(TyperGroup):
 
 
 def _hint(error: typer.TyperException) -> str:
+    lines = [advice(error)]
     context = getattr(error, "ctx", None)
-    return f"\nsee: {context.command_path} --help" if context is not None else ""
+    if context is not None:
+        lines.append(f"see: {context.command_path} --help")
+    return "".join(f"\n{line}" for line in lines if line)
 
 
 def build() -> typer.Typer:
@@ -79,10 +73,9 @@ def build() -> typer.Typer:
         name="orchestrator",
         cls=_Commands,
         no_args_is_help=True,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-        epilog=EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @commands.callback()
@@ -92,31 +85,18 @@ def build() -> typer.Typer:
             typer.Option("--version", metavar="", help="Print the version.", is_eager=True, callback=_print_version),
         ] = False,
     ) -> None:
-        """Run large batches on serverless GPU endpoints: each job sent once, collected before its result expires."""
+        """Large batches on serverless GPU endpoints. Each job is sent once, and collected before its result expires."""
 
-    working = (add_run, add_plan, add_resume, add_serve, add_tick, add_trigger)
-    of_ledgers = (
-        add_apply,
-        add_schedules,
-        add_flows,
-        add_status,
-        add_runs,
-        add_jobs,
-        add_results,
-        add_watch,
-        add_progress,
-        add_verify,
-        add_control,
-        add_stop,
-        add_retry,
-        add_limits,
-        add_brakes,
-        add_ledger,
-    )
-    for add in (*working, *of_ledgers, add_doctor, add_emulate, add_api):
-        add(commands)
-    add_account(commands)
-    tidy(commands)
+    for panel, adds in PANELS.items():
+        commands_before, groups_before = len(commands.registered_commands), len(commands.registered_groups)
+        for add in adds:
+            add(commands)
+        for command in commands.registered_commands[commands_before:]:
+            command.rich_help_panel = panel
+        for group in commands.registered_groups[groups_before:]:
+            group.rich_help_panel = panel
+    add_help(commands)
+    install_help(commands)
     return commands
 
 

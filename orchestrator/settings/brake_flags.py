@@ -36,7 +36,7 @@ PRICE_PER_SECOND: Final = _brake(
     "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are told by it.",
     more="Best set for each endpoint in the [file](#configuration).",
     default="costs are not told",
-    common=True,
+    brief="What a second of execution costs",
 )
 
 BUDGET: Final = _brake(
@@ -45,7 +45,7 @@ BUDGET: Final = _brake(
     "Sends no more once what [was spent, and is expected](brakes.md#budgets) of what is outstanding, reaches this"
     " amount. Needs a price.",
     default="any amount",
-    common=True,
+    brief="Sends no more once this much is spent or expected",
 )
 BUDGET_PER_DAY: Final = _brake(
     "budget-per-day",
@@ -60,7 +60,7 @@ FINISH_BY: Final = _brake(
     "When the run is to be finished: `06:00` (the next one, here), `06:00 Europe/Berlin`, `06:00Z`, or a time stamp"
     " with its zone. You are told as soon as it will be missed, and what would be needed.",
     default="whenever",
-    common=True,
+    brief="Warns, and says what helps, if it will be missed",
 )
 STOP_LATE: Final = Setting(
     "stop-late",

@@ -19,14 +19,14 @@ FORMAT: Final[Setting[InputFormat]] = _input(
     one_of(InputFormat),
     "What [the input](#input) is written in.",
     default="as its name ends, or as it begins; gzip and zstd are unpacked",
-    common=True,
+    brief="csv, json, parquet ...; else by the file's name",
 )
 ID_FIELD: Final[Setting[str]] = _input(
     "id-field",
     text("NAME"),
     "The column or field that is the row's `custom_id`.",
     default="`custom_id`, if there is one",
-    common=True,
+    brief="The column or field that is the custom_id",
 )
 INPUT_FIELD: Final[Setting[str]] = _input(
     "input-field",
@@ -42,7 +42,7 @@ MAP: Final = _input(
     more="In `ORCHESTRATOR_MAP` each has a line of its own.",
     field="templates",
     default="the fields as they are",
-    common=True,
+    brief="Makes a field of the input from a row",
 )
 TYPES: Final = _input(
     "types",

@@ -49,14 +49,14 @@ EXECUTION_TIME: Final = _figures(
     "How long a worker takes for a job, about; it goes before what the ledger knows of the endpoint.",
     field="execution_us",
     default="as the latest executions in the ledger took",
-    common=True,
+    brief="How long an execution takes",
 )
 WORKERS: Final = _figures(
     "workers",
     whole(1),
     "How many workers the endpoint will have at most.",
     default="as the account says of the endpoint, or as many as were seen at work",
-    common=True,
+    brief="How many workers there will be",
 )
 COLD_START: Final = _figures(
     "cold-start",
@@ -73,7 +73,7 @@ PROBE: Final = Setting(
     of=PlanRequest,
     default="nothing is sent",
     panel=FIGURES,
-    common=True,
+    brief="Sends so many rows first, to measure",
 )
 
 FIGURES_OF_PLAN: Final[tuple[Setting[Any], ...]] = (EXECUTION_TIME, WORKERS, COLD_START, PROBE)
@@ -98,5 +98,5 @@ DRY_RUN: Final = Setting(
     SWITCH,
     "Sends nothing, and [tells how it would go](planning.md), as `plan` does.",
     panel="What is shown",
-    common=True,
+    brief="Sends nothing, and says how it would go",
 )

@@ -70,7 +70,7 @@ ENDPOINT: Final = Setting(
     of=RunRequest,
     default="required",
     panel=SERVICE,
-    common=True,
+    brief="The endpoint, or local:FILE.py:FUNCTION. Required",
 )
 SERVERLESS_URL: Final = _service(
     "serverless-url", parsers.address("/v2"), "Where the service is. The path `/v2/{endpoint_id}/…` is added."
@@ -151,16 +151,21 @@ NAME: Final = _file(
     parsed("NAME", parsers.parse_name),
     "The run's name, 1 to 200 characters. The same name is the same run.",
     default="the input's file name without its ending; standard input needs a name",
-    common=True,
+    brief="The run's name; the same name is the same run",
 )
-LEDGER: Final = _file("ledger", path(parsers.file_path), "The database that remembers everything.", common=True)
+LEDGER: Final = _file(
+    "ledger",
+    path(parsers.file_path),
+    "The database that remembers everything.",
+    brief="What remembers everything; orchestrator.db",
+)
 OUTPUT: Final = _file(
     "output",
     path(parsers.output_path),
     "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is standard"
     " output. Until then they grow in `FILE.partial`, as they come.",
     default="nowhere; the end names `orchestrator results NAME`",
-    common=True,
+    brief="Where the results are written, in input order",
 )
 ERRORS: Final = _file(
     "errors",
@@ -219,7 +224,7 @@ MAX_ATTEMPTS: Final = _job(
     "max-attempts",
     whole(1, ATTEMPTS_MAX),
     "How often a job may be executed before it counts as failed, 1 to 1000.",
-    common=True,
+    brief="How often a job may be executed; 3",
 )
 TTL: Final = Setting(
     "ttl",
@@ -238,7 +243,7 @@ EXECUTION_TIMEOUT: Final = Setting(
     field="execution_timeout_ms",
     default="the service's, 10m",
     panel=JOBS,
-    common=True,
+    brief="The longest that a worker may run a job; 10m",
 )
 PRIORITY: Final = _job(
     "priority",
@@ -312,7 +317,7 @@ REQUIRE_OUTPUT: Final = _trouble(
     SWITCH,
     "A job that completes without any output, or with `null`, has failed ([class `invalid_output`](retries.md)).",
     field="output_required",
-    common=True,
+    brief="A job without output has failed",
 )
 STREAM: Final = _trouble(
     "stream", SWITCH, "Gathers what [a worker yields](retries.md#workers-that-yield) into the output, as a list."
@@ -403,7 +408,7 @@ RETRY_FAILED: Final = Setting(
     " `orchestrator continue`.",
     of=RunRequest,
     panel=TROUBLE,
-    common=True,
+    brief="Opens what failed in this run before again",
 )
 
 # --- what is shown
@@ -413,7 +418,7 @@ DETACH: Final = Setting(
     SWITCH,
     "Goes on in the background once the input is taken in, and returns. What it says goes to `LEDGER.log`.",
     panel=SHOWN,
-    common=True,
+    brief="Goes on in the background",
 )
 
 LOG_FILE: Final = Setting(
@@ -437,7 +442,7 @@ JSON: Final = Setting(
     SWITCH,
     "One JSON object, the [summary](#the-summary), on standard output at the end.",
     panel=SHOWN,
-    common=True,
+    brief="The summary as JSON on standard output",
 )
 QUIET: Final = Setting(
     "quiet", SWITCH, "No progress and no summary for people; warnings and errors remain.", panel=SHOWN

@@ -89,8 +89,8 @@ class Setting(Generic[T]):
     panel: str | None = None
     """Under which heading the help has it."""
 
-    common: bool = False
-    """Whether most people need it, so that the short help has it."""
+    brief: str = ""
+    """For one that most people need: what it is in a few words, a line of the short help. The others have none."""
 
     has_flag: bool = True
     """False: what is set once for good stands in the file only."""

@@ -45,6 +45,6 @@ def test_the_units_start_commands_that_there_are(unit: str, desk: Desk) -> None:
     found.read(NIGHTLY / unit)
     program, *arguments = shlex.split(found["Service"]["ExecStart"])
     assert program.endswith("/bin/orchestrator")
-    flags = desk.call(arguments[0], "--help").stdout
+    flags = desk.call("help", arguments[0]).stdout
     assert all(word in flags for word in arguments if word.startswith("--"))
     assert ("WatchdogSec" in found["Service"]) == (found["Service"]["Type"] == "notify")

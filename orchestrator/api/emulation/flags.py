@@ -81,9 +81,14 @@ HANDLER: Final = _served(
     text("FILE.py:FUNCTION"),
     "Your function for every endpoint id, written as for the service's official worker: `def handler(job)`, plain or"
     ' `async`, with `job["input"]` and `job["id"]`; it returns or generates the output.',
+    brief="Your function, behind every endpoint id",
 )
 ENDPOINTS: Final = _served(
-    "endpoint", texts("NAME=FILE.py:FUNCTION"), "A function for one endpoint. Repeatable.", field="endpoints"
+    "endpoint",
+    texts("NAME=FILE.py:FUNCTION"),
+    "A function for one endpoint. Repeatable.",
+    field="endpoints",
+    brief="A function for one endpoint",
 )
 HTTP_ENDPOINTS: Final = _served(
     "http-endpoint",
@@ -104,24 +109,35 @@ WORKER: Final = _served(
     text("COMMAND"),
     'Starts processes that run the [official worker](interface-workers.md): `--worker "python handler.py"`.',
     more="Without any of these, endpoints exist once they are created.",
+    brief="A command that runs the official worker",
 )
-KEYS: Final = _served("key", texts("KEY"), "An API key that is taken. Repeatable.", field="keys", default="any key")
+KEYS: Final = _served(
+    "key",
+    texts("KEY"),
+    "An API key that is taken. Repeatable.",
+    field="keys",
+    default="any key",
+    brief="An API key that is taken; any, without",
+)
 STRICT: Final = _behaviour(
     "strict",
     SWITCH,
     "Refuses what the service was seen to refuse also where its contract is silent:"
     " [what that is](interface-emulator.md#strict).",
+    brief="Refuses what the service was seen to refuse",
 )
 ENV: Final = _other(
     "env",
     path(Path),
     "Writes the variables that point this program and the official tools here to a file, `NAME=VALUE` a line.",
     field="env_file",
+    brief="Writes the variables to use it to a file",
 )
 RUN: Final = _other(
     "run",
     text("COMMAND"),
     'Starts a command with these variables set, as in `--run "pytest -x"`, and ends with it and its exit code.',
+    brief="Runs a command beside it, and ends with that",
 )
 ACCOUNTS: Final = _account(
     "accounts",
@@ -149,9 +165,15 @@ TEMPLATE_RELEASE: Final = _account(
     default="120",
 )
 HOST: Final = _other("host", text("HOST"), "Where to listen.")
-PORT: Final = _other("port", whole(0, PORT_MAX, "PORT"), "Port to listen on; 0 is any free one.")
+PORT: Final = _other(
+    "port", whole(0, PORT_MAX, "PORT"), "Port to listen on; 0 is any free one.", brief="Where to listen; 8900"
+)
 WORKERS: Final = _scaling(
-    "workers", whole(0), "So many workers at all times; wins over the next two. A worker runs one job at once.", of=None
+    "workers",
+    whole(0),
+    "So many workers at all times; wins over the next two. A worker runs one job at once.",
+    of=None,
+    brief="How many workers there are; 4",
 )
 WORKERS_MIN: Final = _scaling("workers-min", whole(0), "Never fewer workers.")
 WORKERS_MAX: Final = _scaling("workers-max", whole(0), "Never more workers.")
@@ -165,7 +187,11 @@ SCALER_VALUE: Final = _scaling(
     "The seconds that a job waits, or the jobs for each worker, before one more is started.",
 )
 COLD_START: Final = _scaling(
-    "cold-start", number("SECONDS"), "From a worker's start to its first job.", field="cold_start_s"
+    "cold-start",
+    number("SECONDS"),
+    "From a worker's start to its first job.",
+    field="cold_start_s",
+    brief="From a worker's start to its first job",
 )
 MACHINES: Final = _scaling(
     "machines", whole(0), "There is a machine for so many workers; further ones are throttled.", default="any number"
@@ -210,7 +236,13 @@ FAULTS: Final = _behaviour(
     "One fault, as `lost_answer=0.02`, or `not_json=1@60+40` for a while; wins over the file. Repeatable.",
     field="faults",
 )
-SEED: Final = _behaviour("seed", whole(0), "Makes ids and faults the same every time.", default="chance")
+SEED: Final = _behaviour(
+    "seed",
+    whole(0),
+    "Makes ids and faults the same every time.",
+    default="chance",
+    brief="Makes ids and faults the same every time",
+)
 ERROR_BODIES: Final = _behaviour("error-bodies", one_of(ErrorBodies), "Bodies of errors.")
 WEBHOOKS_AS_OBSERVED: Final = _behaviour(
     "webhooks-as-observed",
@@ -228,7 +260,9 @@ WITHOUT: Final = _behaviour(
     " answered 404, or as in `v1=410`. Repeatable.",
     default="all are there",
 )
-TIME_SCALE: Final = _behaviour("time-scale", number("X"), "Lets `X` seconds pass in one.")
+TIME_SCALE: Final = _behaviour(
+    "time-scale", number("X"), "Lets `X` seconds pass in one.", brief="Lets X seconds pass in one"
+)
 JSON: Final = _behaviour(
     "json",
     SWITCH,

@@ -88,7 +88,7 @@ _FIELDS: Final[Mapping[str, Any]] = {
 
 def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
     """Registers `endpoints` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, list, show, open, update and delete serverless endpoints.")
+    group = typer.Typer(no_args_is_help=True, help="Create, change, show and delete serverless endpoints.")
     commands.add_typer(group, name="endpoints")
     endpoints = service_access.account_noun(group, Noun.ENDPOINTS, connect)
 
@@ -99,22 +99,46 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         **options.flags_of(run_flags.SERVERLESS_URL),
     )
     def create(template: Template, *, flags: Flags) -> Command:
-        """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait."""
+        """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait.
+
+        Example: orchestrator endpoints create --template TEMPLATE --workers-max 3 --wait
+        """
         return partial(_create, template, flags)
 
     @endpoints.command(**_FIELDS)
     def update(endpoint: Endpoint, template: NewTemplate = None, *, flags: Flags) -> Command:
-        """Change what is given and nothing else. Active workers may have to be restarted to have it."""
+        """Change what is given and nothing else. Active workers may have to be restarted to have it.
+
+        Example: orchestrator endpoints update abc123 --workers-max 10
+        """
         return partial(_update, endpoint, template, flags)
 
+    @endpoints.command()
+    def delete(endpoint: Endpoint, yes: service_access.Yes = False) -> Command:
+        """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first.
+
+        Example: orchestrator endpoints delete abc123
+        """
+        return partial(_delete, endpoint, yes)
+
+    _add_looks(endpoints)
+
+
+def _add_looks(endpoints: service_access.Noun) -> None:
     @endpoints.command("list")
     def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's endpoints."""
+        """List the account's endpoints.
+
+        Example: orchestrator endpoints list
+        """
         return partial(_list, limit)
 
     @endpoints.command()
     def workers(endpoint: Endpoint) -> Command:
-        """List an endpoint's workers. By REST v2 only."""
+        """List an endpoint's workers. By REST v2 only.
+
+        Example: orchestrator endpoints workers abc123
+        """
         return partial(_workers, endpoint)
 
     @endpoints.command()
@@ -126,23 +150,27 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         source: Source = None,
         follow: Follow = False,
     ) -> Command:
-        """Print a worker's log, as [bold]orchestrator pods logs[/] does a pod's. By REST v2 only."""
+        """Print a worker's log, as [bold]orchestrator pods logs[/] does a pod's. By REST v2 only.
+
+        Example: orchestrator endpoints logs abc123 WORKER --follow
+        """
         return partial(_logs, endpoint, worker, query_of(tail, since, source, follow))
 
     @endpoints.command()
     def show(endpoint: Endpoint) -> Command:
-        """Show one endpoint; --json has all that the service says about it."""
+        """Show one endpoint; --json has all that the service says about it.
+
+        Example: orchestrator endpoints show abc123
+        """
         return partial(_show, endpoint)
 
     @endpoints.command("open")
     def open_(endpoint: Endpoint) -> Command:
-        """Open the endpoint's page in the service's console; its address is printed as well."""
-        return partial(_open, endpoint)
+        """Open the endpoint's page in the service's console; its address is printed as well.
 
-    @endpoints.command()
-    def delete(endpoint: Endpoint, yes: service_access.Yes = False) -> Command:
-        """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first."""
-        return partial(_delete, endpoint, yes)
+        Example: orchestrator endpoints open captions
+        """
+        return partial(_open, endpoint)
 
 
 async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:

@@ -64,6 +64,8 @@ def add_logs(pods: Noun) -> None:
     ) -> Command:
         """Print a pod's log. By REST v2 only. Without --follow it ends with the last of N lines, or once none has come
         for 3 s: the service does not say which is the last.
+
+        Example: orchestrator pods logs trainer --tail 20 --follow
         """
         _check(flags["interface"])
         return partial(with_limits, flags, partial(_logs, pod_id, query_of(tail, since, source, follow)))

@@ -13,12 +13,19 @@ from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.service_access import Command, Noun
+from orchestrator.cli.help.command_screens import common
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
     from orchestrator.account import Account, Mounts, Pod  # at run time `--help` would pay for it
+
+_COMMON: Final = (
+    *("image", "args", "disk", "env", "port", "template"),
+    *("gpu", "gpu_count", "cpu", "network_volume", "ssh", "wait"),
+)
+"""What most people say of a pod, by parameter."""
 
 _HARDWARE: Final = "Hardware"
 _ACCESS: Final = "Access"
@@ -114,15 +121,24 @@ def add_create_and_modify(pods: Noun) -> None:
     ]
 
     @pods.command(**_CONTAINER, **_MADE, wait=wait, timeout=service_access.Timeout)
+    @common(*_COMMON)
     def create(
         name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")], *, flags: Flags
     ) -> Command:
-        """Create a pod, which costs from then on. --wait: until it is RUNNING."""
+        """Create a pod, which costs from then on. --wait: until it is RUNNING.
+
+        Examples:
+            orchestrator pods create trainer --image me/trainer:2 --gpu 'NVIDIA L4' --wait
+            orchestrator pods create trainer --template trainer --env HF_TOKEN=env:HF_TOKEN
+        """
         return partial(with_limits, flags, partial(_create, name, flags))
 
     @pods.command(name=name, lock=lock, unset_env=without, **_CONTAINER)
     def modify(pod: PodId, *, flags: Flags) -> Command:
-        """Change what is given and nothing else: name, lock, image, variables. Empty texts clear a value."""
+        """Change what is given and nothing else: name, lock, image, variables. Empty texts clear a value.
+
+        Example: orchestrator pods modify trainer --name night-trainer --lock
+        """
         return partial(with_limits, flags, partial(_modify, pod, flags))
 
 

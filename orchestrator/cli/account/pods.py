@@ -36,9 +36,7 @@ _ACTIONS: Final = {
 
 def add_pods(commands: typer.Typer, connect: Connect) -> None:
     """Registers `pods` and its commands."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Create, modify, list, start, stop, restart and terminate pods, and read their logs."
-    )
+    group = typer.Typer(no_args_is_help=True, help="Create, change, start, stop and watch pods, and read their logs.")
     commands.add_typer(group, name="pods")
     shared = options.flags_of(run_flags.BASE_URL, run_flags.TEAM, run_flags.CONFIG)
     pods = Noun(group, Interface.PODS, connect, **shared, json=service_access.Json, verbose=Verbose)
@@ -47,12 +45,18 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
     def list_(
         include_cluster_pods: ClusterPods = False, limit: service_access.AtMost = None, *, flags: Flags
     ) -> Command:
-        """List the account's pods with their status, hardware and cost."""
+        """List the account's pods with their status, hardware and cost.
+
+        Example: orchestrator pods list
+        """
         return partial(with_limits, flags, partial(_list, include_cluster_pods, limit))
 
     @pods.command()
     def show(pod_id: PodId, *, flags: Flags) -> Command:
-        """Show one pod. The values of its environment variables are in --json only."""
+        """Show one pod. The values of its environment variables are in --json only.
+
+        Example: orchestrator pods show trainer
+        """
         return partial(with_limits, flags, partial(_show, pod_id))
 
     add_logs(pods)
@@ -69,12 +73,15 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
         *,
         flags: Flags,
     ) -> Command:
-        """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it."""
+        """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it.
+
+        Example: orchestrator pods terminate trainer
+        """
         return partial(with_limits, flags, partial(_terminate, pod_id, yes, service_access.wait_s(wait, timeout)))
 
 
 def _add_action(pods: Noun, action: str, description: str) -> None:
-    @pods.command(action, help_=description)
+    @pods.command(action, help_=f"{description}\n\nExample: orchestrator pods {action} trainer --wait")
     def act(pod_id: PodId, wait: Wait = False, timeout: service_access.Timeout = None, *, flags: Flags) -> Command:
         return partial(with_limits, flags, partial(_act, action, pod_id, service_access.wait_s(wait, timeout)))
 

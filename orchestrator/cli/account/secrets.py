@@ -50,22 +50,34 @@ def add_secrets(commands: typer.Typer, connect: Connect) -> None:
 
     @secrets.command()
     def create(name: Name, value: Value = "-", description: Description = None) -> Command:
-        """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME."""
+        """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME.
+
+        Example: orchestrator secrets create hf_token --value env:HF_TOKEN
+        """
         return partial(_create, name, value, description)
 
     @secrets.command()
     def rotate(secret: Secret, value: NewValue = None, description: Description = None) -> Command:
-        """Put another value in the place of the one there is, read as for create. What runs keeps the old one."""
+        """Put another value in the place of the one there is, read as for create. What runs keeps the old one.
+
+        Example: orchestrator secrets rotate SECRET --value env:HF_TOKEN
+        """
         return partial(_rotate, secret, value, description)
 
     @secrets.command()
     def delete(secret: Secret, yes: service_access.Yes = False) -> Command:
-        """Delete a secret. Asks first."""
+        """Delete a secret. Asks first.
+
+        Example: orchestrator secrets delete SECRET
+        """
         return partial(_delete, secret, yes)
 
     @secrets.command("list")
     def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's secrets: ids, names and descriptions. Nobody can read a value back."""
+        """List the account's secrets: ids, names and descriptions. Nobody can read a value back.
+
+        Example: orchestrator secrets list
+        """
         return partial(_list, limit)
 
 

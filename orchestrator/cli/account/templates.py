@@ -81,17 +81,26 @@ def add_templates(commands: typer.Typer, connect: Connect) -> None:
 
     @templates.command()
     def show(template: Given) -> Command:
-        """Show one template. The values of its environment variables are in --json only."""
+        """Show one template. The values of its environment variables are in --json only.
+
+        Example: orchestrator templates show captions
+        """
         return partial(_show, template)
 
     @templates.command()
     def delete(template: Given, yes: service_access.Yes = False) -> Command:
-        """Delete a template. Asks first. One that was in use is tried again for up to two minutes."""
+        """Delete a template. Asks first. One that was in use is tried again for up to two minutes.
+
+        Example: orchestrator templates delete captions
+        """
         return partial(_delete, template, yes)
 
     @templates.command("list")
     def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's templates. The values of their environment variables are in --json only."""
+        """List the account's templates. The values of their environment variables are in --json only.
+
+        Example: orchestrator templates list
+        """
         return partial(_list, limit)
 
 
@@ -111,7 +120,10 @@ def _add_save(templates: Noun) -> None:
         volume_mount_path: MountPath = None,
         registry_auth: RegistryAuth = None,
     ) -> Command:
-        """Create a template, or with --id modify one."""
+        """Create a template, or with --id modify one.
+
+        Example: orchestrator templates save captions --image me/captions:3 --container-disk 20 --serverless
+        """
         from orchestrator.account.templates.templates import Template
 
         if volume is None and not serverless:

@@ -31,7 +31,12 @@ def add_apply(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
-        """Check the files of pipelines, show their next fires, and record a new version of each."""
+        """Check the files of pipelines, and record new versions of them.
+
+        Their next fires are shown.
+
+        Example: orchestrator apply captions.toml --check
+        """
         return partial(_apply, files, check, choices.configuration.named)
 
 

@@ -56,25 +56,37 @@ def add_flows(commands: typer.Typer) -> None:
     @flows.command("list")
     @shared
     def list_(name: SomePipeline = None, state: States = None, most: Number = 20) -> AtLedger:
-        """Show flows and how they stand, newest fires first."""
+        """Show flows and how they stand, newest fires first.
+
+        Example: orchestrator flows captions --state failed
+        """
         return partial(_list, name, state or [], most)
 
     @flows.command()
     @shared
     def show(flow: FlowName) -> AtLedger:
-        """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left."""
+        """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left.
+
+        Example: orchestrator flows show captions@20260329T003000Z
+        """
         return partial(_show, flow)
 
     @flows.command()
     @shared
     def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
-        """Show what a row of a flow was made of, and what has become of it, stage by stage."""
+        """Show what a row of a flow was made of, and what has become of it, stage by stage.
+
+        Example: orchestrator flows lineage captions@20260329T003000Z night-17
+        """
         return partial(_lineage, flow, custom_id)
 
     @flows.command()
     @shared
     def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False) -> AtLedger:
-        """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are."""
+        """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are.
+
+        Example: orchestrator flows rerun captions@20260329T003000Z --from embed --failed
+        """
         return partial(_rerun, flow, from_, failed)
 
 

@@ -54,25 +54,37 @@ def _add_looks(schedules: typer.Typer) -> None:
     @schedules.command("list")
     @shared
     def list_() -> AtLedger:
-        """Show every pipeline: when it fires next, and how its last flow ended."""
+        """Show every pipeline: when it fires next, and how its last flow ended.
+
+        Example: orchestrator schedules
+        """
         return _list
 
     @schedules.command("next")
     @shared
     def next_(name: SomeName = None, most: Number = 10) -> AtLedger:
-        """Show the next fires, of one pipeline or of all."""
+        """Show the next fires, of one pipeline or of all.
+
+        Example: orchestrator schedules next captions
+        """
         return partial(_next, name, most)
 
     @schedules.command()
     @shared
     def history(name: Name, most: Number = 20) -> AtLedger:
-        """Show what fired and what did not, newest first, and the command that makes up for it."""
+        """Show what fired and what did not, newest first, and the command that makes up for it.
+
+        Example: orchestrator schedules history captions
+        """
         return partial(_history, name, most)
 
     @schedules.command()
     @shared
     def check(name: SomeName = None) -> AtLedger:
-        """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told."""
+        """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told.
+
+        Example: orchestrator schedules check
+        """
         return partial(_check, name)
 
 
@@ -82,19 +94,28 @@ def _add_changes(schedules: typer.Typer) -> None:
     @schedules.command()
     @shared
     def pause(name: Name, note: Note = "", until: Until = None) -> AtLedger:
-        """Fire no more, until somebody continues it or a time comes; flows that there are go on."""
+        """Fire no more, until somebody continues it or a time comes; flows that there are go on.
+
+        Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
+        """
         return partial(_pause, name, note, until)
 
     @schedules.command("continue")
     @shared
     def continue_(name: Name, catch_up: CatchUp = False) -> AtLedger:
-        """Fire again; what was due during the pause is left out, unless it is to be made up for."""
+        """Fire again; what was due during the pause is left out, unless it is to be made up for.
+
+        Example: orchestrator schedules continue captions --catch-up
+        """
         return partial(_continue, name, catch_up)
 
     @schedules.command()
     @shared
     def remove(name: Name, yes: Yes = False) -> AtLedger:
-        """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back."""
+        """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back.
+
+        Example: orchestrator schedules remove captions
+        """
         return partial(_remove, name, yes)
 
 

@@ -31,7 +31,12 @@ def add_serve(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def serve(apply: Apply = None, *, choices: Choices) -> ServeRequest:
-        """Work on every run of a ledger until Ctrl-C, on those that are taken in meanwhile, and on its schedules."""
+        """Work on every run and schedule of a ledger until Ctrl-C.
+
+        Runs that are taken in meanwhile are worked on, too.
+
+        Example: orchestrator serve --ledger batches.db
+        """
         return msgspec.structs.replace(serve_request(choices, os.environ), apply=tuple(apply or ()))
 
 

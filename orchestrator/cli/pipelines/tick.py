@@ -55,9 +55,11 @@ def add_tick(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def tick(within: For = None, *, choices: Choices) -> _Tick:
-        """Look once at the schedules, work until nothing is left, and end: for cron, or a timer of systemd.
+        """Work on what is due, and end: for cron, or a timer of systemd.
 
-        Where another process works on the ledger, it is told to look, and this one ends at once.
+        It looks once at the schedules, and works until nothing is left.
+
+        Example: orchestrator tick --ledger batches.db
         """
         return _Tick(serve_request(choices, os.environ, key_needed=False), within)
 

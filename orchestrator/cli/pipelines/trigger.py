@@ -71,7 +71,10 @@ def add_trigger(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **options.flags_of(*run_flags.SERVE))
     def trigger(name: PipelineName, at: At = None, wait: Wait = False, *, choices: Choices) -> "_Trigger":
-        """Ask for a flow of a pipeline, for now or for another time."""
+        """Ask for a flow of a pipeline, for now or for another time.
+
+        Example: orchestrator trigger captions --at 2026-03-29 --wait
+        """
         return _Trigger(name, at, wait, choices)
 
     @commands.command()
@@ -79,7 +82,12 @@ def add_trigger(commands: typer.Typer) -> None:
     def backfill(
         name: PipelineName, since: Since, until: Until, parallel: Parallel = 1, again: Again = False, yes: Yes = False
     ) -> AtLedger:
-        """Ask for the flows of a past time, behind those of the schedule; how many they are is shown first."""
+        """Ask for the flows of a past time; how many is shown first.
+
+        They come behind those of the schedule.
+
+        Example: orchestrator backfill captions --from 2026-03-01 --to 2026-03-14
+        """
         return partial(_backfill, name, (since, until), parallel, again, yes)
 
 

@@ -27,7 +27,7 @@ def add_brakes(commands: typer.Typer) -> None:
     """Registers `brakes` and its commands."""
     brakes = typer.Typer(
         cls=ShownGroup,
-        help="What stops a run before it burns money, what it has cost, and how to change that, also while it goes on."
+        help="Show and change what stops a run before it burns money.\n\nAlso what it has cost, and while it goes on."
         " Without a verb they are shown.",
     )
     commands.add_typer(brakes, name="brakes")
@@ -36,7 +36,10 @@ def add_brakes(commands: typer.Typer) -> None:
     @brakes.command()
     @also(carry_out_at_ledger, **at_ledger, json=Json)
     def show(name: flags.OnlyRun = None) -> AtLedger:
-        """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding."""
+        """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding.
+
+        Example: orchestrator brakes show prompts
+        """
         return partial(_show, name)
 
     @brakes.command("set")
@@ -45,6 +48,8 @@ def add_brakes(commands: typer.Typer) -> None:
         """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
 
         `off` takes one away.
+
+        Example: orchestrator brakes set prompts --budget 50
         """
         return partial(_set, name, choices)
 

@@ -35,34 +35,52 @@ Grace = Annotated[str | None, flags.option(run_flags.GRACE, run_flags.GRACE.help
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
 
-def add_control(commands: typer.Typer) -> None:
-    """Registers the commands."""
+def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
+    """Registers the commands; `of_runs`: as verbs of `runs`, where all but `priority` are second names."""
     shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
 
-    @commands.command()
+    @commands.command(hidden=of_runs)
     @shared
     def pause(name: flags.RunName) -> AtLedger:
-        """Send no more jobs of a run; what is at the service is still collected."""
+        """Send no more jobs of a run.
+
+        What is at the service is still collected.
+
+        Example: orchestrator pause prompts
+        """
         return partial(_control, name, Wish.PAUSE)
 
     @shared
     def unpause(name: flags.RunName) -> AtLedger:
-        """Lift a pause, or end the cancelling of a run."""
+        """Lift a pause, or end the cancelling of a run.
+
+        Example: orchestrator unpause prompts
+        """
         return partial(_control, name, Wish.CONTINUE)
 
-    commands.command("unpause")(unpause)
-    commands.command("continue", help="The same as unpause.")(unpause)
+    commands.command("unpause", hidden=of_runs)(unpause)
+    commands.command("continue", hidden=True)(unpause)
 
-    @commands.command()
+    @commands.command(hidden=of_runs)
     @shared
     def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False) -> AtLedger:
-        """Cancel what a run has not finished, here and at the service; results that still arrive count."""
+        """Cancel what a run has not finished, here and at the service.
+
+        Results that still arrive count.
+
+        Example: orchestrator cancel prompts
+        """
         return partial(_cancel, name, grace, yes)
 
-    @commands.command(context_settings={"ignore_unknown_options": True})  # -5 is a number, and no option
+    is_number = {"ignore_unknown_options": True}  # -5, and no option
+
+    @commands.command(context_settings=is_number, hidden=not of_runs)
     @shared
     def priority(name: flags.RunName, weight: Weight) -> AtLedger:
-        """Give a run another weight in its endpoint's turns beside other runs."""
+        """Give a run another weight beside the other runs of its endpoint.
+
+        Example: orchestrator runs priority prompts 5
+        """
         return partial(_prioritize, name, weight)
 
 

@@ -52,7 +52,7 @@ Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and 
 
 
 def add_jobs(commands: typer.Typer) -> None:
-    """Registers `jobs` with its verbs, and `failures`."""
+    """Registers `jobs` and its verbs."""
     flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
     jobs = typer.Typer(
         cls=ListedGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
@@ -62,27 +62,45 @@ def add_jobs(commands: typer.Typer) -> None:
     @jobs.command("list")
     @also(carry_out_at_ledger, **flags, json=Json)
     def list_(name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT) -> AtLedger:
-        """List the jobs of a run that a filter means, in the order in which they were taken in."""
+        """List the jobs of a run that a filter means, in the order in which they were taken in.
+
+        Example: orchestrator jobs prompts --where state=failed
+        """
         return partial(_list, name, where, limit)
 
     @jobs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def show(job: RunAndJob, raw: Raw = False) -> AtLedger:
-        """Show one job: how it stands, all that happened to it and when, its input and its output."""
+        """Show one job: how it stands, all that happened to it and when, its input and its output.
+
+        Example: orchestrator jobs show prompts night-17
+        """
         return partial(_show, job, raw)
 
-    add_retry(jobs)
+    add_retry(jobs, hidden=True)
 
     @jobs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def cancel(name: options.RunName, where: options.Where = "", yes: Yes = False) -> AtLedger:
-        """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on."""
+        """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on.
+
+        Example: orchestrator jobs cancel prompts --where 'line>500'
+        """
         return partial(_cancel, name, where, yes)
 
+
+def add_failures(commands: typer.Typer) -> None:
+    """Registers `failures`."""
+
     @commands.command()
-    @also(carry_out_at_ledger, **flags, json=Json)
+    @also(carry_out_at_ledger, **options.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
-        """Show a run's failures by their kinds: how many, since when, what they say, and jobs to try."""
+        """Show a run's failures by their kinds, and which to try again.
+
+        Of each kind: how many, since when, what they say, and jobs to try.
+
+        Example: orchestrator failures prompts
+        """
         return partial(_failures, name, limit)
 
 

@@ -50,8 +50,8 @@ def add_limits(commands: typer.Typer) -> None:
     """Registers `limits` and its commands."""
     limits = typer.Typer(
         cls=ShownGroup,
-        help="The limits of the runs' endpoints, and how to change them, also while a run goes on."
-        " Without a verb they are shown.",
+        help="Show and change how fast requests go to the runs' endpoints.\n\nAlso while a run goes on. Without a verb"
+        " they are shown.",
     )
     commands.add_typer(limits, name="limits")
 
@@ -60,13 +60,19 @@ def add_limits(commands: typer.Typer) -> None:
     @limits.command()
     @shared
     def show(name: SomeRun = None) -> AtLedger:
-        """Show the limits of each endpoint and how much of them is used now."""
+        """Show the limits of each endpoint and how much of them is used now.
+
+        Example: orchestrator limits show
+        """
         return partial(_show, name)
 
     @limits.command("set")
     @shared
     def set_(name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices) -> AtLedger:
-        """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset."""
+        """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset.
+
+        Example: orchestrator limits set prompts run=500/10
+        """
         return partial(_set, name, rules, partial(_id_of, name, endpoint, choices))
 
     @limits.command()
@@ -74,7 +80,10 @@ def add_limits(commands: typer.Typer) -> None:
     def reset(
         name: flags.RunName, operations: Operations = None, endpoint: AtEndpoint = None, *, choices: Choices
     ) -> AtLedger:
-        """Forget what was set: the limits are again those that the run was started with."""
+        """Forget what was set: the limits are again those that the run was started with.
+
+        Example: orchestrator limits reset prompts run
+        """
         return partial(_reset, name, operations or (), partial(_id_of, name, endpoint, choices))
 
 

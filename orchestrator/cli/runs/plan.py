@@ -57,7 +57,14 @@ def add_plan(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
     def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
-        """Tell how a run would go before it is sent: when it ends, what binds, what it costs, what would help."""
+        """Say when a run would end, and what it would cost, before it is sent.
+
+        It tells what binds, too, and what would help. Nothing is sent but by --probe.
+
+        Examples:
+            orchestrator plan prompts.jsonl --endpoint abc123 --execution-time 45s --workers 10
+            orchestrator plan prompts.jsonl --endpoint abc123 --probe 20 --price-per-second 0.0004
+        """
         return PlanRequest(
             run=run_request(sources, choices, os.environ),
             figures=PlanFigures(**choices.fields(PlanFigures)),

@@ -39,7 +39,12 @@ def add_progress(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def progress(name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT) -> AtLedger:
-        """Show how far the resumable jobs of a run are: what their workers reported last, and their checkpoints."""
+        """Show how far the resumable jobs of a run are.
+
+        That is: what their workers reported last, and their checkpoints.
+
+        Example: orchestrator progress prompts
+        """
         return partial(_follow if follow else _progress, name, limit)
 
 

@@ -27,7 +27,10 @@ def add_resend(runs: typer.Typer) -> None:
     @runs.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def resend(name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False) -> AtLedger:
-        """Send jobs anew that the service has no more, after a purge or where an endpoint was made again."""
+        """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
+
+        Example: orchestrator runs resend prompts --outstanding
+        """
         if not outstanding:
             raise UsageError("say what is to be sent anew: --outstanding")
         return partial(_resend, name, yes)

@@ -54,7 +54,12 @@ def add_results(commands: typer.Typer) -> None:
         *,
         choices: Choices,
     ) -> tuple[Work, Path]:
-        """Print a run's results so far, as JSON lines in input order or otherwise; at any time, also while it runs."""
+        """Print a run's results so far, also while it runs.
+
+        They are JSON lines in input order, unless flags say otherwise.
+
+        Example: orchestrator results prompts > results.jsonl
+        """
         if errors and failed:
             raise UsageError(f"{run_flags.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:

@@ -56,10 +56,10 @@ MaxAttempts = Annotated[
 ]
 
 
-def add_retry(commands: typer.Typer) -> None:
+def add_retry(commands: typer.Typer, *, hidden: bool = False) -> None:
     """Registers `retry`."""
 
-    @commands.command()
+    @commands.command(hidden=hidden)
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def retry(
         name: flags.RunName,
@@ -72,7 +72,12 @@ def add_retry(commands: typer.Typer) -> None:
         *,
         choices: Choices,
     ) -> AtLedger:
-        """Queue the failed and cancelled jobs of a run again, with fresh counters: all, or those of a filter."""
+        """Queue failed and cancelled jobs of a run again.
+
+        They get fresh counters; all of them, or those of a filter.
+
+        Example: orchestrator retry prompts --where class=timed_out
+        """
         given = [*map("--set {}".format, settings or ())]
         given += [f"{run_flags.ENDPOINT}={endpoint}"] if endpoint is not None else []
         given += [f"{run_flags.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []

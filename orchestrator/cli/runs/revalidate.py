@@ -28,7 +28,10 @@ def add_recheck(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(*VALIDATORS, run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def recheck(name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
-        """Judge a run's outputs anew: by other validators, or by its own as their files are now."""
+        """Judge a run's outputs anew: by other validators, or by its own as their files are now.
+
+        Example: orchestrator runs recheck prompts --schema caption.schema.json --dry-run
+        """
         changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
         return partial(_recheck, name, changes, dry_run, yes, choices)
 

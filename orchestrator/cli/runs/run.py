@@ -43,11 +43,16 @@ def add_run(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **options.flags_of(*run_flags.RUN))
     def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
-        """Run every job of INPUT. The same command again continues where it stopped, or adds what is new in the file.
+        """Run every job of INPUT and wait for its results.
 
-        D is a duration: 250ms, 90s, 30m, 24h or 7d.
+        The same command again continues where it stopped, or adds what is new in the file. D is a duration: 250ms, 90s,
+        30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile
+        names.
 
-        The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile names.
+        Examples:
+            orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl
+            orchestrator run prompts.jsonl --endpoint local:handlers.py:caption
+            orchestrator run 'in/*.csv' --name captions --endpoint abc123 --dry-run
         """
         return run_request(sources, choices, os.environ)
 
@@ -58,7 +63,14 @@ def add_resume(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, endpoint=_Endpoint, **options.flags_of(*run_flags.RESUME))
     def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
-        """Continue a run without reading its input again: what is queued is sent, what is outstanding is collected."""
+        """Continue a run without reading its input again.
+
+        What is queued is sent, what is outstanding is collected.
+
+        Examples:
+            orchestrator resume prompts
+            orchestrator resume prompts --output results.jsonl --detach
+        """
         return resume_request(name, choices, os.environ)
 
 

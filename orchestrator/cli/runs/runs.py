@@ -50,10 +50,10 @@ def add_runs(commands: typer.Typer) -> None:
     )
     commands.add_typer(runs, name="runs")
     add_list_and_show(runs)
-    add_control(runs)
+    add_control(runs, of_runs=True)
     add_recheck(runs)
     add_resend(runs)
-    add_retry(runs)
+    add_retry(runs, hidden=True)
     _add_keeping(runs)
     _add_tidy(runs)
 
@@ -64,19 +64,28 @@ def _add_keeping(runs: typer.Typer) -> None:
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def rename(name: options.RunName, to: NewName) -> AtLedger:
-        """Give a run another name; whoever serves it goes on."""
+        """Give a run another name; whoever serves it goes on.
+
+        Example: orchestrator runs rename prompts captions
+        """
         return partial(_rename, name, to)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def delete(name: options.RunName, yes: Yes = False) -> AtLedger:
-        """Delete a run with its inputs and results, once nothing of it is at the service."""
+        """Delete a run with its inputs and results, once nothing of it is at the service.
+
+        Example: orchestrator runs delete prompts
+        """
         return partial(_delete, name, yes)
 
     @runs.command()
     @also(carry_out, **{**options.flags_of(*_WRITTEN), "output": Output}, **flags, json=JsonOfOne)
     def export(name: options.OnlyRun = None, where: options.Where = "", *, choices: Choices) -> tuple[Work, Path]:
-        """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter."""
+        """Write a run's results and errors to files as it stands, also while it runs: all, or those of a filter.
+
+        Example: orchestrator runs export prompts --output results.jsonl
+        """
         return partial(_export, name, where, choices), ledger_of(choices)
 
 
@@ -84,7 +93,10 @@ def _add_tidy(runs: typer.Typer) -> None:
     @runs.command()
     @also(carry_out, **options.flags_of(*run_flags.TIDY), json=JsonOfOne)
     def tidy(*, choices: Choices) -> tuple[Work, Path]:
-        """Put back what killed processes have left changed for their runs: how many workers endpoints may have."""
+        """Put back what killed processes have left changed for their runs: how many workers endpoints may have.
+
+        Example: orchestrator runs tidy
+        """
         request = serve_request(choices, os.environ, key_needed=False)
         return partial(_tidy, request, choices.is_on(run_flags.JSON)), request.ledger
 

@@ -75,7 +75,12 @@ def add_status(commands: typer.Typer) -> None:
         json=Json,
     )
     def status(name: SomeRun = None, every: Every = False) -> AtLedger:
-        """Show the runs of a ledger and how they stand, also while they run."""
+        """Show the runs of a ledger and how they stand.
+
+        It can be given at any time, also while they run.
+
+        Example: orchestrator status
+        """
         return partial(_status, name, every)
 
 
@@ -83,7 +88,7 @@ def add_list_and_show(runs: typer.Typer) -> None:
     """Registers `list` and `show`."""
     flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
 
-    @runs.command("list")
+    @runs.command("list", hidden=True)
     @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)
     def list_(every: Every = False) -> AtLedger:
         """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
@@ -92,7 +97,10 @@ def add_list_and_show(runs: typer.Typer) -> None:
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
     def show(name: options.OnlyRun = None) -> AtLedger:
-        """Show one run: how it stands, where it sends its jobs, and where its input came from."""
+        """Show one run: how it stands, where it sends its jobs, and where its input came from.
+
+        Example: orchestrator runs show prompts
+        """
         return partial(_show, name)
 
 

@@ -51,7 +51,12 @@ def add_verify(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out, **_FLAGS)
     def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
-        """Check a ledger, and the files written from it: each input has one outcome, and nothing was changed since."""
+        """Check a ledger, and the files that were written from it.
+
+        Each input has one outcome, and nothing was changed since.
+
+        Example: orchestrator verify --output results.jsonl
+        """
         request = verify_request(run, choices, complete=complete)
         return partial(_verify, request, choices.is_on(run_flags.JSON)), request.ledger
 

@@ -31,7 +31,12 @@ def add_watch(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def watch(name: flags.OnlyRun = None) -> AtLedger:
-        """Show how a run goes on until each job has its outcome. Ctrl-C ends the watching; the run goes on."""
+        """Show how a run goes on; Ctrl-C ends the watching only.
+
+        It ends once each job has its outcome.
+
+        Example: orchestrator watch prompts
+        """
         return partial(_watch, name)
 
 

@@ -83,7 +83,10 @@ _policy: Final = flags_of(run_flags.TTL, run_flags.EXECUTION_TIMEOUT, run_flags.
 def _add_submits(api: Noun) -> None:
     @api.command(**_policy)
     def run(endpoint: EndpointId, input: Input, webhook: Webhook = None, *, choices: Choices) -> Command:  # noqa: A002  the flag
-        """Submit a job that runs in the background. Never repeated by itself."""
+        """Submit a job that runs in the background. Never repeated by itself.
+
+        Example: orchestrator api run abc123 --input prompt.json
+        """
         return _at(endpoint, choices, partial(calls.run, _job_input(input, webhook, choices)))
 
     @api.command(**_policy)
@@ -95,7 +98,10 @@ def _add_submits(api: Noun) -> None:
         *,
         choices: Choices,
     ) -> Command:
-        """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished."""
+        """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished.
+
+        Example: orchestrator api runsync abc123 --input '{"prompt": "a cat"}'
+        """
         job = _job_input(input, webhook, choices)
         return _at(endpoint, choices, partial(calls.runsync, job, None if wait is None else _milliseconds(wait)))
 
@@ -103,39 +109,60 @@ def _add_submits(api: Noun) -> None:
 def _add_questions(api: Noun) -> None:
     @api.command()
     def status(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Show how a job stands, with its result once it has one."""
+        """Show how a job stands, with its result once it has one.
+
+        Example: orchestrator api status abc123 JOB
+        """
         return _at(endpoint, choices, partial(calls.status, job))
 
     @api.command()
     def stream(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once."""
+        """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once.
+
+        Example: orchestrator api stream abc123 JOB
+        """
         return _at(endpoint, choices, partial(calls.stream, job))
 
     @api.command()
     def health(endpoint: EndpointId, *, choices: Choices) -> Command:
-        """Show how many jobs and workers the endpoint has in which state."""
+        """Show how many jobs and workers the endpoint has in which state.
+
+        Example: orchestrator api health abc123
+        """
         return _at(endpoint, choices, calls.health)
 
     @api.command()
     def requests(endpoint: EndpointId, *, choices: Choices) -> Command:
-        """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it."""
+        """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it.
+
+        Example: orchestrator api requests abc123
+        """
         return _at(endpoint, choices, calls.requests)
 
 
 def _add_changes(api: Noun) -> None:
     @api.command()
     def cancel(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Stop a job that waits or runs."""
+        """Stop a job that waits or runs.
+
+        Example: orchestrator api cancel abc123 JOB
+        """
         return _at(endpoint, choices, partial(calls.cancel, job))
 
     @api.command()
     def retry(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Queue a failed or timed-out job again, under the same id. Its former result is gone then."""
+        """Queue a failed or timed-out job again, under the same id. Its former result is gone then.
+
+        Example: orchestrator api retry abc123 JOB
+        """
         return _at(endpoint, choices, partial(calls.retry, job))
 
     @api.command(**flags_of(run_flags.LEDGER))
     def purge(endpoint: EndpointId, yes: service_access.Yes = False, *, choices: Choices) -> Command:
-        """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there."""
+        """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there.
+
+        Example: orchestrator api purge abc123
+        """
         ledger = ledger_of(choices)
         return _at(endpoint, choices, partial(calls.purge, ledger if ledger.exists() else None, yes))
 
@@ -143,7 +170,10 @@ def _add_changes(api: Noun) -> None:
 def _add_openai(api: Noun) -> None:
     @api.command()
     def openai(endpoint: EndpointId, path: OpenAiPath, input: Body = None, *, choices: Choices) -> Command:  # noqa: A002
-        """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json."""
+        """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json.
+
+        Example: orchestrator api openai abc123 /v1/chat/completions --input body.json
+        """
         body = None if input is None else object_text(input)
         return _at(endpoint, choices, partial(calls.openai, path, body))
 

@@ -25,7 +25,14 @@ def add_emulate(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, **flags_of(*emulated.EMULATE))
     def emulate(*, choices: Choices) -> EmulateRequest:
-        """Serve a stand-in for the whole service until Ctrl-C. Without function or worker, create endpoints first."""
+        """Serve a stand-in for the whole service until Ctrl-C.
+
+        Without function or worker, create endpoints first.
+
+        Examples:
+            orchestrator emulate --handler handlers.py:caption --workers 8
+            orchestrator emulate --handler handlers.py:caption --run "pytest -x"
+        """
         return _request(choices)
 
 

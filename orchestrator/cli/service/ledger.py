@@ -41,19 +41,28 @@ def add_ledger(commands: typer.Typer) -> None:
     @ledger.command()
     @shared
     def info() -> AtLedger:
-        """Show how large a ledger is, what it holds, and who works on it."""
+        """Show how large a ledger is, what it holds, and who works on it.
+
+        Example: orchestrator ledger info
+        """
         return _info
 
     @ledger.command()
     @shared
     def backup(copy: Copy) -> AtLedger:
-        """Write a copy of a ledger as it stands, also while it is in use."""
+        """Write a copy of a ledger as it stands, also while it is in use.
+
+        Example: orchestrator ledger backup copy.db
+        """
         return partial(_backup, copy)
 
     @ledger.command()
     @shared
     def compact() -> AtLedger:
-        """Give the unused room of a ledger back to the disk, while nobody works on it."""
+        """Give the unused room of a ledger back to the disk, while nobody works on it.
+
+        Example: orchestrator ledger compact
+        """
         return _compact
 
 

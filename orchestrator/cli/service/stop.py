@@ -25,9 +25,12 @@ def add_stop(commands: typer.Typer) -> None:
     @commands.command()
     @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
     def stop() -> AtLedger:
-        """End the process that works on a ledger, in order, as Ctrl-C there would, and those that wait for its place.
+        """End the process that works on a ledger, as Ctrl-C there would.
 
-        Its runs go on with `resume` or `serve`. To hold one run only, see `pause`.
+        Those that wait for its place end, too. Its runs go on with `resume` or `serve`. To hold one run only, see
+        `pause`.
+
+        Example: orchestrator stop
         """
         return _stop
 

@@ -220,19 +220,6 @@ def test_the_emulator_says_where_it_is_as_json() -> None:
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-def test_help_names_the_commands(arguments: list[str]) -> None:
-    result = invoke(FakeApp(), *arguments)
-    assert result.exit_code == (0 if arguments else 2)
-    assert all(command in result.output for command in ("run", "resume", "status", "results", "emulate"))
-    assert "error:" not in result.output
-
-
-def test_help_is_grouped() -> None:
-    output = invoke(FakeApp(), "run", "--help").output
-    assert all(panel in output for panel in ("Service", "Files", "Jobs", "When things go wrong", "What is shown"))
-
-
 def test_the_version_is_one_line() -> None:
     result = invoke(FakeApp(), "--version")
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"orchestrator {__version__}\n", "")

@@ -10,8 +10,8 @@ import pytest
 from orchestrator.account import Account
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.cli.account import add_account
-from orchestrator.cli.framework.help import EXAMPLES
 from orchestrator.cli.framework.service_access import Access, Interface
+from orchestrator.cli.help.command_screens import split_examples
 from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
@@ -19,6 +19,7 @@ from orchestrator.settings.structs import REST_URL_DEFAULT, SERVERLESS_URL_DEFAU
 from tests.cli.command_line import add_calls, call_only
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 from tests.cli.framework.test_request import asked, refused
+from tests.cli.help.test_command_screens import COMMANDS
 from tests.cli.test_config import write
 
 TWO = """
@@ -95,9 +96,10 @@ serverless-url = "https://NAME.example"
 graphql-url = "https://NAME.example"
 """
 OF_ACCOUNT = [
-    example
-    for path, example in EXAMPLES.items()
+    example.removeprefix("orchestrator ")
+    for path, command in COMMANDS.items()
     if path.split()[0] in ("api", "pods", "endpoints", "templates", "secrets")
+    for example in split_examples(command.help)[1]
 ]
 
 

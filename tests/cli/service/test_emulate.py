@@ -194,5 +194,5 @@ def test_a_wrong_flag_is_refused_by_its_name(flag: str, text: str) -> None:
 
 
 def test_every_flag_has_its_key() -> None:
-    shown = invoke(FakeApp(), "emulate", "--help", COLUMNS="200").output
+    shown = invoke(FakeApp(), "help", "emulate", COLUMNS="200").output
     assert [key for key in EMULATOR.settings if f"--{key}" not in shown] == []

@@ -39,7 +39,10 @@ def add_doctor(commands: typer.Typer) -> None:
     @commands.command()
     @also(_carry_out, endpoint=Endpoint, **options.flags_of(*_FLAGS), json=Json)
     def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
-        """Say what holds a run up, by what it was recognised, and what to do."""
+        """Say what holds a run up, by what it was recognised, and what to do.
+
+        Example: orchestrator doctor prompts
+        """
         request = doctor_request(name, choices, os.environ)
         return partial(_doctor, request, choices.is_on(run_flags.JSON)), request.ledger
 
