@@ -94,7 +94,9 @@ def of_page(page: str, flags: Mapping[str, set[str]]) -> set[str]:
         return flags["run"]
     if page == "contributing.md":
         sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
-        return {flag for source in sources for flag in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source)}
+        return {"--help"} | {
+            flag for source in sources for flag in re.findall(r'add_argument\(\s*"(--[a-z-]+)"', source)
+        }
     return set().union(*flags.values())
 
 
