@@ -1,6 +1,6 @@
-"""`orchestrator pause`, `unpause`, `cancel` and `priority`: what can be asked of a run while it goes on.
+"""`orchestrator pause`, `unpause`, `cancel`, `runs priority` and `runs resend`: what can be asked of a run that goes on.
 
-Each is a verb of `orchestrator runs`, too.
+The first three are verbs of `orchestrator runs`, too.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,8 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import finished
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pipelines.flow_lifecycle import ENDED
-from orchestrator.core.text import wording
+from orchestrator.core.text.wording import counted
+from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags
 from orchestrator.settings.structs import Wish
 from orchestrator.views.status import RunControl
@@ -31,6 +32,10 @@ Weight = Annotated[
 ]
 
 Grace = Annotated[str | None, flags.option(run_flags.GRACE, run_flags.GRACE.help)]
+
+Outstanding = Annotated[
+    bool, typer.Option("--outstanding", metavar="", help="What the service has accepted and not finished.")
+]
 
 _DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
 
@@ -118,6 +123,40 @@ async def _prioritize(name: str, weight: int, ledger: Path, as_json: bool) -> in
     return told(await prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
 
+def add_resend(runs: typer.Typer) -> None:
+    """Registers `resend`."""
+
+    @runs.command()
+    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    def resend(name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False) -> AtLedger:
+        """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
+
+        Example: orchestrator runs resend prompts --outstanding
+        """
+        if not outstanding:
+            raise UsageError("say what is to be sent anew: --outstanding")
+        return partial(_resend, name, yes)
+
+
+async def _resend(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.inspect.status import show
+    from orchestrator.api.runs.commands import resend
+
+    run = await show(ledger, name)
+    if not (number := run.jobs["outstanding"]):
+        if as_json:
+            streams.put_json(run)
+        streams.say(f"{run.run} has no outstanding jobs; nothing to resend")
+        return 0
+    each = (
+        "it is paid twice if the service still has it"
+        if number == 1
+        else "each that the service still has is paid twice"
+    )
+    confirm(f"send {counted(number, 'outstanding job')} of {run.run} anew; {each}?", yes=yes)
+    return told(await resend(ledger, run.run), "to send them anew", as_json=as_json)
+
+
 def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
     """Prints what came of asking; returns the exit code."""
     if as_json:
@@ -136,7 +175,7 @@ def when_set(held_by: str | None, outcome: str | None) -> str:
 
 def acknowledgement(held_by: str | None, outcome: str | None, *, so_far: int | None = None) -> str:
     """What whoever works on the ledger makes of what was asked, if anybody does; `so_far`: of how many jobs by now."""
-    begun = "" if so_far is None else f"{wording.counted(so_far, 'job')} so far"
+    begun = "" if so_far is None else f"{counted(so_far, 'job')} so far"
     if held_by is None:
         told = outcome or begun
         return f"it holds from the next start{f': {told}' if told else ''}"

@@ -15,8 +15,7 @@ from orchestrator.cli.framework.runner import AtLedger, Work, carry_out, carry_o
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import empty_columns_text, finished
-from orchestrator.cli.runs.control import add_control, unfinished_text
-from orchestrator.cli.runs.resend import add_resend
+from orchestrator.cli.runs.control import add_control, add_resend, unfinished_text
 from orchestrator.cli.runs.retry import add_retry
 from orchestrator.cli.runs.revalidate import add_recheck
 from orchestrator.cli.runs.status import JsonOfOne, add_list_and_show
