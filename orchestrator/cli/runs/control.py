@@ -1,4 +1,4 @@
-"""`orchestrator pause`, `unpause`, `cancel`, `runs priority` and `runs resend`: what can be asked of a run that goes on.
+"""`orchestrator pause`, `unpause`, `cancel`, `runs priority`, `runs resend`: what can be asked of a run that goes on.
 
 The first three are verbs of `orchestrator runs`, too.
 """
