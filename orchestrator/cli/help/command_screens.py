@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from orchestrator.api.emulation.flags import EMULATOR
-from orchestrator.cli.help.screen import Screen, plain
+from orchestrator.cli.help.screen import Screen, unstyled
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import RUNS
 
@@ -117,7 +117,7 @@ def help_command(ctx: Any) -> str:
 
 def first_sentence(text: str) -> str:
     """What a text says first, without its end."""
-    return plain(text).split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
+    return unstyled(text).split("\n\n")[0].replace("\n", " ").split(". ")[0].rstrip(".")
 
 
 def split_examples(text: str) -> tuple[str, list[str]]:
@@ -134,7 +134,7 @@ def brief_of(ctx: Any, param: Any) -> str:
     if param.name in getattr(ctx.command.callback, COMMON, ()):
         return first_sentence(param.help)
     setting = setting_of(ctx, param)
-    return setting.brief if setting is not None and setting.help == plain(param.help or "") else ""
+    return setting.brief if setting is not None and setting.help == unstyled(param.help or "") else ""
 
 
 def setting_of(ctx: Any, param: Any) -> Setting[Any] | None:
@@ -173,7 +173,7 @@ def _row(ctx: Any, param: Any, is_short: bool) -> tuple[str, str]:
 def _record(ctx: Any, param: Any) -> tuple[str, str]:
     """How a parameter is written, without its type, and what it is."""
     term, text = param.get_help_record(ctx)
-    said = _DEFAULT.sub(r" Default: \1.", plain(text).replace("  [required]", ""))
+    said = _DEFAULT.sub(r" Default: \1.", unstyled(text).replace("  [required]", ""))
     return _TYPE.sub("", term), said
 
 

@@ -72,7 +72,7 @@ class Screen:
 
     def _filled(self, text: str, indent: str) -> list[str]:
         return textwrap.wrap(
-            plain(text),
+            unstyled(text),
             self.width,
             initial_indent=indent,
             subsequent_indent=indent,
@@ -84,6 +84,6 @@ class Screen:
         return f"{_BOLD}{text}{_PLAIN}" if self._colours and text else text
 
 
-def plain(markup: str) -> str:
+def unstyled(markup: str) -> str:
     """A text without the marks of a style, as help texts have them."""
     return _MARKUP.sub("", markup).replace("\\[", "[")
