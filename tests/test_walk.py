@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.main import get_command
 
 import orchestrator
@@ -75,6 +76,7 @@ def test_every_command_is_explained() -> None:
     assert [each for each in commands if not re.search(rf"`(orchestrator )?{each}\b", pages())] == []
 
 
+@pytest.mark.slow
 def test_every_option_of_every_command_is_explained_and_tried() -> None:
     untold, untried = set(), set()
     for command, flags in flags_of_commands():
