@@ -51,7 +51,7 @@ from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.ledger_files import Place
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.transactions.group_commit import Settled, Subscriber, Then, Writer
-from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.repository import Access
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""
@@ -64,44 +64,44 @@ class Ledger:
         self._database = database
         self._clock = clock
         self._writer = Writer(database)
-        doors = self._doors = Doors(database, self._writer, clock)
-        self.heartbeats = Heartbeats(doors)
-        self.commands = Commands(doors)
-        self.feed = Feed(doors, database, self._writer)
-        self.runs = Runs(doors)
-        self.intakes = Intakes(doors)
-        self.removals = Intakes(doors)
+        access = self._access = Access(database, self._writer, clock)
+        self.heartbeats = Heartbeats(access)
+        self.commands = Commands(access)
+        self.feed = Feed(access, database, self._writer)
+        self.runs = Runs(access)
+        self.intakes = Intakes(access)
+        self.removals = Intakes(access)
         """What clears runs beside everything else, however much there is of them: in short transactions."""
 
         self.removals.pace.is_beside = lambda: True
-        self.jobs = Jobs(doors)
-        self.claims = Claims(doors, slot=self.heartbeats.slot)
-        self.submissions = Submissions(doors)
-        self.segments = Segments(doors)
-        self.notices = Notices(doors)
-        self.cancels = Cancels(doors)
-        self.results = Results(doors)
-        self.reused = Reused(doors)
-        self.selection = Selection(doors)
-        self.stories = Stories(doors)
-        self.margins = MarginsOfRuns(doors)
-        self.limits = ChosenLimits(doors)
-        self.loans = Loans(doors)
-        self.learned = LearnedOfEndpoints(doors)
-        self.history = History(doors)
-        self.brakes = Brakes(doors)
-        self.failed_executions = FailedExecutions(doors)
-        self.pruning = Pruning(doors)
-        self.audit = Audit(doors, database)
-        self.upkeep = Upkeep(doors, database)
-        self.pipelines = Pipelines(doors)
-        self.fires = Fires(doors)
-        self.flows = Flows(doors)
-        self.handovers = Handovers(doors)
-        self.outbox = Outbox(doors)
-        self.run_outbox = RunOutbox(doors)
-        self.exports = Exports(doors)
-        self.groups = Groups(doors)
+        self.jobs = Jobs(access)
+        self.claims = Claims(access, slot=self.heartbeats.slot)
+        self.submissions = Submissions(access)
+        self.segments = Segments(access)
+        self.notices = Notices(access)
+        self.cancels = Cancels(access)
+        self.results = Results(access)
+        self.reused = Reused(access)
+        self.selection = Selection(access)
+        self.stories = Stories(access)
+        self.margins = MarginsOfRuns(access)
+        self.limits = ChosenLimits(access)
+        self.loans = Loans(access)
+        self.learned = LearnedOfEndpoints(access)
+        self.history = History(access)
+        self.brakes = Brakes(access)
+        self.failed_executions = FailedExecutions(access)
+        self.pruning = Pruning(access)
+        self.audit = Audit(access, database)
+        self.upkeep = Upkeep(access, database)
+        self.pipelines = Pipelines(access)
+        self.fires = Fires(access)
+        self.flows = Flows(access)
+        self.handovers = Handovers(access)
+        self.outbox = Outbox(access)
+        self.run_outbox = RunOutbox(access)
+        self.exports = Exports(access)
+        self.groups = Groups(access)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 
@@ -145,7 +145,7 @@ class Ledger:
         """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a
         second, or with None none.
         """
-        return await overview(self._doors, ends_from=ends_from, among=among)
+        return await overview(self._access, ends_from=ends_from, among=among)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -16,7 +16,7 @@ from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 
 class Found(NamedTuple):
@@ -88,14 +88,14 @@ _ADD_FLOW: Final = insert_new(flows)
 """One that somebody has asked for before is the flow of its fire."""
 
 
-class Fires(Noun):
+class Fires(Repository):
     """The fires of a ledger."""
 
     async def record(self, found: Sequence[Found]) -> frozenset[int]:
         """Records what looks have found, of different pipelines: fires, their flows, gaps, and the watermarks, in one
         transaction. Returns the pipelines of which that was done: where somebody was faster, nothing is.
         """
-        now = self._doors.now()
+        now = self._access.now()
 
         async def block(transaction: Transaction) -> frozenset[int]:
             connection = transaction.connection
@@ -105,7 +105,7 @@ class Fires(Noun):
             await _record(connection, right, now)
             return frozenset(each.pipeline for each in right)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def latest(self, pipeline: int, most: int) -> list[FireRow]:
         """The latest fires of a pipeline, newest first."""
@@ -118,13 +118,13 @@ class Fires(Noun):
             .order_by(fires.c.fire_at.desc())
             .limit(most)
         )
-        return values(FireRow, await self._doors.rows(query))
+        return values(FireRow, await self._access.rows(query))
 
     async def gaps(self, pipeline: int, most: int) -> list[GapRow]:
         """The latest gaps of a pipeline, newest first."""
         columns = (gaps.c.kind, gaps.c.after_at, gaps.c.until_at, gaps.c.first_at, gaps.c.n, gaps.c.recorded_at)
         query = select(*columns).where(gaps.c.pipeline_id == pipeline).order_by(gaps.c.until_at.desc()).limit(most)
-        return values(GapRow, await self._doors.rows(query))
+        return values(GapRow, await self._access.rows(query))
 
     async def missed_since(self, at: int) -> Mapping[int, int]:
         """By pipeline, how many fires were found missed since then."""
@@ -133,7 +133,7 @@ class Fires(Noun):
             .where(gaps.c.kind == GapKind.MISSED.value, gaps.c.recorded_at > at)
             .group_by(gaps.c.pipeline_id)
         )
-        return {row[0]: row[1] for row in await self._doors.rows(query)}
+        return {row[0]: row[1] for row in await self._access.rows(query)}
 
 
 async def _record(connection: AsyncConnection, found: Sequence[Found], now: int) -> None:

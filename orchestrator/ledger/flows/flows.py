@@ -20,7 +20,7 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, wish_set
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.reopened_flows import followers_leave
@@ -172,7 +172,7 @@ _SHORT: Final = (
 _BEGIN_STAGE: Final = upsert(stages, lambda new: {name: new[name] for name in ("run_id", "source", "sha256")})
 
 
-class Flows(Noun):
+class Flows(Repository):
     """The flows of a ledger."""
 
     # --- what there is
@@ -180,31 +180,31 @@ class Flows(Noun):
     async def live(self) -> list[Flow]:
         """Those that have not ended, in the order of their fires."""
         query = _FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
-        return values(Flow, await self._doors.rows(query))
+        return values(Flow, await self._access.rows(query))
 
     async def named(self, name: str) -> Flow | None:
         """The one of that name, or None."""
-        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(flows.c.name == name)))), None)
+        return next(iter(values(Flow, await self._access.rows(_FLOWS.where(flows.c.name == name)))), None)
 
     async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
         """The first one for that fire, or None."""
         first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
-        return next(iter(values(Flow, await self._doors.rows(_FLOWS.where(first)))), None)
+        return next(iter(values(Flow, await self._access.rows(_FLOWS.where(first)))), None)
 
     async def of_fires(self, pipeline: int, fire_times: Sequence[int]) -> list[Flow]:
         """The latest one for each of these fires, in the order of the fires."""
         query = _FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
-        found = values(Flow, await self._doors.rows(query.order_by(flows.c.again), batch_of(fire_times)))
+        found = values(Flow, await self._access.rows(query.order_by(flows.c.again), batch_of(fire_times)))
         return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
 
     async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
         """How many of these fires have a flow."""
         query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))
-        return int(await self._doors.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
+        return int(await self._access.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
 
     async def names(self) -> list[str]:
         """The names of all, oldest first."""
-        return [row[0] for row in await self._doors.rows(select(flows.c.name).order_by(flows.c.id))]
+        return [row[0] for row in await self._access.rows(select(flows.c.name).order_by(flows.c.id))]
 
     async def latest(
         self, most: int | None, *, pipeline: int | None = None, states: Collection[FlowState] = ()
@@ -215,22 +215,22 @@ class Flows(Noun):
             query = query.where(flows.c.pipeline_id == pipeline)
         if states:
             query = query.where(flows.c.state.in_([state.value for state in states]))
-        return values(Flow, await self._doors.rows(query))
+        return values(Flow, await self._access.rows(query))
 
     async def touched(self, since: int) -> list[Flow]:
         """Those that have not ended, or have since then, in the order of their fires."""
         recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
-        return values(Flow, await self._doors.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+        return values(Flow, await self._access.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
 
     async def part(self, run: int) -> PartOfFlow | None:
         """Which part of a flow that run is, or None."""
-        return next(iter(values(PartOfFlow, await self._doors.rows(_PART, {"run": run}))), None)
+        return next(iter(values(PartOfFlow, await self._access.rows(_PART, {"run": run}))), None)
 
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""
         query = select(stages).where(stages.c.flow_id.in_(IN_BATCH))
         query = query.order_by(stages.c.began_at, stages.c.again, stages.c.stage)
-        return values(StageRow, await self._doors.rows(query, batch_of(among)))
+        return values(StageRow, await self._access.rows(query, batch_of(among)))
 
     # --- asked for
 
@@ -249,7 +249,7 @@ class Flows(Noun):
 
         Returns the names of those that were made.
         """
-        now = self._doors.now()
+        now = self._access.now()
 
         async def block(transaction: Transaction) -> list[str]:
             connection = transaction.connection
@@ -277,7 +277,7 @@ class Flows(Noun):
                 await connection.execute(insert(flows), rows)
             return [str(row["name"]) for row in rows]
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     # --- their lives
 
@@ -285,19 +285,19 @@ class Flows(Noun):
         """`event` happens to a flow; False where it cannot any more."""
 
         async def block(transaction: Transaction) -> bool:
-            return await _happens(transaction.connection, flow, event, why, self._doors.now())
+            return await _happens(transaction.connection, flow, event, why, self._access.now())
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def start(self, numbers: Sequence[int]) -> None:
         """These begin, those of them that still wait."""
-        now = self._doors.now()
+        now = self._access.now()
         rows = [{"of": number, "because": "", "now": now} for number in numbers]
 
         async def block(transaction: Transaction) -> None:
             await transaction.connection.execute(_STEPS[FlowEvent.STARTED], rows)
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str, again: int = 1) -> None:
         """`run` carries out a stage, the so manieth time, with this input: before any of it is taken in, and once more
@@ -310,15 +310,15 @@ class Flows(Noun):
             "run_id": run,
             "source": source,
             "sha256": sha256,
-            "began_at": self._doors.now(),
+            "began_at": self._access.now(),
         }
-        await self._doors.execute(_BEGIN_STAGE, row)
+        await self._access.execute(_BEGIN_STAGE, row)
 
     async def rerun(self, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
         """A flow that has ended goes on with new runs of these stages, and the ones before are handed nothing more;
         False where it has not ended.
         """
-        now = self._doors.now()
+        now = self._access.now()
 
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
@@ -344,7 +344,7 @@ class Flows(Noun):
             await connection.execute(insert(stages), rows)
             return True
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
@@ -358,15 +358,15 @@ class Flows(Noun):
         """
 
         async def block(transaction: Transaction) -> bool:
-            done = await _happens(transaction.connection, flow, FlowEvent.HELD, why, self._doors.now())
+            done = await _happens(transaction.connection, flow, FlowEvent.HELD, why, self._access.now())
             await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
             return done
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def release(self, flow: int) -> bool:
         """No brake holds it any more; False where none did."""
-        if not (await self._doors.rows(select(flows.c.id).where(flows.c.id == flow, flows.c.is_braked == 1))):
+        if not (await self._access.rows(select(flows.c.id).where(flows.c.id == flow, flows.c.is_braked == 1))):
             return False
         return await self.step(flow, FlowEvent.RELEASED)
 
@@ -377,7 +377,7 @@ class Flows(Noun):
     async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str, *, short: int | None = None) -> bool:
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
-            now = self._doors.now()
+            now = self._access.now()
             done = await _happens(connection, flow, event, why, now)
             if not done and wish is Wish.PAUSE:
                 done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
@@ -386,7 +386,7 @@ class Flows(Noun):
                 await connection.execute(_SHORT, {"flow": flow, "run": short})
             return done
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def cancel(self, flow: int, why: str) -> bool:
         """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
@@ -395,7 +395,7 @@ class Flows(Noun):
 
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
-            now = self._doors.now()
+            now = self._access.now()
             waits = flows.c.state == FlowState.WAITING.value
             state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
             if state is not None:
@@ -406,7 +406,7 @@ class Flows(Noun):
                 await _wish_of_runs(connection, flow, Wish.CANCEL)
             return bool(done)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def cancel_runs(self, flow: int) -> None:
         """Cancels the runs of a flow that is to end."""
@@ -414,7 +414,7 @@ class Flows(Noun):
         async def block(transaction: Transaction) -> None:
             await _wish_of_runs(transaction.connection, flow, Wish.CANCEL)
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def tell_late(self, flow: int, why: str) -> bool:
         """It is told that a flow is late; False where it had been."""
@@ -424,10 +424,10 @@ class Flows(Noun):
             connection = transaction.connection
             is_news = (await connection.execute(change)).rowcount > 0
             if is_news:
-                await flow_owe(connection, flow, News.LATE, why, self._doors.now())
+                await flow_owe(connection, flow, News.LATE, why, self._access.now())
             return is_news
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def end(self, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None) -> bool:
         """A flow ends. Where it is the last of `pause_after` failed ones in a row, its schedule is paused with it; then
@@ -435,12 +435,12 @@ class Flows(Noun):
         """
 
         async def block(transaction: Transaction) -> bool:
-            connection, now = transaction.connection, self._doors.now()
+            connection, now = transaction.connection, self._access.now()
             if not await _happens(connection, flow, event, why, now) or pause_after is None:
                 return False
             return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     # --- their rows
 
@@ -454,7 +454,7 @@ class Flows(Noun):
             .where(flows.c.pipeline_id == pipeline, flows.c.ended_at < before, runs.c.intake_accepted > 0)
             .order_by(flows.c.ended_at, stages.c.began_at.desc(), runs.c.id.desc())
         )
-        return [(row[0], row[1]) for row in await self._doors.rows(query)]
+        return [(row[0], row[1]) for row in await self._access.rows(query)]
 
     async def give_up_run(self, run: int, before: int) -> bool:
         """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
@@ -473,7 +473,7 @@ class Flows(Noun):
             await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
             return True
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
 
 async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:

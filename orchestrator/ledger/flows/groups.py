@@ -17,7 +17,7 @@ from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.group_counts import due_add
 
 
@@ -120,30 +120,30 @@ _BEGUN_BY: Final = (
 _SAY: Final = update(groups).where(groups.c.id == bindparam("of")).values(failed_job=bindparam("failed"))
 
 
-class Groups(Noun):
+class Groups(Repository):
     """What is handed over together in a ledger."""
 
     async def runs_ready(self, let_through: Collection[int] = ()) -> list[int]:
         """The runs to which groups can be handed over; those of everything to these alone."""
-        return [row[0] for row in await self._doors.rows(_RUNS_READY, batch_of(let_through))]
+        return [row[0] for row in await self._access.rows(_RUNS_READY, batch_of(let_through))]
 
     async def ready(self, to_run: int, most: int) -> list[Group]:
         """The groups that can be handed over to that run."""
-        return values(Group, await self._doors.rows(_READY, {"to": to_run, "most": most}))
+        return values(Group, await self._access.rows(_READY, {"to": to_run, "most": most}))
 
     async def all_of(self, to_run: int) -> list[Group]:
         """Those that are still to be handed over to that run."""
-        return values(Group, await self._doors.rows(_GROUPS.where(groups.c.to_run == to_run, groups.c.is_due == 1)))
+        return values(Group, await self._access.rows(_GROUPS.where(groups.c.to_run == to_run, groups.c.is_due == 1)))
 
     async def members(self, group: Group) -> list[Member]:
         """What came of it, run by run, in the order of the input."""
         query = _OF_ALL if group.is_all else _OF_ONE
         parameters = {"to": group.to_run} if group.is_all else {"to": group.to_run, "key": group.key}
-        return values(Member, await self._doors.rows(query, parameters))
+        return values(Member, await self._access.rows(query, parameters))
 
     async def count_try(self, group: int) -> None:
         """The command that it is for has failed once more, and is tried again."""
-        await self._doors.execute(update(groups).where(groups.c.id == group).values(tries=groups.c.tries + 1))
+        await self._access.execute(update(groups).where(groups.c.id == group).values(tries=groups.c.tries + 1))
 
     async def hand_over(
         self,
@@ -161,8 +161,8 @@ class Groups(Noun):
         """
 
         async def block(transaction: Transaction) -> bool:
-            connection, now = transaction.connection, self._doors.now()
-            within = Groups(self._doors.within(connection))
+            connection, now = transaction.connection, self._access.now()
+            within = Groups(self._access.within(connection))
             if not await within.is_ready(group.id) or await within.members(group) != list(members):
                 return False
             await connection.execute(_TAKE, {"of": group.id})
@@ -196,8 +196,8 @@ class Groups(Noun):
             await complete(transaction, outputs, reason="its command has printed it", now=now)
             return True
 
-        return await write_counted(self._doors, block, relay.to_run, tell)
+        return await write_counted(self._access, block, relay.to_run, tell)
 
     async def is_ready(self, group: int) -> bool:
         """Whether it can be handed over."""
-        return bool(await self._doors.rows(select(groups.c.id).where(groups.c.id == group, text(READY))))
+        return bool(await self._access.rows(select(groups.c.id).where(groups.c.id == group, text(READY))))

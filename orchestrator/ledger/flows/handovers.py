@@ -19,7 +19,7 @@ from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, paylo
 from orchestrator.ledger.schema.row_codec import fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.group_counts import due_add, opens
 from orchestrator.units import MIB
@@ -215,7 +215,7 @@ _BECAME: Final = (
 )
 
 
-class Handovers(Noun):
+class Handovers(Repository):
     """What is handed over in a ledger."""
 
     async def follow(
@@ -230,7 +230,7 @@ class Handovers(Noun):
             known = select(relays.c.to_run).where(relays.c.to_run == to_run.id)
             if (await connection.execute(known)).first() is not None:
                 return
-            now = self._doors.now()
+            now = self._access.now()
             first_job = await next_job(connection)
             begun = {"run_id": to_run.id, "started_at": now, "accepted_at": now, "first_job": first_job}
             made = await connection.execute(insert(intakes).returning(intakes.c.id), begun)
@@ -244,47 +244,47 @@ class Handovers(Noun):
             else:
                 await _gather(connection, gathering, sources=[source.id for source in sources], to_run=to_run.id)
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def feeding(self) -> frozenset[int]:
         """The runs whose rows go on to other runs."""
-        return frozenset(row[0] for row in await self._doors.rows(select(relays.c.from_run).distinct()))
+        return frozenset(row[0] for row in await self._access.rows(select(relays.c.from_run).distinct()))
 
     async def relays_owed(self) -> list[Relay]:
         """Those to which rows are owed, one for each run that is handed them."""
-        waiting = [row[0] for row in await self._doors.rows(_OWED_RUNS)]
+        waiting = [row[0] for row in await self._access.rows(_OWED_RUNS)]
         return list((await self.relays_to(waiting)).values())
 
     async def relays_to(self, among: Collection[int]) -> Mapping[int, Relay]:
         """One to each of these runs, where it is handed rows."""
-        found = values(Relay, await self._doors.rows(_RELAYS, batch_of(among))) if among else []
+        found = values(Relay, await self._access.rows(_RELAYS, batch_of(among))) if among else []
         return {relay.to_run: relay for relay in found}
 
     async def stage_names(self, runs_: Collection[int]) -> Mapping[int, str]:
         """Which stage each of these runs carries out."""
         query = select(stages.c.run_id, stages.c.stage).where(stages.c.run_id.in_(IN_BATCH))
-        return {row[0]: row[1] for row in await self._doors.rows(query, batch_of(runs_))}
+        return {row[0]: row[1] for row in await self._access.rows(query, batch_of(runs_))}
 
     async def is_handed_on(self, from_run: int) -> bool:
         """Whether rows of `from_run` become rows of another run."""
-        return bool(await self._doors.rows(select(relays.c.to_run).where(relays.c.from_run == from_run).limit(1)))
+        return bool(await self._access.rows(select(relays.c.to_run).where(relays.c.from_run == from_run).limit(1)))
 
     async def is_owed(self, to_run: int) -> bool:
         """Whether rows, or groups of them, are owed to that run."""
         rows = select(owed.c.job_id).where(owed.c.to_run == to_run).limit(1)
         due = select(groups.c.id).where(groups.c.to_run == to_run, groups.c.is_due == 1).limit(1)
-        return bool(await self._doors.rows(rows)) or bool(await self._doors.rows(due))
+        return bool(await self._access.rows(rows)) or bool(await self._access.rows(due))
 
     async def owed(self, to_run: int, most: int) -> list[Owed]:
         """Rows that are owed to that run, `most` of them at most, and not too many bytes."""
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             sizes = (await connection.execute(_OWED_SIZES, {"to_run": to_run, "most": most})).all()
             page = [job for job, _ in sizes[: fitting((size for _, size in sizes), PAGE_BYTES_MAX)]]
             return values(Owed, (await connection.execute(_OWED, batch_of(page))).all())
 
     async def rows(self, jobs_: Collection[int]) -> list[Owed]:
         """These rows, as a step is to be given them."""
-        return values(Owed, await self._doors.rows(_OWED, batch_of(jobs_)))
+        return values(Owed, await self._access.rows(_OWED, batch_of(jobs_)))
 
     async def hand_over(self, relay: Relay, done: Sequence[HandedOver], tell: TellCounts | None = None) -> int:
         """Rows become what they become, as far as that is still owed; returns how many rows there are now, of which
@@ -298,32 +298,32 @@ class Handovers(Noun):
             still = batch_of([each.of.job for each in done if states.get(each.of.job) == each.of.state])
             taken = set((await connection.execute(_TAKE, {"to": relay.to_run, **still})).scalars())
             return await _hand_over(
-                transaction, relay, [each for each in done if each.of.job in taken], now=self._doors.now()
+                transaction, relay, [each for each in done if each.of.job in taken], now=self._access.now()
             )
 
-        return await write_counted(self._doors, block, relay.to_run, tell)
+        return await write_counted(self._access, block, relay.to_run, tell)
 
     async def parents(self, jobs_: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Of which rows these were made."""
         found: dict[int, list[int]] = {}
-        for child, parent in await self._doors.rows(_OF_PARENTS, batch_of(jobs_)):
+        for child, parent in await self._access.rows(_OF_PARENTS, batch_of(jobs_)):
             found.setdefault(child, []).append(parent)
         return found
 
     async def kin(self, among: Collection[int], custom_id: str) -> list[Kin]:
         """The rows of that name in these runs, all that they were made of, and all that was made of them."""
-        return values(Kin, await self._doors.rows(_KIN, {"custom_id": custom_id, **batch_of(among)}))
+        return values(Kin, await self._access.rows(_KIN, {"custom_id": custom_id, **batch_of(among)}))
 
     async def became(self, jobs_: Collection[int]) -> Mapping[int, int]:
         """How many rows each of these has become in all stages behind it, of those that were handed over."""
-        return {row[0]: row[1] for row in await self._doors.rows(_BECAME, batch_of(jobs_))}
+        return {row[0]: row[1] for row in await self._access.rows(_BECAME, batch_of(jobs_))}
 
     async def children(self, jobs_: Collection[int], to_run: int) -> Mapping[int, int]:
         """How many rows each of these has become there, of those that were handed over."""
         query = select(handovers.c.job_id, handovers.c.children).where(
             handovers.c.to_run == to_run, handovers.c.job_id.in_(IN_BATCH)
         )
-        return {row[0]: row[1] for row in await self._doors.rows(query, batch_of(jobs_))}
+        return {row[0]: row[1] for row in await self._access.rows(query, batch_of(jobs_))}
 
 
 async def _gather(connection: AsyncConnection, how: Gathering, *, sources: Sequence[int], to_run: int) -> None:

@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
 from orchestrator.ledger.schema.flow_tables import UNSETTLED, definitions, flows, outbox, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -100,37 +100,37 @@ _NOTIFICATIONS: Final = (
 _MEANT: Final = (outbox.c.id == bindparam("of")) & UNSETTLED
 
 
-class Outbox(Noun):
+class Outbox(Repository):
     """The notifications of a ledger. They are owed by the transactions of flows, fires and schedules."""
 
     async def pipelines_due(self, now: int) -> list[int]:
         """The pipelines of which something is to be sent now."""
-        return [row[0] for row in await self._doors.rows(_PIPELINES_DUE, {"now": now})]
+        return [row[0] for row in await self._access.rows(_PIPELINES_DUE, {"now": now})]
 
     async def next_due(self, after: int) -> int | None:
         """When something is to be sent after that time."""
-        found = await self._doors.value(_NEXT_DUE, {"after": after})
+        found = await self._access.value(_NEXT_DUE, {"after": after})
         return None if found is None else int(found)
 
     async def first_due(self, pipeline: int, now: int) -> Notification | None:
         """The oldest one of a pipeline that is to be sent now."""
         query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.pipeline_id == pipeline, outbox.c.due_at <= now).limit(1)
-        return next(iter(values(Notification, await self._doors.rows(query))), None)
+        return next(iter(values(Notification, await self._access.rows(query))), None)
 
     async def told(self, number: int) -> None:
         """Somebody has taken it."""
-        change = update(outbox).where(_MEANT).values(told_at=self._doors.now(), tries=outbox.c.tries + 1, problem="")
-        await self._doors.execute(change, {"of": number})
+        change = update(outbox).where(_MEANT).values(told_at=self._access.now(), tries=outbox.c.tries + 1, problem="")
+        await self._access.execute(change, {"of": number})
 
     async def not_told(self, number: int, problem: str, *, due_at: int | None) -> None:
         """Nobody has, so that it is sent again then; without a time it is given up."""
         changes: dict[str, Any] = {"tries": outbox.c.tries + 1, "problem": problem}
-        changes |= {"given_up_at": self._doors.now()} if due_at is None else {"due_at": due_at}
-        await self._doors.execute(update(outbox).where(_MEANT).values(**changes), {"of": number})
+        changes |= {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
+        await self._access.execute(update(outbox).where(_MEANT).values(**changes), {"of": number})
 
     async def of_flow(self, flow: int) -> list[Notification]:
         """Those of a flow, oldest first."""
-        return values(Notification, await self._doors.rows(_NOTIFICATIONS.where(outbox.c.flow_id == flow)))
+        return values(Notification, await self._access.rows(_NOTIFICATIONS.where(outbox.c.flow_id == flow)))
 
     async def untold(self, pipeline: int, most: int, *, since: int = 0) -> list[Notification]:
         """Those of a pipeline that nobody has taken though it was tried, and that were not given up before `since`;
@@ -138,20 +138,20 @@ class Outbox(Noun):
         """
         query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, *_untold(since))
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
-        return values(Notification, await self._doors.rows(newest))
+        return values(Notification, await self._access.rows(newest))
 
     async def count_owed(self) -> int:
         """How many of all pipelines are still to be sent."""
-        return int(await self._doors.value(select(func.count()).select_from(outbox).where(UNSETTLED)))
+        return int(await self._access.value(select(func.count()).select_from(outbox).where(UNSETTLED)))
 
     async def count_untold(self, since: int) -> int:
         """How many there are of these, of all pipelines."""
-        return int(await self._doors.value(select(func.count()).select_from(outbox).where(*_untold(since))))
+        return int(await self._access.value(select(func.count()).select_from(outbox).where(*_untold(since))))
 
     async def forget(self, pipeline: int, before: int, *, most: int) -> int:
         """Removes up to `most` of a pipeline that were taken, or given up, and owed before then; returns how many."""
         old = select(outbox.c.id).where(outbox.c.pipeline_id == pipeline, ~UNSETTLED, outbox.c.owed_at < before)
-        return await self._doors.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
+        return await self._access.execute(delete(outbox).where(outbox.c.id.in_(old.limit(most))))
 
 
 def _untold(since: int) -> tuple[ColumnElement[bool], ...]:

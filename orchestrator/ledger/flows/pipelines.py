@@ -13,7 +13,7 @@ from orchestrator.ledger.flows.outbox import pause_owe
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.sqlite.statements import greatest, upsert
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
 
@@ -73,21 +73,21 @@ _RECORDED: Final = select(
 """Up to when something stands there of a pipeline: its schedule may have been removed since, with the watermark."""
 
 
-class Pipelines(Noun):
+class Pipelines(Repository):
     """The pipelines of a ledger."""
 
-    def __init__(self, doors: Doors) -> None:
-        super().__init__(doors)
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
         self._bodies: dict[int, Pipeline] = {}
         """Definitions never change, and there are as many looks at them as seconds."""
 
     async def all(self) -> list[Defined]:
         """Every pipeline, in the order of their names."""
-        return await self._defined(await self._doors.rows(_DEFINED.order_by(pipelines.c.name)))
+        return await self._defined(await self._access.rows(_DEFINED.order_by(pipelines.c.name)))
 
     async def named(self, name: str) -> Defined | None:
         """The one of that name, or None."""
-        return next(iter(await self._defined(await self._doors.rows(_DEFINED.where(pipelines.c.name == name)))), None)
+        return next(iter(await self._defined(await self._access.rows(_DEFINED.where(pipelines.c.name == name)))), None)
 
     async def definitions(self, numbers: Iterable[int]) -> Mapping[int, Pipeline]:
         """What was applied, by these numbers."""
@@ -96,7 +96,7 @@ class Pipelines(Noun):
             query = select(definitions.c.id, definitions.c.body)
             if len(missing) == 1:
                 query = query.where(definitions.c.id == next(iter(missing)))
-            for row in await self._doors.rows(query):
+            for row in await self._access.rows(query):
                 if row[0] in missing:
                     self._bodies[row[0]] = _decoder.decode(row[1])
         return {number: self._bodies[number] for number in wanted}
@@ -107,7 +107,7 @@ class Pipelines(Noun):
 
     async def version(self, definition: int) -> int:
         """Which version of its pipeline that is."""
-        return int(await self._doors.value(select(definitions.c.version).where(definitions.c.id == definition)))
+        return int(await self._access.value(select(definitions.c.version).where(definitions.c.id == definition)))
 
     async def _defined(self, rows: Sequence[Any]) -> list[Defined]:
         bodies = await self.definitions(row[1] for row in rows)
@@ -167,7 +167,7 @@ class Pipelines(Noun):
                 await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": max(now, recorded)})
             return True
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def pause(self, before: Defined, *, now: int, until: int | None, note: str) -> bool:
         """Nothing fires from `now` on, until then or until somebody continues it. Looked at up to `now`; False where
@@ -184,7 +184,7 @@ class Pipelines(Noun):
                 await pause_owe(connection, before.id, note, until, now)
             return is_paused
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def proceed(self, before: Defined, *, now: int, gap: Gap | None, catch_up: bool) -> bool:
         """It fires again: for what comes after `now`, or, to catch up, as if it had not been paused. `gap` is what the
@@ -201,11 +201,11 @@ class Pipelines(Noun):
                 await gap_add(connection, before.id, gap, now)
             return bool(done.rowcount)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def unschedule(self, pipeline: int) -> bool:
         """It fires no more; what has fired stays. False where it did not fire anyway."""
-        return await self._doors.execute(delete(schedules).where(schedules.c.pipeline_id == pipeline)) > 0
+        return await self._access.execute(delete(schedules).where(schedules.c.pipeline_id == pipeline)) > 0
 
 
 def _as_of(before: Defined) -> dict[str, Any]:

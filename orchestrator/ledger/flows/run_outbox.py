@@ -14,7 +14,7 @@ from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbo
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.run_news import counts_of, news_owe, wanted_by
 
 
@@ -84,44 +84,44 @@ _LATEST: Final = (
 )
 
 
-class RunOutbox(Noun):
+class RunOutbox(Repository):
     """The notifications of the runs of a ledger."""
 
     async def due(self, now: int, most: int) -> list[RunMessage]:
         """What is to be sent now, the oldest first."""
         query = _MESSAGES.where(RUN_NEWS_UNSETTLED, run_outbox.c.due_at <= now).limit(most)
-        return values(RunMessage, await self._doors.rows(query))
+        return values(RunMessage, await self._access.rows(query))
 
     async def next_due(self) -> int | None:
         """When something is to be sent next."""
-        found = await self._doors.value(_NEXT_DUE)
+        found = await self._access.value(_NEXT_DUE)
         return None if found is None else int(found)
 
     async def count_owed(self) -> int:
         """How many are still to be sent."""
-        return int(await self._doors.value(_OWED))
+        return int(await self._access.value(_OWED))
 
     async def problem(self) -> str:
         """Why the latest that is still to be sent could not be; "" where nothing is in the way."""
-        return str(await self._doors.value(_PROBLEM) or "")
+        return str(await self._access.value(_PROBLEM) or "")
 
     async def of(self, run: int) -> list[RunMessage]:
         """Those of a run, oldest first."""
-        return values(RunMessage, await self._doors.rows(_MESSAGES.where(run_outbox.c.run_id == run)))
+        return values(RunMessage, await self._access.rows(_MESSAGES.where(run_outbox.c.run_id == run)))
 
     async def told(self, number: int) -> None:
         """Somebody has taken it."""
-        await self._settle(number, told_at=self._doors.now(), problem="")
+        await self._settle(number, told_at=self._access.now(), problem="")
 
     async def not_told(self, number: int, problem: str, *, due_at: int | None) -> None:
         """Nobody has, so that it is sent again then; without a time it is given up."""
-        then = {"given_up_at": self._doors.now()} if due_at is None else {"due_at": due_at}
+        then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
         await self._settle(number, problem=problem, **then)
 
     async def _settle(self, number: int, **changes: Any) -> None:
         meant = (run_outbox.c.id == bindparam("of")) & RUN_NEWS_UNSETTLED
         change = update(run_outbox).where(meant).values(tries=run_outbox.c.tries + 1, **changes)
-        await self._doors.execute(change, {"of": number})
+        await self._access.execute(change, {"of": number})
 
     async def owe_stop(self, run: int, news: RunNews, why: str) -> bool:
         """Owes the message that the run has come to a standstill, where it tells somebody; returns whether it does. The
@@ -131,7 +131,7 @@ class RunOutbox(Noun):
         async def block(transaction: Transaction) -> bool:
             return await self._owe_once(transaction.connection, run, lambda _: news, why)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def owe_end(self, run: int) -> None:
         """Owes the message that the run is over, where it is, and that was not the last to be owed: for who had it tell
@@ -141,13 +141,13 @@ class RunOutbox(Noun):
         async def block(transaction: Transaction) -> None:
             await self._owe_once(transaction.connection, run, end_of, "")
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def _owe_once(
         self, connection: AsyncConnection, run: int, news_of: Callable[[Mapping[str, int]], RunNews | None], why: str
     ) -> bool:
         """Owes what there is to tell of the run, unless that is what was owed last."""
-        now = self._doors.now()
+        now = self._access.now()
         row = (await connection.execute(select(runs.c.name, runs.c.settings).where(runs.c.id == run))).first()
         jobs = await counts_of(connection, run)
         news = news_of(jobs)

@@ -18,7 +18,7 @@ from orchestrator.ledger.schema.job_tables import brakes, events, executions, jo
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.execution_totals import Place
 
 
@@ -106,7 +106,7 @@ _LATEST: Final = (
 )
 
 
-class Brakes(Noun):
+class Brakes(Repository):
     """Of the runs of a ledger."""
 
     async def executed(self) -> Mapping[Place, Took]:
@@ -115,7 +115,7 @@ class Brakes(Noun):
             (row.run_id, row.endpoint_id, row.day): Took(
                 told=row.told, total_ms=row.total_ms, squares=row.squares, untold=row.untold, failed=row.failed
             )
-            for row in await self._doors.rows(select(executions))
+            for row in await self._access.rows(select(executions))
         }
 
     async def count_anew(self, tell: Callable[[Mapping[Place, Took]], None]) -> None:
@@ -124,27 +124,27 @@ class Brakes(Noun):
 
         async def block(transaction: Transaction) -> None:
             found.clear()
-            found.update(await Brakes(self._doors.within(transaction.connection)).executed())
+            found.update(await Brakes(self._access.within(transaction.connection)).executed())
 
         def then(error: Exception | None) -> None:
             if error is None:
                 tell(found)
 
-        await self._doors.write(block, then)
+        await self._access.write(block, then)
 
     async def of(self, run: int) -> OfRun:
         """What is kept of `run`."""
-        rows = await self._doors.rows(select(brakes).where(brakes.c.run_id == run))
+        rows = await self._access.rows(select(brakes).where(brakes.c.run_id == run))
         return _of_row(rows[0]) if rows else OfRun(Kept(), None, 0)
 
     async def keep(self, run: int, kept: Kept, held_by: Hold | None = None) -> None:
         """Writes down how they stand, and which one holds the run, if any. Raises `StorageError`."""
         hold = None if held_by is None else msgspec.json.encode(held_by)
-        await self._doors.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
+        await self._access.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
 
     async def held(self) -> Mapping[int, Hold]:
         """The runs that a brake holds, as whoever worked on them last has found, and nobody has lifted since."""
-        return {row[0]: _hold.decode(row[1]) for row in await self._doors.rows(_HELD)}
+        return {row[0]: _hold.decode(row[1]) for row in await self._access.rows(_HELD)}
 
     async def choose(self, run: int, most: int) -> tuple[int, ...]:
         """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input, where it has any."""
@@ -155,15 +155,15 @@ class Brakes(Noun):
                 await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
             return chosen
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def continued(self) -> Mapping[int, int]:
         """When people last had each run go on, where they did."""
-        return {row[0]: row[1] for row in await self._doors.rows(_CONTINUED)}
+        return {row[0]: row[1] for row in await self._access.rows(_CONTINUED)}
 
     async def latest(self, run: int, most: int, *, since: int = 0) -> list[Execution]:
         """The latest ends of executions of `run` after then, oldest first, as far as the latest events tell."""
-        rows = await self._doors.rows(_LATEST, {"run": run, "most": most, "since": since})
+        rows = await self._access.rows(_LATEST, {"run": run, "most": most, "since": since})
         return [
             Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")
             for row in reversed(rows)

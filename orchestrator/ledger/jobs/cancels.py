@@ -20,7 +20,7 @@ from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, remote_ids_of, select_jobs, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.run_controls import progress_add
 
 
@@ -136,37 +136,37 @@ class Chosen(msgspec.Struct, frozen=True):
     """Nothing can be said of these until their requests are answered."""
 
 
-class Cancels(Noun):
+class Cancels(Repository):
     """What is owed a `/cancel`, or is to be cancelled here."""
 
     async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
         """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
         parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
-        return values(Owed, await self._doors.rows(_DUE, parameters))
+        return values(Owed, await self._access.rows(_DUE, parameters))
 
     async def is_owed(self, submission: int) -> bool:
         """Whether a `/cancel` of this submission is owed still."""
-        return bool(await self._doors.rows(_IS_OWED, {"submission": submission}))
+        return bool(await self._access.rows(_IS_OWED, {"submission": submission}))
 
     async def why(self, submission: int) -> CancelWhy | None:
         """Why this submission is, or was, to be cancelled; None where it is not."""
-        found = await self._doors.value(_WHY, {"submission": submission})
+        found = await self._access.value(_WHY, {"submission": submission})
         return None if found is None else CancelWhy(found)
 
     async def settle(self, until: Mapping[int, int | None]) -> None:
         """Puts each submission's debt off until that time, or with None writes it off."""
-        await self._doors.execute(_SETTLE, batch_of(until.items()))
+        await self._access.execute(_SETTLE, batch_of(until.items()))
 
     async def write_off(self, *, now: int) -> None:
         """Forgets the debts of submissions that the service has deleted by now."""
-        await self._doors.execute(_WRITE_OFF, {"now": now})
+        await self._access.execute(_WRITE_OFF, {"now": now})
 
     async def owe(self, ids: Collection[int], why: CancelWhy, *, now: int) -> list[int]:
         """The latest submissions of these jobs are to be cancelled; returns the jobs of which that is news.
 
         Only of outstanding jobs, and once for each submission.
         """
-        found = await self._doors.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
+        found = await self._access.returning(_OWE, {**batch_of(ids), "why": why.value, "now": now})
         return [row[0] for row in found]
 
     async def owe_run(self, run: int, *, most: int, now: int) -> int:
@@ -174,7 +174,8 @@ class Cancels(Noun):
 
         Of none where the run is to go on after all.
         """
-        return await self._doors.execute(_OWE_RUN, {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value})
+        owed = {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value}
+        return await self._access.execute(_OWE_RUN, owed)
 
     async def end(self, run: int, *, most: int) -> int:
         """Ends up to `most` jobs of `run` that are not at the service, or may not be; returns how many.
@@ -183,12 +184,12 @@ class Cancels(Noun):
         """
 
         async def block(transaction: Transaction) -> int:
-            if not (await Runs(self._doors.within(transaction.connection)).wishes(run)).cancel:
+            if not (await Runs(self._access.within(transaction.connection)).wishes(run)).cancel:
                 return 0
             page = await _not_there(transaction.connection, run=run, most=most)
-            return len(await transaction.apply([cancelled_by_wish(job, at=self._doors.now()) for job in page]))
+            return len(await transaction.apply([cancelled_by_wish(job, at=self._access.now()) for job in page]))
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def cancel(self, ids: Collection[int], *, command: int) -> Chosen:
         """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
@@ -197,7 +198,7 @@ class Cancels(Noun):
         """
 
         async def block(transaction: Transaction) -> Chosen:
-            connection, now = transaction.connection, self._doors.now()
+            connection, now = transaction.connection, self._access.now()
             rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
             found = [job_of(row) for row in rows]
             waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
@@ -207,11 +208,11 @@ class Cancels(Noun):
             submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
             return Chosen(ended=ended, owed=owed, submitting=submitting)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""
-        return await self._doors.execute(_NAME, remote_ids_of(told))
+        return await self._access.execute(_NAME, remote_ids_of(told))
 
 
 _QUEUED: Final = (

@@ -15,7 +15,7 @@ from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_nam
 from orchestrator.ledger.jobs.result_carry_over import results_take_over
 from orchestrator.ledger.jobs.result_reuse import results_reuse
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transitions.segment_writes import resumes_of
 from orchestrator.units import MIB
 
@@ -63,8 +63,8 @@ class Claimed(msgspec.Struct, frozen=True):
 class Claims:
     """Makes the claims of the process in `slot` of a ledger."""
 
-    def __init__(self, doors: Doors, *, slot: int) -> None:
-        self._doors = doors
+    def __init__(self, access: Access, *, slot: int) -> None:
+        self._access = access
         self._slot = slot
         self._latest = 0
         self.secret_names: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class Claims:
     async def prepare(self, latest: int) -> None:
         """Learns what the first claim needs; `latest` is the latest submission until now."""
         self._latest = latest
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             self.secret_names = await secret_names_all(connection)
 
     async def take(
@@ -112,7 +112,7 @@ class Claims:
         bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
-            now = self._doors.now()
+            now = self._access.now()
             seen = await line_walk(
                 transaction.connection, run, endpoint=endpoint, by_retry=by_retry or left_to_retry is not None, now=now,
                 most=most + (left_to_retry or 0), bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind,
@@ -143,7 +143,7 @@ class Claims:
             claims = [Claim(step.after, payloads[step.after.id], resumes.get(step.after.id)) for step in done]
             return Claimed(claims, seen.passed, seen.is_at_end), fresh
 
-        claimed, fresh = await (self._doors.write_briefly(block) if is_brief else self._doors.write(block))
+        claimed, fresh = await (self._access.write_briefly(block) if is_brief else self._access.write(block))
         self.secret_names |= fresh
         return claimed
 

@@ -11,7 +11,7 @@ from orchestrator.core.planning.observed_times import Execution
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, submissions
 from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.statements import greatest
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import MILLISECOND_US
 
 EVENTS_LOOKED_AT_MAX: Final = 60_000
@@ -133,13 +133,13 @@ _EVENT: Final = (
 )
 
 
-class History(Noun):
+class History(Repository):
     """The events of a ledger, and what they tell."""
 
     async def of(self, job: int) -> list[EventRow]:
         """The history of `job`, oldest first."""
         query = select(*_EVENT).where(events.c.job_id == job).order_by(events.c.id)
-        return values(EventRow, await self._doors.rows(query))
+        return values(EventRow, await self._access.rows(query))
 
     async def ends_since(self, since: int) -> dict[int, int]:
         """How many jobs of each run have ended since that time. It looks at the latest events only."""
@@ -150,11 +150,11 @@ class History(Noun):
             .where(events.c.id > latest, events.c.at >= since, events.c.event.in_(ENDING))
             .group_by(jobs.c.run_id)
         )
-        return {row[0]: row[1] for row in await self._doors.rows(query)}
+        return {row[0]: row[1] for row in await self._access.rows(query)}
 
     async def took(self, *, endpoint_id: int, now: int) -> list[Took]:
         """What the latest executions at an endpoint took, the oldest first; of those that were cancelled nothing."""
-        rows = await self._doors.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
+        rows = await self._access.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
         return values(Took, reversed(rows))
 
     async def executions(self, *, service_url: str, endpoint: str, now: int) -> list[Execution]:
@@ -163,4 +163,4 @@ class History(Noun):
         """
         since = now - PLANNED_FROM_AGE_US_MAX
         parameters = {"service_url": service_url, "endpoint": endpoint, "since": since}
-        return values(Execution, await self._doors.rows(_EXECUTIONS, parameters))
+        return values(Execution, await self._access.rows(_EXECUTIONS, parameters))

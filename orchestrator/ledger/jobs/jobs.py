@@ -15,7 +15,7 @@ from orchestrator.core.service.responses import Failure
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, events, jobs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, select_jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def _in_state(state: State) -> tuple[Select[Any], Select[Any]]:
 _failure = msgspec.json.Decoder(Failure)
 
 
-class Jobs(Noun):
+class Jobs(Repository):
     """The jobs of a ledger."""
 
     async def in_state(self, state: State, *, after: tuple[int, int], most: int) -> list[Job]:
@@ -106,7 +106,7 @@ class Jobs(Noun):
         due_at, job = after
         same, later = _in_state(state)
         place = {"due_at": due_at, "job": job}
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             found = [job_of(row) for row in await connection.execute(same, {**place, "most": most})]
             if len(found) < most:
                 rows = await connection.execute(later, {**place, "most": most - len(found)})
@@ -120,25 +120,25 @@ class Jobs(Noun):
             .where(jobs.c.state == literal_column(f"'{State.OUTSTANDING}'"))
             .group_by(without_index(jobs.c.run_id))
         )
-        return {row[0]: row[1] for row in await self._doors.rows(query)}
+        return {row[0]: row[1] for row in await self._access.rows(query)}
 
     async def next_queued_at(self, run: int, *, endpoint: int, by_retry: bool, now: int, after: int = -1) -> int | None:
         """When the next queued job of `run` for `endpoint` is due by `/retry`, or by `/run`, of those that are due
         after `after`; 0 for at once, None where there is none.
         """
         query = _NEXT_BY_RETRY if by_retry else _NEXT_BY_RUN
-        found: int | None = await self._doors.value(
+        found: int | None = await self._access.value(
             query, {"run": run, "endpoint": endpoint, "now": now, "after": after}
         )
         return found
 
     async def of(self, ids: Sequence[int]) -> dict[int, Job]:
         """The jobs of these numbers."""
-        return {row[0]: job_of(row) for row in await self._doors.rows(_JOBS, batch_of(ids))}
+        return {row[0]: job_of(row) for row in await self._access.rows(_JOBS, batch_of(ids))}
 
     async def of_submissions(self, ids: Sequence[int]) -> Submitted:
         """The jobs of these submissions, and what became of those."""
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             found = (await connection.execute(_SUBMISSIONS, batch_of(ids))).all()
             rows = (await connection.execute(_JOBS, batch_of({row[1] for row in found}))).all()
         return Submitted(
@@ -152,16 +152,16 @@ class Jobs(Noun):
 
     async def custom_ids(self, ids: Sequence[int]) -> list[str]:
         """What the input calls these jobs, in the same order."""
-        names = {row[0]: row[1] for row in await self._doors.rows(_NAMES, batch_of(ids))}
+        names = {row[0]: row[1] for row in await self._access.rows(_NAMES, batch_of(ids))}
         return [names[job] for job in ids]
 
     async def place(self, run: int, custom_id: str) -> Place | None:
         """The place of the job of `run` with this custom_id; None where there is none."""
         query = select(jobs.c.line, jobs.c.id, jobs.c.state, jobs.c.ended_at)
-        rows = await self._doors.rows(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))
+        rows = await self._access.rows(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))
         return next((Place(row[0], row[1], State(row[2]), row[3]) for row in rows), None)
 
     async def failure_before_retry(self, job: int) -> Failure | None:
         """The execution that the `/retry` of `job` was to follow, as long as nobody knows whether that was applied."""
-        found = await self._doors.value(_UNAPPLIED, {"job": job})
+        found = await self._access.value(_UNAPPLIED, {"job": job})
         return None if found is None else _failure.decode(found)

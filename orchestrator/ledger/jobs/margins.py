@@ -9,7 +9,7 @@ from sqlalchemy import Select, case, func, literal_column, select
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.schema.job_tables import jobs, margins, submissions
 from orchestrator.ledger.sqlite.statements import Among, without_index
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.count_writes import TENTH_US
 from orchestrator.units import SECOND_US
 
@@ -53,7 +53,7 @@ _LEAST: Final = Among(
 )
 
 
-class MarginsOfRuns(Noun):
+class MarginsOfRuns(Repository):
     """The margins of a ledger's runs."""
 
     async def of(self, run: int) -> Margins:
@@ -64,7 +64,7 @@ class MarginsOfRuns(Noun):
         """The margins of every run that has any, or of those of these numbers."""
         return {
             run: Margins(round(least_us / SECOND_US, 3), round(max(least_us, step * TENTH_US) / SECOND_US, 3))
-            for run, least_us, step in await self._doors.rows(*_LEAST.of(among))
+            for run, least_us, step in await self._access.rows(*_LEAST.of(among))
         }
 
     async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:
@@ -84,7 +84,7 @@ class MarginsOfRuns(Noun):
             # Else SQLite prefers the index of all jobs of a run, most of which have ended.
             .group_by(without_index(jobs.c.run_id))
         )
-        found = await self._doors.rows(query if run is None else query.where(without_index(jobs.c.run_id) == run))
+        found = await self._access.rows(query if run is None else query.where(without_index(jobs.c.run_id) == run))
         return {row[0]: Waiting(row[1], row[2]) for row in found}
 
     async def safe_until(self, run: int, *, retention_us: int, now: int) -> int | None:

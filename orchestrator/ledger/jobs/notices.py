@@ -7,14 +7,14 @@ from sqlalchemy import bindparam, func, select
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.schema.job_tables import notices
 from orchestrator.ledger.schema.row_codec import fitting, notice_of
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 _AFTER: Final = select(notices).where(notices.c.id > bindparam("after")).order_by(notices.c.id).limit(bindparam("most"))
 _SIZES_AFTER: Final = _AFTER.with_only_columns(notices.c.id, func.coalesce(func.length(notices.c.output), 0))
 _COUNT: Final = select(func.count()).select_from(notices)
 
 
-class Notices(Noun):
+class Notices(Repository):
     """The notices of a ledger. They are kept and forgotten in the transactions of the writer."""
 
     async def after(self, after: int, *, most: int, bytes_max: int) -> list[tuple[int, Notice]]:
@@ -24,7 +24,7 @@ class Notices(Noun):
         """
         page: list[tuple[int, Notice]] = []
         held = 0
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             found = (await connection.execute(_SIZES_AFTER, {"after": after, "most": most})).all()
             taken = fitting((size for _, size in found), bytes_max)
             for row in await connection.execute(_AFTER, {"after": after, "most": taken}):
@@ -37,4 +37,4 @@ class Notices(Noun):
 
     async def count(self) -> int:
         """How many notices were not dealt with."""
-        return int(await self._doors.value(_COUNT))
+        return int(await self._access.value(_COUNT))

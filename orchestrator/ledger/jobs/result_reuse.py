@@ -25,7 +25,7 @@ from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outco
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.units import MIB, SECOND_US
 
@@ -150,17 +150,17 @@ async def _without_others(
     return left
 
 
-class Reused(Noun):
+class Reused(Repository):
     """What of a ledger's results was taken again."""
 
     async def origins(self, among: Collection[int]) -> Mapping[int, Origin]:
         """Whose results these jobs have, of those that have another one's."""
-        rows = await self._doors.rows(_ORIGINS, batch_of(among))
+        rows = await self._access.rows(_ORIGINS, batch_of(among))
         return {row[0]: Origin(run=row[1], custom_id=row[2]) for row in rows}
 
     async def why_not(self, among: Collection[int]) -> Mapping[int, str]:
         """Why these jobs were sent last, of those that could have had another one's result; as far as is remembered."""
-        rows = await self._doors.rows(_WHY_NOT, batch_of(among))
+        rows = await self._access.rows(_WHY_NOT, batch_of(among))
         return {job: detail_of(detail).because for job, detail in rows}
 
 

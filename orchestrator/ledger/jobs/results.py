@@ -15,7 +15,7 @@ from orchestrator.ledger.schema.handover_tables import reused
 from orchestrator.ledger.schema.job_tables import events, jobs, outcomes, payloads, row_metadata, runs, submissions
 from orchestrator.ledger.schema.row_codec import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,16 +164,16 @@ _EMPTY: Final = select(
 )
 
 
-class Results(Noun):
+class Results(Repository):
     """The finished jobs of a ledger."""
 
     async def are_all_empty(self, run: int) -> bool:
         """Whether `run` has results, and none of them has anything in it. The first that has ends the look."""
-        return (await self._doors.rows(_EMPTY, {"run": run})) == [(0, 1)]
+        return (await self._access.rows(_EMPTY, {"run": run})) == [(0, 1)]
 
     async def have_metadata(self, run: int) -> bool:
         """Whether any row of `run` carries something unsent."""
-        return bool(await self._doors.rows(_HAS_METADATA, {"run": run}))
+        return bool(await self._access.rows(_HAS_METADATA, {"run": run}))
 
     async def page(
         self,
@@ -193,7 +193,7 @@ class Results(Noun):
         """
         line, job = after
         sizes = _sizes(tuple(states), packed_too=packed_too)
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             rows = await connection.execute(sizes, {"run": run, "line": line, "job": job, "most": most})
             found = [(row[0], row[1]) for row in rows]
             return await _finished(connection, found, bytes_max, inputs=inputs)
@@ -208,7 +208,7 @@ class Results(Noun):
             .where(jobs.c.id.in_(IN_BATCH), jobs.c.ended_at.is_not(None))
             .order_by(jobs.c.id)
         )
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             found = [(row[0], row[1]) for row in await connection.execute(sizes, batch_of(ids))]
             finished = await _finished(connection, found, bytes_max, inputs=inputs)
         return sorted(finished, key=lambda job: job.job)
@@ -229,7 +229,7 @@ class Results(Noun):
         Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` and `inputs` as for `page`.
         Each job comes once, at the place at which it ended last.
         """
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             upto = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
             if upto is None:
                 return Ended((), None)
@@ -247,21 +247,21 @@ class Results(Noun):
         fewer, and with their `inputs`, as with `page`.
         """
         line, job = after
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             parameters = {"run": run, "line": line, "job": job, "most": most}
             found = list(takewhile(lambda row: row[2] in _ENDS, await connection.execute(_IN_ORDER, parameters)))
             return await _finished(connection, [(row[0], row[1]) for row in found], bytes_max, inputs=inputs)
 
     async def first_place(self, run: int) -> int:
         """A place, as of `ended`, before everything that has happened to the jobs of `run`."""
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             first: int | None = (await connection.execute(_FIRST_EVENT, {"run": run})).scalar()
             latest: int = (await connection.execute(_LATEST_EVENT)).scalar_one()
         return latest if first is None else first - 1
 
     async def place_of(self, job: int) -> int:
         """The place, as of `ended`, of what has happened to `job` last."""
-        return int(await self._doors.value(_LAST_EVENT, {"job": job}))
+        return int(await self._access.value(_LAST_EVENT, {"job": job}))
 
 
 async def _finished(

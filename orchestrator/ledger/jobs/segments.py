@@ -11,7 +11,7 @@ from orchestrator.core.jobs.segments import Mark, Standing
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, progress, submissions
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
 
 
@@ -104,7 +104,7 @@ _CHECKPOINTS: Final = (
 )
 
 
-class Segments(Noun):
+class Segments(Repository):
     """The segments of resumable jobs."""
 
     async def begun(self, *, job: int, submission: int, begun_at: int) -> None:
@@ -113,7 +113,7 @@ class Segments(Noun):
         async def block(transaction: Transaction) -> None:
             await begun_write(transaction.connection, job=job, submission=submission, begun_at=begun_at)
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def report(self, reports: Sequence[Reported]) -> list[Latest | None]:
         """Keeps these reports as far as they are news; returns what is known now of the segment of each."""
@@ -121,24 +121,24 @@ class Segments(Noun):
         async def block(transaction: Transaction) -> list[Latest | None]:
             return [await report_write(transaction.connection, each) for each in reports]
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def standings(self, ids: Collection[int]) -> dict[int, Standing]:
         """How far these jobs have come; those that never had a segment are missing."""
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             return await standings_of(connection, ids)
 
     async def unfinished(self, run: int, *, after: int, most: int) -> list[UnfinishedRow]:
         """Up to `most` jobs of `run` without an outcome, in the order of their numbers, after `after`."""
-        return values(UnfinishedRow, await self._doors.rows(_OF_RUN, {"run": run, "after": after, "most": most}))
+        return values(UnfinishedRow, await self._access.rows(_OF_RUN, {"run": run, "after": after, "most": most}))
 
     async def of_job(self, job: int) -> list[SegmentRow]:
         """The segments of `job`, oldest first."""
-        return values(SegmentRow, await self._doors.rows(_OF_JOB, {"job": job}))
+        return values(SegmentRow, await self._access.rows(_OF_JOB, {"job": job}))
 
     async def checkpoints(self, job: int) -> list[CheckpointRow]:
         """The checkpoints that are kept of `job`, oldest first."""
-        return values(CheckpointRow, await self._doors.rows(_CHECKPOINTS, {"job": job}))
+        return values(CheckpointRow, await self._access.rows(_CHECKPOINTS, {"job": job}))
 
     async def checkpoint(self, job: int) -> tuple[Mark, bytes] | None:
         """The newest checkpoint of `job`; None where it has none."""

@@ -13,7 +13,7 @@ from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events,
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transitions.count_writes import counts_add
 
 
@@ -49,12 +49,12 @@ _RAN: Final = (
 )
 
 
-class Submissions(Noun):
+class Submissions(Repository):
     """The submissions of a ledger."""
 
     async def latest(self) -> int:
         """The largest submission number so far; 0 without any."""
-        return int(await self._doors.value(select(func.max(submissions.c.id))) or 0)
+        return int(await self._access.value(select(func.max(submissions.c.id))) or 0)
 
     async def accepted_since(self, first: int, *, endpoint_id: int) -> int:
         """How many submissions to an endpoint have a remote id, from the one of number `first` on."""
@@ -67,7 +67,7 @@ class Submissions(Noun):
                 submissions.c.endpoint_id == endpoint_id,
             )
         )
-        return int(await self._doors.value(query))
+        return int(await self._access.value(query))
 
     async def sent_since(self, since: int, *, endpoint_id: int, now: int, answer_us: int) -> Sent:
         """The endpoint's submissions that were claimed after `since`.
@@ -81,7 +81,7 @@ class Submissions(Noun):
             .where(submissions.c.id > since, submissions.c.endpoint_id == endpoint_id)
             .order_by(seen_at)
         )
-        found = await self._doors.rows(query)
+        found = await self._access.rows(query)
         return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
     async def ran(self, told: Sequence[Notice]) -> Mapping[int, int]:
@@ -102,4 +102,4 @@ class Submissions(Noun):
             await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
             return more
 
-        return await self._doors.write(block)
+        return await self._access.write(block)

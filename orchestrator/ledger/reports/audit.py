@@ -15,7 +15,7 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
 from orchestrator.ledger.schema.row_codec import checksum, fitting, unpack
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.run_removal import NO_JOB
 
 
@@ -170,8 +170,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class Audit:
     """What an audit asks of a ledger."""
 
-    def __init__(self, doors: Doors, database: Database) -> None:
-        self._doors = doors
+    def __init__(self, access: Access, database: Database) -> None:
+        self._access = access
         self._database = database
 
     async def damage(self) -> list[str]:
@@ -184,14 +184,14 @@ class Audit:
 
     async def jobs_number(self) -> int:
         """About how many jobs there are, for those who wait: the largest number."""
-        return int(await self._doors.value(select(func.max(jobs.c.id))) or 0)
+        return int(await self._access.value(select(func.max(jobs.c.id))) or 0)
 
     async def jobs_after(self, job: int, *, most: int, bytes_max: int) -> Page:
         """Up to `most` jobs with a number above `job`, fewer where their outputs as stored are more than `bytes_max`.
 
         The last page has none, and everything that is left over.
         """
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             sizes = (await connection.execute(_SIZES.where(jobs.c.id > job).limit(most))).scalars().all()
             found = await connection.execute(_FACTS.where(jobs.c.id > job).limit(fitting(sizes, bytes_max)))
             facts = [_facts_of(row) for row in found]
@@ -208,14 +208,14 @@ class Audit:
             .order_by(submissions.c.id)
             .limit(most)
         )
-        rows = await self._doors.rows(query)
+        rows = await self._access.rows(query)
         return SubmissionsPage(
             len(rows), rows[-1][0] if rows else submission, [row[0] for row in rows if row[1] is None]
         )
 
     async def totals(self, run: int) -> Totals:
         """The counts of `run` beside its rows."""
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             query = select(runs.c.name, runs.c.intake_accepted, runs.c.pruned_before).where(runs.c.id == run)
             name, accepted, pruned_before = (await connection.execute(query)).one()
             said = await connection.execute(select(counts.c.name, counts.c.n).where(counts.c.run_id == run))

@@ -20,7 +20,7 @@ from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import Writer
-from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.repository import Access
 
 PAGE: Final = 1_000
 LOOK_S: Final = 0.25
@@ -75,8 +75,8 @@ _END: Final = select(func.coalesce(func.max(events.c.id), 0))
 class Feed:
     """The feed of one ledger."""
 
-    def __init__(self, doors: Doors, database: Database, writer: Writer) -> None:
-        self._doors = doors
+    def __init__(self, access: Access, database: Database, writer: Writer) -> None:
+        self._access = access
         self._database = database
         self._committed = anyio.Event()
         writer.subscribe(self._on_steps)
@@ -87,7 +87,7 @@ class Feed:
 
     async def end(self) -> int:
         """The place after everything that has happened until now."""
-        return int(await self._doors.value(_END))
+        return int(await self._access.value(_END))
 
     async def after(self, place: int) -> AsyncIterator[list[Happened]]:
         """What has happened since `place`, a page at a time, and then whatever happens, until its reader is cancelled.
@@ -114,7 +114,7 @@ class Feed:
             others = await self._changed(committed, others)
 
     async def _page(self, place: int) -> list[Happened]:
-        return values(Happened, await self._doors.rows(_PAGE, {"after": place}))
+        return values(Happened, await self._access.rows(_PAGE, {"after": place}))
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:
         """Returns once anybody has committed something, with the number of what others have."""

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, select
 
 from orchestrator.ledger.schema.job_tables import exports
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.settings.structs import OutputFormat, ResultOrder
 
 
@@ -41,16 +41,16 @@ def _encoded(told: Told, *, at: int) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(told, at=at))
 
 
-class Exports(Noun):
+class Exports(Repository):
     """Of the runs of a ledger, by the full paths of their results files."""
 
     async def note(self, path: str, run: int, told: Told) -> None:
         """The results of `run` were written there. Raises `StorageError`."""
-        now = self._doors.now()
+        now = self._access.now()
         row = {"path": path, "run_id": run, "told": _encoded(told, at=now), "exported_at": now}
-        await self._doors.execute(_NOTE, row)
+        await self._access.execute(_NOTE, row)
 
     async def of(self, path: str) -> Export | None:
         """What was written there last; None where nothing was, as far as is known."""
-        rows = await self._doors.rows(_OF, {"path": path})
+        rows = await self._access.rows(_OF, {"path": path})
         return Export(run=rows[0][0], told=_told.decode(rows[0][1]), exported_at=rows[0][2]) if rows else None

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
 from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, one_of
 from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 KINDS_MAX: Final = 1_000
 """So many kinds of a run are counted; there are rarely more than a few dozen."""
@@ -78,17 +78,17 @@ _OPEN: Final = (
 )
 
 
-class FailedExecutions(Noun):
+class FailedExecutions(Repository):
     """Of the jobs of a ledger."""
 
     async def of_job(self, job: int) -> list[FailedExecution]:
         """Those of `job`, oldest first; of one that ended long ago they may be gone."""
-        return values(FailedExecution, await self._doors.rows(_OF_JOB, {"job": job}))
+        return values(FailedExecution, await self._access.rows(_OF_JOB, {"job": job}))
 
     async def kinds(self, run: int, *, most: int = KINDS_MAX) -> list[RetriedKind]:
         """The `most` largest kinds of them that `run` had, the largest first."""
-        return values(RetriedKind, await self._doors.rows(_KINDS, {"run": run, "most": most}))
+        return values(RetriedKind, await self._access.rows(_KINDS, {"run": run, "most": most}))
 
     async def open(self, run: int) -> dict[int, int]:
         """By kind, how many jobs of `run` had such an execution, and have not ended."""
-        return {row[0]: row[1] for row in await self._doors.rows(_OPEN, {"run": run})}
+        return {row[0]: row[1] for row in await self._access.rows(_OPEN, {"run": run})}

@@ -7,16 +7,16 @@ from sqlalchemy import func, select, text
 
 from orchestrator.ledger.schema.job_tables import metadata
 from orchestrator.ledger.sqlite.database import Database, Size
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 
 _SCHEMA: Final = text("SELECT version_num FROM alembic_version")
 
 
-class Upkeep(Noun):
+class Upkeep(Repository):
     """What is done with a ledger as a whole."""
 
-    def __init__(self, doors: Doors, database: Database) -> None:
-        super().__init__(doors)
+    def __init__(self, access: Access, database: Database) -> None:
+        super().__init__(access)
         self._database = database
 
     async def size(self) -> Size:
@@ -25,12 +25,12 @@ class Upkeep(Noun):
 
     async def schema(self) -> str:
         """The latest migration that was applied."""
-        return str(await self._doors.value(_SCHEMA))
+        return str(await self._access.value(_SCHEMA))
 
     async def rows(self) -> Mapping[str, int]:
         """How many rows each table has. It counts them one by one, each table in a view of its own."""
         return {
-            table.name: int(await self._doors.value(select(func.count()).select_from(table)))
+            table.name: int(await self._access.value(select(func.count()).select_from(table)))
             for table in metadata.sorted_tables
         }
 

@@ -16,7 +16,7 @@ from orchestrator.ledger.reports.job_selection import SelectedJob, Selection
 from orchestrator.ledger.schema.job_tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
 from orchestrator.ledger.schema.row_codec import unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 
 
 class SubmissionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -83,13 +83,13 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 _ENDPOINT: Final = select(endpoints.c.endpoint).select_from(jobs.join(endpoints, endpoints.c.id == jobs.c.endpoint_id))
 
 
-class Stories(Noun):
+class Stories(Repository):
     """The jobs of a ledger, one at a time."""
 
     async def of(self, run: int, custom_id: str) -> Story | None:
         """The story of the job of `run` that the input calls so; None where there is none."""
-        async with self._doors.reading() as connection:
-            view = self._doors.within(connection)
+        async with self._access.reading() as connection:
+            view = self._access.within(connection)
             named = Text("id", Comparison.EQUAL, custom_id)
             page = await Selection(view).page(run, named, most=1)
             while not page.jobs and not page.is_last:
@@ -119,19 +119,19 @@ class Stories(Noun):
             )
 
 
-async def _input(view: Doors, job: int) -> bytes | None:
+async def _input(view: Access, job: int) -> bytes | None:
     query = select(payloads.c.input, payloads.c.packed).where(payloads.c.job_id == job)
     return next((_unpacked(*row) for row in await view.rows(query)), None)
 
 
-async def _policy(view: Doors, job: int) -> bytes | None:
+async def _policy(view: Access, job: int) -> bytes | None:
     query = select(payloads.c.policy, jobs.c.policy)
     query = query.select_from(jobs.join(payloads, payloads.c.job_id == jobs.c.id))
     [(line, own)] = await view.rows(query.where(jobs.c.id == job))
     return line if own is None else with_own(line, own)
 
 
-async def _submissions(view: Doors, events: Sequence[EventRow]) -> list[SubmissionRow]:
+async def _submissions(view: Access, events: Sequence[EventRow]) -> list[SubmissionRow]:
     """They have no index by job, but the events name them."""
     *columns, endpoint = SubmissionRow.__struct_fields__
     query = select(*(submissions.c[name] for name in columns), endpoints.c[endpoint])
@@ -141,7 +141,7 @@ async def _submissions(view: Doors, events: Sequence[EventRow]) -> list[Submissi
     return values(SubmissionRow, await view.rows(query, batch_of(named)))
 
 
-async def _outcome(view: Doors, job: int) -> OutcomeRow | None:
+async def _outcome(view: Access, job: int) -> OutcomeRow | None:
     query = select(
         outcomes.c.remote_id, outcomes.c.status, outcomes.c.output, outcomes.c.packed, outcomes.c.delay_ms,
         outcomes.c.execution_ms,

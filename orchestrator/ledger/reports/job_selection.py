@@ -52,7 +52,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.schema.row_codec import STATE_OF, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, contains, is_not_true, without_index
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import MIB
 
 WINDOW: Final = 250_000
@@ -137,7 +137,7 @@ class _Range(msgspec.Struct, frozen=True):
     accepted: int
 
 
-class Selection(Noun):
+class Selection(Repository):
     """The jobs of a run, chosen by filters."""
 
     async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> Page:
@@ -146,7 +146,7 @@ class Selection(Noun):
         It looks at a bounded number of jobs, and so may bring fewer, or none, and not be the last one all the same.
         """
         query = _Query(pushed(chosen))
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             bounds = await _range(connection, run)
             begin = max(after, bounds.below)
             end = min(begin + query.window, bounds.last)
@@ -160,7 +160,7 @@ class Selection(Noun):
         n = read = 0
         begin: int | None = 0
         while begin is not None:
-            async with self._doors.reading() as connection:
+            async with self._access.reading() as connection:
                 bounds = await _range(connection, run)
                 begin = max(begin, bounds.below)
                 window = (begin, min(begin + query.window, bounds.last))
@@ -202,12 +202,12 @@ class Selection(Noun):
             .join(outcomes, outcomes.c.job_id == largest.c.job)
             .order_by(largest.c.n.desc(), largest.c.last_at.desc(), largest.c.error_key)
         )
-        return values(Cluster, await self._doors.rows(query))
+        return values(Cluster, await self._access.rows(query))
 
     async def clustered(self, run: int) -> tuple[int, int]:
         """How many kinds of failures `run` has now, and how many failures and cancellations of them all."""
         query = select(func.count(), func.coalesce(func.sum(clusters.c.n), 0))
-        [row] = await self._doors.rows(query.where(clusters.c.run_id == run, clusters.c.n > 0))
+        [row] = await self._access.rows(query.where(clusters.c.run_id == run, clusters.c.n > 0))
         return row[0], row[1]
 
 

@@ -13,7 +13,7 @@ from orchestrator.ledger.runs.commands import Command, Commands
 from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats
 from orchestrator.ledger.runs.runs import Run, Runs
-from orchestrator.ledger.transactions.repository import Doors
+from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.run_controls import Wishes
 
 
@@ -48,12 +48,12 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         return self.learned_of(run).retention_us(run.settings.retention_us)
 
 
-async def overview(doors: Doors, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
+async def overview(access: Access, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
     """Every run, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a second, or
     with None none.
     """
-    async with doors.reading() as connection:
-        view = doors.within(connection)
+    async with access.reading() as connection:
+        view = access.within(connection)
         return Overview(
             runs=await Runs(view).all(among),
             counts=await Runs(view).counts_by_run(among),

@@ -19,7 +19,7 @@ from orchestrator.ledger.schema.failure_tables import failed_executions
 from orchestrator.ledger.schema.job_tables import checkpoints, events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 
 class Doomed(msgspec.Struct, frozen=True):
@@ -94,13 +94,13 @@ _EVENTS_DELETE: Final = delete(events).where(events.c.id.in_(IN_BATCH))
 _SUBMISSIONS_DELETE: Final = delete(submissions).where(submissions.c.id.in_(IN_BATCH))
 
 
-class Pruning(Noun):
+class Pruning(Repository):
     """What may be forgotten, and its end."""
 
     async def events_doomed(self, before: Mapping[int, int], *, after: int, most: int) -> Doomed:
         """Which of the `most` events after `after` may go: of jobs that ended before their run's time in `before`."""
         number, at = events.c.id, events.c.at
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             upto = await _upto(connection, number, at, max(before.values()), after=after, most=most)
             if upto is None:
                 return Doomed((), None)
@@ -114,7 +114,7 @@ class Pruning(Noun):
         the one that brought the job's outcome nor its latest one: so the largest number stays, and none is given again.
         """
         number = submissions.c.id  # the time of its claim
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             upto = await _upto(connection, number, number, max(before.values()), after=after, most=most)
             if upto is None:
                 return Doomed((), None)
@@ -131,19 +131,19 @@ class Pruning(Noun):
             await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))
             await transaction.connection.execute(_EVENTS_DELETE, batch_of(ids))
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def forget_submissions(self, ids: Sequence[int]) -> None:
         """Deletes these submissions."""
-        await self._doors.execute(_SUBMISSIONS_DELETE, batch_of(ids))
+        await self._access.execute(_SUBMISSIONS_DELETE, batch_of(ids))
 
     async def checkpoints_doomed(self, *, most: int) -> list[int]:
         """Up to `most` jobs that have ended, and of which more is kept than the newest checkpoint."""
-        return [row[0] for row in await self._doors.rows(_CHECKPOINTS_DOOMED, {"most": most})]
+        return [row[0] for row in await self._access.rows(_CHECKPOINTS_DOOMED, {"most": most})]
 
     async def forget_checkpoints(self, jobs_: Sequence[int]) -> None:
         """Deletes all but the newest checkpoint of each of these."""
-        await self._doors.execute(_CHECKPOINTS_DELETE, batch_of(jobs_))
+        await self._access.execute(_CHECKPOINTS_DELETE, batch_of(jobs_))
 
 
 async def _upto(

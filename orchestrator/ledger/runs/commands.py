@@ -27,7 +27,7 @@ from orchestrator.ledger.runs.heartbeats import this_process
 from orchestrator.ledger.schema.job_tables import commands, counts, runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.run_controls import continue_write, grace_set, lift_write, progress_add, wish_set
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
@@ -243,14 +243,14 @@ _LEFT: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
 )
 
 
-class Commands(Noun):
+class Commands(Repository):
     """The commands of a ledger."""
 
     async def ask(
         self, action: str, *, run: int | None = None, endpoint: int | None = None, argument: Argument | None = None
     ) -> int:
         """Asks for something; returns the number of the command. Raises `StorageError`."""
-        now = self._doors.now()
+        now = self._access.now()
         row = {
             "asked_at": now,
             "asked_by": this_user(),
@@ -265,25 +265,25 @@ class Commands(Noun):
             made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
             return int(made.scalar_one())
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def latest(self) -> int:
         """The number of the one that was asked last; 0 where there is none."""
-        return int(await self._doors.value(select(func.coalesce(func.max(commands.c.id), 0))))
+        return int(await self._access.value(select(func.coalesce(func.max(commands.c.id), 0))))
 
     async def is_stop_asked(self, *, after: int) -> bool:
         """Whether somebody has asked for the end of what works here since command number `after`."""
         query = select(commands.c.id).where(commands.c.id > after, commands.c.action == Action.STOP.value).limit(1)
-        return bool(await self._doors.rows(query))
+        return bool(await self._access.rows(query))
 
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""
         query = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
-        return values(Command, await self._doors.rows(query))
+        return values(Command, await self._access.rows(query))
 
     async def one(self, number: int) -> Command:
         """The command of that number, which is there."""
-        [found] = values(Command, await self._doors.rows(select(commands).where(commands.c.id == number)))
+        [found] = values(Command, await self._access.rows(select(commands).where(commands.c.id == number)))
         return found
 
     async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:
@@ -297,8 +297,8 @@ class Commands(Noun):
 
     async def take(self, number: int) -> None:
         """Somebody has begun to carry it out: for those who look."""
-        taken = func.coalesce(commands.c.taken_at, self._doors.now())
-        await self._doors.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
+        taken = func.coalesce(commands.c.taken_at, self._access.now())
+        await self._access.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
 
     async def finish(self, number: int, reply: Reply) -> None:
         """Acknowledges it, unless somebody has."""
@@ -306,7 +306,7 @@ class Commands(Noun):
         async def block(transaction: Transaction) -> None:
             await self._acknowledge(transaction.connection, number, reply)
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def apply(
         self,
@@ -326,14 +326,14 @@ class Commands(Noun):
             done = frozenset(step.after.id for step in taken)
             await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
             if restated:
-                await failures_restate(transaction.connection, restated, at=self._doors.now())
+                await failures_restate(transaction.connection, restated, at=self._access.now())
             await progress_add(transaction.connection, number, len(done))
             return done
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
-        values = {"of": number, "now": self._doors.now(), "text": reply.text, "refused": int(reply.is_refused)}
+        values = {"of": number, "now": self._access.now(), "text": reply.text, "refused": int(reply.is_refused)}
         values["code"] = reply.code
         return (await connection.execute(_FINISH, values)).rowcount == 1
 
@@ -346,14 +346,14 @@ class Commands(Noun):
         async def block(transaction: Transaction) -> None:
             connection = transaction.connection
             if await self._acknowledge(connection, command.id, Reply("")):
-                reply = await _obey(connection, command, self._doors.now())
+                reply = await _obey(connection, command, self._access.now())
                 await connection.execute(
                     update(commands)
                     .where(commands.c.id == command.id)
                     .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
                 )
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
 
 async def _obey(connection: AsyncConnection, command: Command, now: int) -> Reply:

@@ -8,28 +8,28 @@ from sqlalchemy import select, update
 
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.ledger.schema.job_tables import endpoints
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 _decode: Final = msgspec.json.Decoder(Learned).decode
 
 
-class LearnedOfEndpoints(Noun):
+class LearnedOfEndpoints(Repository):
     """What was learned of a ledger's endpoints, by their numbers."""
 
     async def all(self) -> Mapping[int, Learned]:
         """Of each endpoint of which anything was found out."""
         query = select(endpoints.c.id, endpoints.c.learned).where(endpoints.c.learned.is_not(None))
-        return {row.id: _decoded(row.learned) for row in await self._doors.rows(query)}
+        return {row.id: _decoded(row.learned) for row in await self._access.rows(query)}
 
     async def of(self, endpoint: int) -> Learned:
         """What was found out of one."""
-        found = await self._doors.value(select(endpoints.c.learned).where(endpoints.c.id == endpoint))
+        found = await self._access.value(select(endpoints.c.learned).where(endpoints.c.id == endpoint))
         return Learned() if found is None else _decoded(found)
 
     async def write(self, endpoint: int, learned: Learned) -> None:
         """Writes it down, in the place of what was known before. Raises `StorageError`."""
         encoded = msgspec.json.encode(learned)
-        await self._doors.execute(update(endpoints).where(endpoints.c.id == endpoint).values(learned=encoded))
+        await self._access.execute(update(endpoints).where(endpoints.c.id == endpoint).values(learned=encoded))
 
 
 def _decoded(learned: bytes) -> Learned:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger.schema.job_tables import limits
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import SECOND_US
 
 _OPERATIONS: Final = frozenset(Operation)
@@ -31,13 +31,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     set_at: int
 
 
-class ChosenLimits(Noun):
+class ChosenLimits(Repository):
     """The limits that people have set in a ledger."""
 
     async def all(self) -> Mapping[int, Mapping[Operation, Chosen]]:
         """The limits that people have set, by endpoint."""
         found: dict[int, dict[Operation, Chosen]] = {}
-        for row in await self._doors.rows(select(limits)):
+        for row in await self._access.rows(select(limits)):
             if row.operation in _OPERATIONS:
                 limit = Limit(row.requests, row.window_us / SECOND_US, row.concurrent)
                 of_endpoint = found.setdefault(row.endpoint_id, {})

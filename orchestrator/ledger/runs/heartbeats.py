@@ -15,7 +15,7 @@ from sqlalchemy import select
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Collecting, JanitorSummary, StuckSummary
 
@@ -157,12 +157,12 @@ _WRITE: Final = upsert(
 )
 
 
-class Heartbeats(Noun):
+class Heartbeats(Repository):
     """The heartbeats of a ledger. This process beats in `slot`, with `epoch`."""
 
-    def __init__(self, doors: Doors) -> None:
-        super().__init__(doors)
-        self._began_at = doors.now()
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self._began_at = access.now()
         self.slot = 0
         """Where one process works, it is always the first one."""
 
@@ -174,15 +174,15 @@ class Heartbeats(Noun):
             "slot": self.slot,
             "process": this_process(),
             "began_at": self._began_at,
-            "beaten_at": self._doors.now(),
+            "beaten_at": self._access.now(),
             "epoch": self.epoch,
             "said": msgspec.json.encode(said),
         }
-        await self._doors.execute(_WRITE, row)
+        await self._access.execute(_WRITE, row)
 
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago."""
-        rows = await self._doors.rows(select(heartbeats).order_by(heartbeats.c.slot))
+        rows = await self._access.rows(select(heartbeats).order_by(heartbeats.c.slot))
         return [
             Heartbeat(
                 slot=row.slot,

@@ -46,7 +46,7 @@ from orchestrator.ledger.schema.job_tables import (
 )
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into, upsert
 from orchestrator.ledger.transactions.group_commit import Transaction
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,
     numbers_keep,
@@ -287,11 +287,11 @@ _IS_RELAYED: Final = (
 _NOTHING: Final[Select[Any]] = select(literal_column("0"))
 
 
-class Intakes(Noun):
+class Intakes(Repository):
     """The intakes of a ledger. Whoever takes in for a run holds its lock, from before the run is looked up or made."""
 
-    def __init__(self, doors: Doors) -> None:
-        super().__init__(doors)
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
         self.pace = Pace()
 
     async def start(self, run: Run, *, as_they_come: bool = False) -> Intake:
@@ -301,7 +301,7 @@ class Intakes(Noun):
 
         async def block(transaction: Transaction) -> Intake:
             first_job = await next_job(transaction.connection)
-            now = self._doors.now()
+            now = self._access.now()
             accepted_at = now if as_they_come else None
             is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None
             row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
@@ -317,11 +317,12 @@ class Intakes(Noun):
                 corrects=not is_relayed,
             )
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def last_line(self, run: int) -> int:
         """The last line that a job of `run` stands on; 0 where it has none."""
-        return int(await self._doors.value(select(func.coalesce(func.max(jobs.c.line), 0)).where(jobs.c.run_id == run)))
+        last = select(func.coalesce(func.max(jobs.c.line), 0)).where(jobs.c.run_id == run)
+        return int(await self._access.value(last))
 
     async def add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
         """Takes in rows, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""
@@ -338,12 +339,12 @@ class Intakes(Noun):
         """Beside others the rows are sorted before the transaction; else in it, whose connection has the pages."""
         before: Sorted | None = None
         if self.pace.is_beside():
-            async with self._doors.reading() as connection:
+            async with self._access.reading() as connection:
                 before = await rows_sort(connection, intake, rows)
 
         async def block(transaction: Transaction) -> tuple[int, list[Clash]]:
             found = before or await rows_sort(transaction.connection, intake, rows)
-            await _land(transaction, intake, found, now=self._doors.now())
+            await _land(transaction, intake, found, now=self._access.now())
             return len(rows), found.clashes
 
         return await self._paced(block)
@@ -352,7 +353,7 @@ class Intakes(Noun):
         """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped."""
         if not intake.corrects:
             return Gone()
-        async with self._doors.reading() as connection:
+        async with self._access.reading() as connection:
             of = {"intake": intake.id, "run": intake.run}
             known = (await connection.execute(_COUNTED, of)).one()[1]
             if (await connection.execute(_JOBS_BEFORE, of)).scalar_one() == known:
@@ -365,10 +366,10 @@ class Intakes(Noun):
         """
 
         async def block(transaction: Transaction) -> Taken:
-            now = self._doors.now()
+            now = self._access.now()
             return await _accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 
-        taken = await self._doors.write(block)
+        taken = await self._access.write(block)
         corrected, dropped = await self._settle(intake)
         return msgspec.structs.replace(taken, corrected=corrected, dropped=dropped)
 
@@ -376,14 +377,14 @@ class Intakes(Noun):
         """Brings every intake of the run called `name` to its end: one that was never accepted is removed, and with it
         a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
-        for number, run, endpoint, first_job, accepted_at in await self._doors.rows(_LEFT, {"name": name}):
+        for number, run, endpoint, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
             intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
             if accepted_at is None:
                 await self._pages(partial(_remove_some, intake=intake))
                 await self._shrink()
             else:
                 await self._settle(intake)
-        for (run,) in await self._doors.rows(select(runs.c.id).where(runs.c.name == name, _NEVER_ACCEPTED)):
+        for (run,) in await self._access.rows(select(runs.c.id).where(runs.c.name == name, _NEVER_ACCEPTED)):
             await self._remove(run)
 
     async def _remove(self, run: int) -> None:
@@ -395,13 +396,13 @@ class Intakes(Noun):
         async def itself(transaction: Transaction) -> None:
             await run_remove(transaction.connection, run)
 
-        if await self._doors.rows(select(jobs.c.id).where(jobs.c.run_id == run).limit(1)):
-            await self._doors.write(number)
+        if await self._access.rows(select(jobs.c.id).where(jobs.c.run_id == run).limit(1)):
+            await self._access.write(number)
             after: int | None = 0
             while after is not None:
                 after = await self._remove_submissions(run, after)
             await self._pages(partial(jobs_remove_some, run=run))
-        await self._doors.write(itself)
+        await self._access.write(itself)
         await self._shrink()
 
     async def _remove_submissions(self, run: int, after: int) -> int | None:
@@ -412,7 +413,7 @@ class Intakes(Noun):
 
     async def clear_dead(self, hold: Hold) -> None:
         """The same for every run for which no living process takes in."""
-        for (name,) in await self._doors.rows(_NAMES_LEFT):
+        for (name,) in await self._access.rows(_NAMES_LEFT):
             with suppress(IntakeBusyError), hold(name):
                 await self.clear(name)
 
@@ -420,7 +421,7 @@ class Intakes(Noun):
         """What is to be done once an intake was accepted, however often that was begun."""
         corrected, dropped = Corrected(), Dropped()
         left = select(intakes.c.drops).where(intakes.c.id == intake.id, _HAS_NOTES | (intakes.c.drops == 1))
-        found = await self._doors.rows(left)
+        found = await self._access.rows(left)
         if not found:
             return corrected, dropped
         after: int | None = 0
@@ -431,19 +432,19 @@ class Intakes(Noun):
         while after is not None:
             after, some = await self._drop(intake, after)
             dropped = dropped.and_(some)
-        await self._doors.execute(_DROPPED, {"intake": intake.id})
+        await self._access.execute(_DROPPED, {"intake": intake.id})
         await self._pages(partial(_forget_some, intake=intake.id))
         return corrected, dropped
 
     async def _revise(self, intake: Intake, after: int) -> tuple[int | None, Corrected]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Corrected]]:
-            return await _revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._doors.now())
+            return await _revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._access.now())
 
         return await self._paced(block)
 
     async def _drop(self, intake: Intake, after: int) -> tuple[int | None, Dropped]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Dropped]]:
-            most, now = self.pace.rows, self._doors.now()
+            most, now = self.pace.rows, self._access.now()
             number, last, dropped = await gone_drop_some(transaction, intake, after=after, most=most, now=now)
             return number, (last, dropped)
 
@@ -463,18 +464,18 @@ class Intakes(Noun):
         """Gives back the room of what was removed."""
         pages = 1
         while pages:
-            began_at = self._doors.now()
-            pages = await self._doors.give_back(self.pace.rows)
-            await self.pace.rest(pages, self._doors.now() - began_at)
+            began_at = self._access.now()
+            pages = await self._access.give_back(self.pace.rows)
+            await self.pace.rest(pages, self._access.now() - began_at)
 
     async def _paced(self, block: Callable[[Transaction], Awaitable[tuple[int, Result]]]) -> Result:
         """Executes `block`, which also tells how many rows it wrote, and rests."""
 
         async def timed(transaction: Transaction) -> tuple[int, int, Result]:
             await transaction.connection.execute(_NOTHING)  # a BEGIN goes along with the first statement
-            began_at = self._doors.now()
+            began_at = self._access.now()
             return began_at, *await block(transaction)
 
-        began_at, rows, result = await self._doors.write(timed)
-        await self.pace.rest(rows, self._doors.now() - began_at)
+        began_at, rows, result = await self._access.write(timed)
+        await self.pace.rest(rows, self._access.now() - began_at)
         return result

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.group_commit import Block, Transaction
-from orchestrator.ledger.transactions.repository import Doors, Noun
+from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, Asked, Wishes
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.count_writes import counts_add
@@ -133,12 +133,12 @@ async def _endpoint_of(connection: AsyncConnection, *, service_url: str, endpoin
     return int((await connection.execute(select(endpoints.c.id).filter_by(**of))).scalar_one())
 
 
-class Runs(Noun):
+class Runs(Repository):
     """The runs of a ledger."""
 
     async def all(self, among: Collection[int] | None = None) -> list[Run]:
         """Every run, or those of these numbers, oldest first."""
-        return [_run_of(row) for row in await self._doors.rows(*_ALL.of(among))]
+        return [_run_of(row) for row in await self._access.rows(*_ALL.of(among))]
 
     async def most_wanted(self, most: int) -> list[int]:
         """The numbers of the `most` runs that people look for, oldest first: those that are not finished, then the
@@ -147,29 +147,29 @@ class Runs(Noun):
         # Whether each has unfinished jobs would be ten thousand questions; which have any is one.
         is_unfinished = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(_UNFINISHED)))
         query = select(runs.c.id).where(runs.c.intake_accepted > 0).order_by(is_unfinished.desc(), runs.c.id.desc())
-        return sorted(row[0] for row in await self._doors.rows(query.limit(most)))
+        return sorted(row[0] for row in await self._access.rows(query.limit(most)))
 
     async def totals(self) -> tuple[int, dict[str, int]]:
         """How many accepted runs there are, and how many jobs they have in each state together."""
         accepted = runs.c.intake_accepted > 0
-        number = await self._doors.value(select(func.count()).select_from(runs).where(accepted))
+        number = await self._access.value(select(func.count()).select_from(runs).where(accepted))
         query = (
             select(counts.c.name, func.sum(counts.c.n))
             .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
             .where(accepted, counts.c.name.in_([state.value for state in State]))
             .group_by(counts.c.name)
         )
-        return int(number), {row[0]: row[1] for row in await self._doors.rows(query)}
+        return int(number), {row[0]: row[1] for row in await self._access.rows(query)}
 
     async def named(self, name: str) -> Run | None:
         """The run called `name`, or None."""
-        found = await self._doors.rows(_NAMED, {"name": name})
+        found = await self._access.rows(_NAMED, {"name": name})
         return _run_of(found[0]) if found else None
 
     async def names(self, *, not_accepted: bool = False) -> list[str]:
         """The names of all runs, oldest first; `not_accepted`: also of those of which no intake ever was."""
         query = select(runs.c.name).order_by(runs.c.id)
-        rows = await self._doors.rows(query if not_accepted else query.where(runs.c.intake_accepted > 0))
+        rows = await self._access.rows(query if not_accepted else query.where(runs.c.intake_accepted > 0))
         return [row[0] for row in rows]
 
     async def create(self, *, name: str, service_url: str, endpoint: str, source: str, settings: RunSettings) -> Run:
@@ -182,18 +182,18 @@ class Runs(Noun):
                 "endpoint_id": await _endpoint_of(connection, service_url=service_url, endpoint=endpoint),
                 "source": source,
                 "settings": msgspec.json.encode(settings),
-                "created_at": self._doors.now(),
+                "created_at": self._access.now(),
             }
             await connection.execute(insert(runs), row)
 
-        await self._doors.write(block)
+        await self._access.write(block)
         run = await self.named(name)
         assert run is not None
         return run
 
     async def is_untouched(self, run: int) -> bool:
         """Whether the service cannot have had any job of `run`."""
-        return not await self._doors.value(select(_MAY_BE_TAKEN), {"run": run})
+        return not await self._access.value(select(_MAY_BE_TAKEN), {"run": run})
 
     async def rebind(self, run: int, *, service_url: str, endpoint: str) -> bool:
         """Gives `run` and its jobs another endpoint, unless the service may have had one of them; returns whether.
@@ -211,11 +211,11 @@ class Runs(Noun):
             await connection.execute(delete(run_endpoints).where(run_endpoints.c.run_id == run))
             return True
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def elsewhere(self, run: int | None = None) -> list[Run]:
         """Each run, or that one, as it is at every other endpoint than its own to which jobs of it were sent again."""
-        rows = await self._doors.rows(*_ALL_ELSEWHERE.of(None if run is None else [run]))
+        rows = await self._access.rows(*_ALL_ELSEWHERE.of(None if run is None else [run]))
         return [_run_of(row) for row in rows]
 
     async def at_endpoint(self, run: Run, endpoint: str) -> Run:
@@ -227,12 +227,12 @@ class Runs(Noun):
             await connection.execute(insert_new(run_endpoints), {"run_id": run.id, "endpoint_id": number})
             return number
 
-        number = await self._doors.write(block)
+        number = await self._access.write(block)
         return msgspec.structs.replace(run, endpoint_id=number, endpoint=endpoint)
 
     async def configure(self, run: int, settings: RunSettings) -> None:
         """Stores the settings of `run`; they apply from the next submission."""
-        await self._doors.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
+        await self._access.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
 
     async def take_back(self, run: int) -> bool:
         """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
@@ -243,16 +243,16 @@ class Runs(Noun):
         async def block(transaction: Transaction) -> bool:
             return await run_take_back(transaction.connection, run, even_if_cancelling=True)
 
-        return await self._doors.write(block)
+        return await self._access.write(block)
 
     async def has_ended(self, run: int) -> bool:
         """Whether `run` was taken in, and each of its jobs has its outcome."""
         ended = select(runs.c.intake_accepted > 0, ~UNFINISHED).where(runs.c.id == run)
-        return any(row[0] and row[1] for row in await self._doors.rows(ended))
+        return any(row[0] and row[1] for row in await self._access.rows(ended))
 
     async def is_gone(self, run: int) -> bool:
         """Whether `run` was deleted, or is being deleted: it has counts, and nothing of it is accepted."""
-        accepted = await self._doors.value(select(runs.c.intake_accepted).where(runs.c.id == run))
+        accepted = await self._access.value(select(runs.c.intake_accepted).where(runs.c.id == run))
         return accepted is None or (accepted == 0 and bool(await self.counts(run)))
 
     async def counts(self, run: int) -> dict[str, int]:
@@ -262,7 +262,7 @@ class Runs(Noun):
     async def counts_by_run(self, among: Collection[int] | None = None) -> dict[int, dict[str, int]]:
         """The same of every run that ever counted anything, or of those of these numbers."""
         found: dict[int, dict[str, int]] = {}
-        for of, name, n in await self._doors.rows(*_COUNTS.of(among)):
+        for of, name, n in await self._access.rows(*_COUNTS.of(among)):
             found.setdefault(of, {})[name] = n
         return found
 
@@ -272,7 +272,7 @@ class Runs(Noun):
         async def nothing(_: Transaction) -> None:
             """Is only to be in a transaction."""
 
-        await write_counted(self._doors, nothing, run, tell)
+        await write_counted(self._access, nothing, run, tell)
 
     async def count(self, run: int, name: str) -> None:
         """One more in a cumulative counter of `run` that no step raises."""
@@ -280,50 +280,50 @@ class Runs(Noun):
         async def block(transaction: Transaction) -> None:
             await counts_add(transaction.connection, Counter({(run, name): 1}))
 
-        await self._doors.write(block)
+        await self._access.write(block)
 
     async def wishes(self, run: int) -> Wishes:
         """What is asked of `run` at present."""
         query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
-        [(pause, cancel)] = await self._doors.rows(query)
+        [(pause, cancel)] = await self._access.rows(query)
         return Wishes(pause=bool(pause), cancel=bool(cancel))
 
     async def asked(self) -> dict[int, Asked]:
         """The runs of which anything is asked."""
-        found = await self._doors.rows(_ASKED)
+        found = await self._access.rows(_ASKED)
         return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
 
     async def to_cancel(self) -> list[int]:
         """The runs that are cancelled and have unfinished jobs."""
-        return [row[0] for row in await self._doors.rows(TO_CANCEL)]
+        return [row[0] for row in await self._access.rows(TO_CANCEL)]
 
     async def outstanding(self) -> dict[int, int]:
         """How many jobs are outstanding at each endpoint, by the counts; these say nothing of where, so where a run has
         jobs at several endpoints they are counted there.
         """
-        found = {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING)}
-        if spread := {endpoint for row in await self._doors.rows(_SPREAD) for endpoint in row}:
-            counted = {row[0]: row[1] for row in await self._doors.rows(_OUTSTANDING_AT, batch_of(spread))}
+        found = {row[0]: row[1] for row in await self._access.rows(_OUTSTANDING)}
+        if spread := {endpoint for row in await self._access.rows(_SPREAD) for endpoint in row}:
+            counted = {row[0]: row[1] for row in await self._access.rows(_OUTSTANDING_AT, batch_of(spread))}
             found |= {endpoint: counted.get(endpoint, 0) for endpoint in spread}
         return found
 
 
-async def write_counted(doors: Doors, block: Block[Result], run: int, tell: TellCounts | None) -> Result:
+async def write_counted(access: Access, block: Block[Result], run: int, tell: TellCounts | None) -> Result:
     """Runs `block` in a transaction, and hands the counts of `run` as it leaves them to `tell` when the feed has told
     of all steps in them, and no other: whoever adds steps up goes on from there.
     """
     if tell is None:
-        return await doors.write(block)
+        return await access.write(block)
     found: dict[str, int] = {}
 
     async def counted(transaction: Transaction) -> Result:
         result = await block(transaction)
         found.clear()
-        found.update(await Runs(doors.within(transaction.connection)).counts(run))
+        found.update(await Runs(access.within(transaction.connection)).counts(run))
         return result
 
     def then(error: Exception | None) -> None:
         if error is None:
             tell(found)
 
-    return await doors.write(counted, then)
+    return await access.write(counted, then)

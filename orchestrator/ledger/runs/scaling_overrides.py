@@ -10,7 +10,7 @@ from sqlalchemy import delete, select
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
 from orchestrator.ledger.schema.job_tables import endpoints, loans
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.repository import Noun
+from orchestrator.ledger.transactions.repository import Repository
 
 _BOUNDS: Final = ("least_before", "most_before", "least_raised", "most_raised")
 
@@ -44,7 +44,7 @@ class LentEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Loans(Noun):
+class Loans(Repository):
     """The loans of a ledger."""
 
     async def all(self) -> list[LentEndpoint]:
@@ -63,7 +63,7 @@ class Loans(Noun):
                     before=Bounds(row.least_before, row.most_before), raised=Bounds(row.least_raised, row.most_raised)
                 ),
             )
-            for row in await self._doors.rows(query)
+            for row in await self._access.rows(query)
         ]
 
     async def write(self, endpoint_id: int, rest_url: str, loan: ScalingOverride) -> None:
@@ -75,10 +75,10 @@ class Loans(Noun):
             "most_before": loan.before.most,
             "least_raised": loan.raised.least,
             "most_raised": loan.raised.most,
-            "lent_at": self._doors.now(),
+            "lent_at": self._access.now(),
         }
-        await self._doors.execute(_WRITE, values)
+        await self._access.execute(_WRITE, values)
 
     async def forget(self, endpoint_id: int) -> None:
         """It was put back, or is somebody else's by now."""
-        await self._doors.execute(delete(loans).where(loans.c.endpoint_id == endpoint_id))
+        await self._access.execute(delete(loans).where(loans.c.endpoint_id == endpoint_id))

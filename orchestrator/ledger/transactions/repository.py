@@ -1,4 +1,4 @@
-"""What each noun of the ledger has of it: a way to read, a way to write, and the time.
+"""What each repository of the ledger has of it: a way to read, a way to write, and the time.
 
 Nothing of them leaves the ledger: who asks gets values.
 """
@@ -17,8 +17,8 @@ from orchestrator.ledger.transactions.group_commit import Block, Then, Transacti
 Written = TypeVar("Written")
 
 
-class Doors:
-    """The doors of one ledger, or of one view of it."""
+class Access:
+    """The way to one ledger, or to one view of it."""
 
     def __init__(
         self, database: Database, writer: Writer, clock: Clock, *, view: AsyncConnection | None = None
@@ -28,9 +28,9 @@ class Doors:
         self._clock = clock
         self._view = view
 
-    def within(self, view: AsyncConnection) -> "Doors":
+    def within(self, view: AsyncConnection) -> "Access":
         """The same, reading what `view` sees: that of `reading`, or of a transaction."""
-        return Doors(self._database, self._writer, self._clock, view=view)
+        return Access(self._database, self._writer, self._clock, view=view)
 
     def now(self) -> int:
         """The time by the ledger's clock, microseconds UTC."""
@@ -84,8 +84,8 @@ class Doors:
         return await self._writer.run(block)
 
 
-class Noun:
-    """What a ledger has: a class for each noun (jobs, claims ...), whose methods are the verbs."""
+class Repository:
+    """What a ledger has of one noun (jobs, claims ...); its methods are the verbs."""
 
-    def __init__(self, doors: Doors) -> None:
-        self._doors = doors
+    def __init__(self, access: Access) -> None:
+        self._access = access

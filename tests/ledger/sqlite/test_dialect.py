@@ -18,8 +18,8 @@ async def answers(path: Path, number: int) -> list[Any]:
     """What the writing and the reading engine of a new ledger at `path` say to one statement."""
     database = Database(path, connect=async_creator(path))
     found = []
-    doors: tuple[Callable[[], Any], ...] = (database.writing, database.reading)
-    for door in doors:
+    access: tuple[Callable[[], Any], ...] = (database.writing, database.reading)
+    for door in access:
         async with door() as connection:
             found.append((await connection.execute(select(literal(number).label("in_no_other_test")))).scalar_one())
     await database.aclose()
