@@ -50,7 +50,7 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.ledger_files import Place
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
-from orchestrator.ledger.transactions.group_commit import Settled, Subscriber, Then, Writer
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter, OnCommit, Settled, Subscriber
 from orchestrator.ledger.transactions.repository import Access
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
@@ -63,7 +63,7 @@ class Ledger:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._writer = Writer(database)
+        self._writer = GroupCommitWriter(database)
         access = self._access = Access(database, self._writer, clock)
         self.heartbeats = Heartbeats(access)
         self.commands = Commands(access)
@@ -165,12 +165,12 @@ class Ledger:
         """Takes one step; False when it was stale."""
         return bool(await self._writer.apply((step,)))
 
-    def post(self, step: Transition, then: Then) -> None:
+    def submit(self, step: Transition, then: OnCommit) -> None:
         """Takes `step` soon, stale or not, and calls `then` with what went wrong (None: nothing) once that is known.
 
         `flush` waits for it.
         """
-        self._writer.post(step, then)
+        self._writer.submit(step, then)
 
     async def room(self) -> None:
         """Returns once there is room for more outputs: they wait in memory until they are written."""
@@ -180,9 +180,9 @@ class Ledger:
         """Returns when everything that was handed over before has been written, or could not be."""
         await self._writer.apply(())
 
-    async def note(self, notice: Notice) -> None:
+    async def record_notice(self, notice: Notice) -> None:
         """Makes a notice durable; raises `StorageError` when it could not be."""
-        await self._writer.note(notice)
+        await self._writer.record_notice(notice)
 
     def record_unfinished(self, job: Job) -> None:
         """Writes down, soon, that `job` was not finished at `job.unfinished_at`."""

@@ -25,7 +25,7 @@ async def a_run_in_all_states(ledger: Ledger, name: str, *, first: int, at: int 
     for job, path in enumerate(PATHS.values(), start=first):
         taken = await gone(ledger, await job_now(ledger, job), *path, at=at + job * S) if path else []
         if taken and (submission := taken[-1].after.submission) is not None:
-            await ledger.note(Notice(submission=submission, received_at=at, record=None))
+            await ledger.record_notice(Notice(submission=submission, received_at=at, record=None))
     return run.id
 
 

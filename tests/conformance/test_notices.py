@@ -36,7 +36,7 @@ async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend
     ]
     async with open_backend() as ledger:
         for notice in (*kept, kept[0], kept[2]):
-            await ledger.note(notice)
+            await ledger.record_notice(notice)
 
         assert await notices_of(ledger) == kept
         first, second = await ledger.notices.after(after=0, most=2, bytes_max=1 << 20)
@@ -50,7 +50,7 @@ async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(ope
         sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
         kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
         for notice in kept:
-            await ledger.note(notice)
+            await ledger.record_notice(notice)
         done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
 
         settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
@@ -71,7 +71,7 @@ async def test_the_feed_tells_of_each_step_after_its_commit_in_order_and_of_no_s
         accepted = STEPS["accepted"][1](taken.after, AT + S)
         other = STEPS["claimed"][1](second, AT + 2 * S)
         for step in (taken, accepted, taken, other):
-            ledger.post(step, told.append)
+            ledger.submit(step, told.append)
         assert (fed, told) == ([], [])
         await ledger.flush()
 

@@ -269,7 +269,7 @@ class Collector:
     def _post(self, entry: Entry, step: Transition) -> None:
         """Hands `step` over; nobody asks for the job until it is known to be written, or stale."""
         self._posted.add(entry.job.id)
-        self._ledger.post(step, partial(self._landed, entry))
+        self._ledger.submit(step, partial(self._landed, entry))
 
     def _landed(self, entry: Entry, error: Exception | None) -> None:
         self._posted.discard(entry.job.id)

@@ -138,7 +138,7 @@ class WebhookInbox:
 
     async def note(self, notice: Notice) -> None:
         """Makes `notice` durable; raises `StorageError` when it could not be."""
-        await self._ledger.note(notice)
+        await self._ledger.record_notice(notice)
         held = len(self._waiting) + len(self._being_judged)
         if self._unread is None and (held >= self._waiting_max or self._bytes >= self._bytes_max):
             self._unread = 0

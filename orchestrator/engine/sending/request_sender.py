@@ -89,7 +89,7 @@ class RequestSender:
         except BaseException:
             self._left_flight(job.id)
             raise
-        self._ledger.post(step, partial(self._landed, job.id))
+        self._ledger.submit(step, partial(self._landed, job.id))
 
     def _landed(self, job: int, error: Exception | None) -> None:
         self._left_flight(job)

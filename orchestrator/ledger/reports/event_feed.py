@@ -19,7 +19,7 @@ from orchestrator.core.jobs.reasons import ReasonCode, reason_text
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.transactions.group_commit import Writer
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access
 
 PAGE: Final = 1_000
@@ -75,7 +75,7 @@ _END: Final = select(func.coalesce(func.max(events.c.id), 0))
 class Feed:
     """The feed of one ledger."""
 
-    def __init__(self, access: Access, database: Database, writer: Writer) -> None:
+    def __init__(self, access: Access, database: Database, writer: GroupCommitWriter) -> None:
         self._access = access
         self._database = database
         self._committed = anyio.Event()

@@ -60,7 +60,7 @@ often, so that a caller learns of it within twice this time; a timer for each ca
 
 Result = TypeVar("Result")
 Subscriber = Callable[[Sequence[Transition]], None]
-Then = Callable[[Exception | None], None]
+OnCommit = Callable[[Exception | None], None]
 """Called after the transaction of what was posted, with what went wrong. It must neither raise nor wait."""
 
 
@@ -98,7 +98,7 @@ class _Entry(Generic[Result]):
     unfinished: Sequence[Job] = ()
     block: Block[Result] | None = None
     is_brief: bool = False
-    then: Then | None = None
+    then: OnCommit | None = None
     bytes: int = field(init=False)
     has_ended: bool = False
     error: Exception | None = None
@@ -139,7 +139,7 @@ def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
     return held
 
 
-class Writer:
+class GroupCommitWriter:
     """The one task that writes."""
 
     def __init__(self, database: Database, *, gather_s: float = GATHER_S) -> None:
@@ -173,7 +173,7 @@ class Writer:
         entry: _Entry[frozenset[int]] = _Entry(steps=steps, settled=settled)
         return await self._hand_over(entry) or frozenset()
 
-    def post(self, step: Transition, then: Then) -> None:
+    def submit(self, step: Transition, then: OnCommit) -> None:
         """Takes `step`, stale or not, with the next batch, and calls `then` afterwards.
 
         For those whose task has nothing left to do: a task that waits costs more than its step (measured).
@@ -185,7 +185,7 @@ class Writer:
         while self._bytes > PENDING_BYTES_MAX and not self._has_ended:
             await self._has_room.wait()
 
-    async def note(self, notice: Notice) -> None:
+    async def record_notice(self, notice: Notice) -> None:
         """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
         entry: _Entry[None] = _Entry(notes=(notice,))
         self._put(entry)
@@ -197,7 +197,7 @@ class Writer:
             asyncio.get_running_loop().call_later(UNFINISHED_S, self._wake)
         self._unfinished[job.id] = job
 
-    async def run(self, block: Block[Result], then: Then | None = None) -> Result:
+    async def run(self, block: Block[Result], then: OnCommit | None = None) -> Result:
         """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
         whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
         """

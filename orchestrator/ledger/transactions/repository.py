@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.ledger.sqlite.database import Database, Parameters
-from orchestrator.ledger.transactions.group_commit import Block, Then, Transaction, Writer
+from orchestrator.ledger.transactions.group_commit import Block, GroupCommitWriter, OnCommit, Transaction
 
 Written = TypeVar("Written")
 
@@ -21,7 +21,7 @@ class Access:
     """The way to one ledger, or to one view of it."""
 
     def __init__(
-        self, database: Database, writer: Writer, clock: Clock, *, view: AsyncConnection | None = None
+        self, database: Database, writer: GroupCommitWriter, clock: Clock, *, view: AsyncConnection | None = None
     ) -> None:
         self._database = database
         self._writer = writer
@@ -52,7 +52,7 @@ class Access:
             return await self._database.asked(query, parameters, Result.scalar)
         return (await self._view.execute(query, parameters)).scalar()
 
-    async def write(self, block: Block[Written], then: Then | None = None) -> Written:
+    async def write(self, block: Block[Written], then: OnCommit | None = None) -> Written:
         """Runs `block` in a transaction of the writer's. It may run twice: it builds what it returns inside.
 
         `then` is called after the feed has told of this transaction, and before it tells of the next one.
@@ -60,7 +60,7 @@ class Access:
         return await self._writer.run(block, then)
 
     async def write_briefly(self, block: Block[Written]) -> Written:
-        """The same with others in one transaction: see `Writer.run_briefly`."""
+        """The same with others in one transaction: see `GroupCommitWriter.run_briefly`."""
         return await self._writer.run_briefly(block)
 
     async def give_back(self, pages: int) -> int:

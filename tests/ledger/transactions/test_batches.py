@@ -54,7 +54,7 @@ async def test_what_comes_during_a_commit_waits_for_company(tmp_path: Path) -> N
         def post_another(applied: Sequence[Transition]) -> None:
             written.append((len(applied), running_loop().time() - begun_s))
             if left:  # that of the commit is not over: the writer has something to write whenever it is done
-                ledger.post(claimed(left.pop()), lambda _: None)
+                ledger.submit(claimed(left.pop()), lambda _: None)
 
         ledger.subscribe(post_another)
         post_another([])
@@ -77,7 +77,7 @@ async def test_outputs_that_take_much_memory_wait_for_no_company(tmp_path: Path)
             if left:
                 job = left.pop()
                 done = transitions.completed(job, an_outcome(job, output=large), reason="status", at=AT)
-                ledger.post(done, lambda _: None)
+                ledger.submit(done, lambda _: None)
 
         ledger.subscribe(post_another)
         post_another([])
@@ -149,7 +149,7 @@ async def test_a_brief_block_meets_a_job_as_a_step_behind_it_has_left_it(tmp_pat
             group.start_soon(claim_both)
             await anyio.lowlevel.checkpoint()
             step = transitions.cancelled_by_wish(cancelled, at=AT)
-            ledger.post(step, lambda _: told.append("written"))
+            ledger.submit(step, lambda _: told.append("written"))
         assert told == [f"cancelled {cancelled.id}", f"claimed {failed.id}", "written"]
 
 
@@ -163,7 +163,7 @@ async def test_what_is_handed_over_during_the_commit_of_a_block_alone_is_written
 
         async def claim(transaction: Transaction) -> None:
             for job in (second, third):
-                ledger.post(claimed(job), lambda _: None)
+                ledger.submit(claimed(job), lambda _: None)
             await transaction.apply([claimed(first)])
 
         await ledger._writer.run_briefly(claim)

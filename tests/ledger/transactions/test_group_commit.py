@@ -22,7 +22,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions import group_commit
-from orchestrator.ledger.transactions.group_commit import Transaction, Writer
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter, Transaction
 from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT
@@ -48,10 +48,10 @@ async def a_defect(transaction: Transaction) -> None:
 
 
 @asynccontextmanager
-async def at_work(path: Path) -> AsyncIterator[tuple[Writer, Database]]:
+async def at_work(path: Path) -> AsyncIterator[tuple[GroupCommitWriter, Database]]:
     """A writer over the ledger at `path`, which exists."""
     database = Database(path, connect=async_creator(path))
-    own = Writer(database)
+    own = GroupCommitWriter(database)
     async with anyio.create_task_group() as group:
         await group.start(own.serve)
         yield own, database
@@ -117,7 +117,7 @@ async def test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_the
         for job in found:
             with anyio.move_on_after(0):
                 await ledger.room()
-                ledger.post(
+                ledger.submit(
                     transitions.completed(job, an_outcome(job, output=large), reason="status", at=AT), lambda _: None
                 )
                 posted += 1
@@ -295,7 +295,7 @@ async def test_a_ledger_that_does_not_answer_is_given_up_and_nothing_is_written_
             group.start_soon(_refused, partial(own.run, hanging))
             await anyio.sleep(1)
             group.start_soon(_refused, partial(own.apply, [claimed(first)]))
-            own.post(claimed(second), posted.append)
+            own.submit(claimed(second), posted.append)
         assert [str(error) for error in posted] == [f"{path}: the ledger did not answer for 30 s"]
         await anyio.sleep(10 * group_commit.ANSWER_S_MAX)
         assert await own.run(a_word) == "word"
@@ -336,8 +336,8 @@ async def test_a_posted_step_is_told_after_the_feed_and_a_stale_one_too(tmp_path
     told: list[object] = []
     async with at_work(path) as (own, _):
         own.subscribe(lambda applied: told.extend(step.event for step in applied))
-        own.post(claimed(job), told.append)
-        own.post(claimed(job), told.append)
+        own.submit(claimed(job), told.append)
+        own.submit(claimed(job), told.append)
         assert told == []
         await own.apply(())
 
@@ -349,7 +349,7 @@ async def test_whoever_comes_after_the_end_is_refused_at_once(tmp_path: Path) ->
         pass
     begun_s = running_loop().time()
     with pytest.raises(StorageError, match=r"l\.db: the ledger is closed"):
-        await ledger.note(Notice(submission=1, received_at=AT, record=None))
+        await ledger.record_notice(Notice(submission=1, received_at=AT, record=None))
 
     assert running_loop().time() == begun_s
 
@@ -378,7 +378,7 @@ async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp
 
     told: list[frozenset[int]] = []
     database = Database(path, connect=async_creator(path))
-    own = Writer(database)
+    own = GroupCommitWriter(database)
     own.subscribe(raising)
 
     async def take(job: Job) -> None:
@@ -421,7 +421,7 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
         found = await jobs_now(ledger)
     told: dict[int, bool] = {}
 
-    async def take(own: Writer, job: Job, scope: anyio.CancelScope) -> None:
+    async def take(own: GroupCommitWriter, job: Job, scope: anyio.CancelScope) -> None:
         with scope:
             await anyio.sleep(chance.random() / 20)
             told[job.id] = job.id in await own.apply([claimed(job)])
@@ -432,7 +432,7 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
         scope.cancel()
 
     database = Database(path, connect=async_creator(path, delay=lambda: chance.random() / 100))
-    own = Writer(database)
+    own = GroupCommitWriter(database)
     async with anyio.create_task_group() as outer:
         await outer.start(own.serve)
         async with anyio.create_task_group() as group:

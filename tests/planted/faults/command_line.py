@@ -226,7 +226,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="any number of large outputs shares a transaction",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._take_batch",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._take_batch",
         old="(batch and held > BATCH_BYTES_MAX)",
         new="(batch and held < 0)",
         tests=(
@@ -235,7 +235,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the pages of large outputs fill the cache",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._drain",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._drain",
         old=">= SHRINK_BYTES_MIN:",
         new=">= SHRINK_BYTES_MIN * 1_000:",
         tests=("tests/ledger/transactions/test_group_commit.py::test_pages_of_large_outputs_are_not_kept",),

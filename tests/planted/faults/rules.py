@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="requests leave before the intent is durable",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._commit",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._commit",
         old="results[position] = await entry.block(transaction)",
         new="entry.result = results[position] = await entry.block(transaction)\nentry.end()",
         tests=(
@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the group commit answers before its commit",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._commit",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._commit",
         old="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))",
         new="await _write_rest(connection, batch, frozenset(step.before.id for step in applied))\nfor entry in batch:\n    entry.end()",
         tests=(
@@ -145,7 +145,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a webhook is answered before its notice is durable",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox.note",
-        old="await self._ledger.note(notice)",
+        old="await self._ledger.record_notice(notice)",
         new="",
         tests=(
             "tests/engine/collecting/test_webhook_inbox.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",

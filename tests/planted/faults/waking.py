@@ -8,21 +8,21 @@ RATE_LIMITER = "tests/client/jobs/test_rate_limiter.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what comes during a commit waits for no company",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._drain",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._drain",
         old="while self._pending and (left > 0 or self._bytes > URGENT_BYTES):",
         new="while self._pending:",
         tests=(f"{BATCHES}::test_what_comes_during_a_commit_waits_for_company",),
     ),
     Fault(
         name="large outputs wait for company",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._drain",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._drain",
         old="while self._pending and (left > 0 or self._bytes > URGENT_BYTES):",
         new="while self._pending and left > 0:",
         tests=(f"{BATCHES}::test_outputs_that_take_much_memory_wait_for_no_company",),
     ),
     Fault(
         name="each claim has a transaction of its own",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._take_batch",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._take_batch",
         old="(entry.block is not None and not entry.is_brief):",
         new="entry.block is not None:",
         tests=(f"{BATCHES}::test_brief_blocks_share_a_transaction_with_all_that_waits",),
@@ -66,7 +66,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="any number of claims shares a transaction",
-        path="orchestrator/ledger/transactions/group_commit.py::Writer._take_batch",
+        path="orchestrator/ledger/transactions/group_commit.py::GroupCommitWriter._take_batch",
         old="if briefs == BATCH_BRIEF_MAX or (",
         new="if (",
         tests=(f"{BATCHES}::test_so_many_brief_blocks_and_no_more_share_a_transaction",),
