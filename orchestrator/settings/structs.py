@@ -431,7 +431,7 @@ class DoctorRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Why nobody knows with which account to ask, where that is so: then no service is asked."""
 
 
-class Wish(StrEnum):
+class ControlAction(StrEnum):
     """What a person can ask of a run while it goes on."""
 
     PAUSE = "pause"

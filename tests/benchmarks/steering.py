@@ -22,7 +22,7 @@ from orchestrator.api.admin.limits import limits_set
 from orchestrator.api.runs.commands import cancel_jobs, control, prioritize, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.settings.structs import Chosen, Wish
+from orchestrator.settings.structs import Chosen, ControlAction
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ORCHESTRATOR, clean_environment, running
 from tests.benchmarks.runs import write_input
@@ -80,8 +80,8 @@ async def _measured(ledger: Path, url: str, jobs: int, at_service: int) -> list[
     ask = _Asking(ledger)
     await ask.until(lambda: ask.counts().get(State.OUTSTANDING, 0) >= at_service)
     single = [
-        await ask.one(partial(control, ledger, RUN, Wish.PAUSE)),
-        await ask.one(partial(control, ledger, RUN, Wish.CONTINUE)),
+        await ask.one(partial(control, ledger, RUN, ControlAction.PAUSE)),
+        await ask.one(partial(control, ledger, RUN, ControlAction.CONTINUE)),
         await ask.one(partial(prioritize, ledger, RUN, 3)),
         await ask.one(partial(limits_set, ledger, RUN, {Operation.RUN: Limit(500, 10.0, 100)})),
     ]
@@ -89,7 +89,7 @@ async def _measured(ledger: Path, url: str, jobs: int, at_service: int) -> list[
     await ask.until(lambda: ask.counts().get(State.CANCELLED, 0) == jobs)
     again = Chosen(where="state=cancelled", max_attempts=1)
     retried, beside_retry = await ask.many(partial(retry, ledger, RUN, chosen=again))
-    single.append(await ask.one(partial(control, ledger, RUN, Wish.CANCEL)))
+    single.append(await ask.one(partial(control, ledger, RUN, ControlAction.CANCEL)))
     started = time.perf_counter()
     await ask.until(lambda: ask.counts().get(State.CANCELLED, 0) == jobs + at_service)
     whole_s = time.perf_counter() - started
@@ -136,8 +136,8 @@ class _Asking:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             await self.until(lambda: self._is_begun(number))
-            wishes = (Wish.PAUSE, Wish.CONTINUE)
-            beside = [await self.one(partial(control, self._ledger, RUN, wish)) for wish in wishes]
+            controls = (ControlAction.PAUSE, ControlAction.CONTINUE)
+            beside = [await self.one(partial(control, self._ledger, RUN, action)) for action in controls]
         return await self._done(number), beside
 
     async def _done(self, number: int) -> Asked:

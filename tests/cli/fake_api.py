@@ -31,6 +31,7 @@ from orchestrator.settings.plan_flags import PlanRequest
 from orchestrator.settings.structs import (
     AS_NAMED,
     Chosen,
+    ControlAction,
     DoctorRequest,
     Include,
     OutputSettings,
@@ -38,7 +39,6 @@ from orchestrator.settings.structs import (
     RunRequest,
     ServeRequest,
     VerifyRequest,
-    Wish,
 )
 from orchestrator.units import MIB
 from orchestrator.views.status import (
@@ -282,12 +282,12 @@ class FakeApp(FakeFlows):
         assert self.braked is not None
         return self.braked
 
-    async def control(self, ledger: Path, name: str, wish: Wish, *, grace_us: int = 0) -> RunControl:
-        self.asked.append((ledger, name, wish, grace_us) if grace_us else (ledger, name, wish))
+    async def control(self, ledger: Path, name: str, action: ControlAction, *, grace_us: int = 0) -> RunControl:
+        self.asked.append((ledger, name, action, grace_us) if grace_us else (ledger, name, action))
         return RunControl(
             run=name,
-            paused=wish is Wish.PAUSE,
-            cancelled=wish is Wish.CANCEL,
+            paused=action is ControlAction.PAUSE,
+            cancelled=action is ControlAction.CANCEL,
             held_by=self.held_by,
             outcome=self.outcome,
             has_ended=self.has_ended,

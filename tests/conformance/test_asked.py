@@ -54,7 +54,7 @@ async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_wha
 
         await obeyed(ledger, Action.CONTINUE, run=run.id)
         assert not await ledger.cancels.is_owed(owed.submission)
-        assert (await ledger.runs.wishes(run.id)).cancel is False
+        assert (await ledger.runs.controls(run.id)).cancel is False
 
 
 async def test_jobs_that_were_chosen_to_be_cancelled_stay_so_though_their_run_is_cancelled_and_goes_on(

@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from orchestrator.ledger.runs.commands import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
@@ -35,7 +35,7 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_backe
         assert found.done_at is not None
         assert found.outcome == "nothing more of it is sent; 2 unfinished jobs to be cancelled"
         assert await ledger.commands.pending() == []
-        assert await ledger.runs.wishes(run.id) == Wishes(cancel=True)
+        assert await ledger.runs.controls(run.id) == RunControls(cancel=True)
 
 
 async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(open_backend: OpenBackend) -> None:
@@ -56,7 +56,7 @@ async def test_what_is_acknowledged_is_not_carried_out_again(open_backend: OpenB
         await ledger.commands.obey(command)
         await obeyed(ledger, Action.CONTINUE, run=run.id)
         await other.commands.obey(command)  # which it had read before
-        assert await other.runs.wishes(run.id) == Wishes()
+        assert await other.runs.controls(run.id) == RunControls()
         for late in (ledger, other):
             await late.commands.finish(first, Reply("later", is_refused=True))
         found = await other.commands.one(first)
@@ -99,7 +99,7 @@ async def test_what_was_begun_when_its_process_was_killed_is_there_for_the_next(
         await ledger.commands.obey(await ledger.commands.one(short))
         found = await ledger.commands.one(long)
         assert (found.taken_at, found.outcome) == (begun_at, "1 failed job is queued again")
-        assert await ledger.runs.wishes(run.id) == Wishes(pause=True)
+        assert await ledger.runs.controls(run.id) == RunControls(pause=True)
         assert await ledger.commands.pending() == []
 
 
@@ -108,7 +108,7 @@ async def test_the_same_command_twice_is_harmless(open_backend: OpenBackend) -> 
         run = await a_run(ledger, 1)
         both = [await obeyed(ledger, Action.CANCEL, run=run.id) for _ in range(2)]
         assert both[0].outcome == both[1].outcome
-        assert await ledger.runs.wishes(run.id) == Wishes(cancel=True)
+        assert await ledger.runs.controls(run.id) == RunControls(cancel=True)
 
 
 async def test_a_priority_is_changed_by_a_command_and_nothing_else_with_it(open_backend: OpenBackend) -> None:

@@ -265,16 +265,16 @@ async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_backen
         assert (row.stage, row.run, row.sha256, row.again) == ("caption", run.id, "new", 1)
 
         assert await ledger.flows.pause(flow.id, "looked at")
-        assert (await ledger.runs.wishes(run.id)).pause
+        assert (await ledger.runs.controls(run.id)).pause
         assert not await ledger.flows.pause(flow.id, "twice")
         assert await ledger.flows.proceed(flow.id)
-        assert not (await ledger.runs.wishes(run.id)).pause
+        assert not (await ledger.runs.controls(run.id)).pause
         assert not await ledger.flows.proceed(flow.id)
         [now] = await ledger.flows.live()
         assert now.is_overruled
 
         assert await ledger.flows.cancel(flow.id, "enough")
-        assert (await ledger.runs.wishes(run.id)).cancel
+        assert (await ledger.runs.controls(run.id)).cancel
         [now] = await ledger.flows.live()
         assert (now.is_cancelled, now.why) == (True, "enough")
         await ledger.flows.end(flow.id, FlowEvent.CANCELLED, "enough")
@@ -289,7 +289,7 @@ async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_ba
 
         async def stands() -> tuple[str, bool, str, bool]:
             [now] = await ledger.flows.live()
-            return now.state, now.is_braked, now.why, (await ledger.runs.wishes(run.id)).pause
+            return now.state, now.is_braked, now.why, (await ledger.runs.controls(run.id)).pause
 
         assert not await ledger.flows.release(flow.id)
         assert await ledger.flows.brake(flow.id, "spent")
@@ -323,7 +323,7 @@ async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_w
         run = await a_run(ledger)
         await ledger.flows.begin_stage(running.id, "caption", run=run.id, source="/in", sha256="")
         await ledger.flows.cancel_runs(running.id)
-        assert (await ledger.runs.wishes(run.id)).cancel
+        assert (await ledger.runs.controls(run.id)).cancel
 
 
 async def test_that_a_flow_is_late_is_told_once(open_backend: OpenBackend) -> None:

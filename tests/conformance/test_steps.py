@@ -179,7 +179,7 @@ async def test_a_job_that_is_cancelled_after_it_was_reopened_keeps_its_error(ope
             for job in [job for job in await jobs_now(ledger) if job.state in GIVEN_UP]:
                 await gone(ledger, job, "reopened", at=later)
             for job in await jobs_now(ledger):
-                assert await ledger.step(transitions.cancelled_by_wish(job, at=later + 50 * S))
+                assert await ledger.step(transitions.cancelled_on_request(job, at=later + 50 * S))
             found = {job.line: (job.trouble, job.message) for job in await finished(ledger, run.id)}
             assert found == {1: ("cancelled", message), 2: ("cancelled", "the run was cancelled")}
 

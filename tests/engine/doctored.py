@@ -21,7 +21,14 @@ from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
-from orchestrator.settings.structs import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
+from orchestrator.settings.structs import (
+    ConnectionSettings,
+    ControlAction,
+    DoctorRequest,
+    RunRequest,
+    RunSettings,
+    ServeRequest,
+)
 from tests.engine.process import Listener
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
@@ -60,8 +67,8 @@ class Patient:
         async with read_ledger(self.path, clock=self.clock, connect=async_creator(self.path)) as ledger:
             return (await runs_now(ledger, holder(self.path)))[0].finding
 
-    async def wish(self, wish: Wish) -> None:
-        await control(self.path, "in", wish, self.around)
+    async def action(self, action: ControlAction) -> None:
+        await control(self.path, "in", action, self.around)
 
     @asynccontextmanager
     async def at_work(

@@ -37,7 +37,7 @@ from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhook_routes import Webhooks
@@ -232,9 +232,9 @@ async def process(
             engine.in_flight.cancel_scope.cancel()
 
 
-def gate_results(endpoint: Endpoint, run: int, wishes: Wishes) -> list[GateResult]:
-    """What the gates of `run` and of `endpoint` say where people ask for `wishes`."""
-    run_facts = endpoint.runs.facts(run, cancelled=wishes.cancel, paused=wishes.pause)
+def gate_results(endpoint: Endpoint, run: int, controls: RunControls) -> list[GateResult]:
+    """What the gates of `run` and of `endpoint` say where people ask for `controls`."""
+    run_facts = endpoint.runs.facts(run, cancelled=controls.cancel, paused=controls.pause)
     return gates.of_run(run_facts, endpoint.health.facts(), endpoint.clock.now())
 
 

@@ -322,12 +322,12 @@ def test_a_ledger_of_the_first_release_keeps_its_runs_and_how_they_stand(tmp_pat
         assert connection.execute("SELECT owner, epoch FROM submissions").fetchall() == [(0, 0)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
-    async def wishes() -> dict[str, tuple[bool, bool]]:
+    async def controls() -> dict[str, tuple[bool, bool]]:
         async with read_ledger(path, clock=SystemClock()) as ledger:
-            found = {run.name: await ledger.runs.wishes(run.id) for run in await ledger.runs.all()}
+            found = {run.name: await ledger.runs.controls(run.id) for run in await ledger.runs.all()}
             return {name: (each.pause, each.cancel) for name, each in found.items()}
 
-    assert anyio.run(wishes) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}
+    assert anyio.run(controls) == {"goes on": (False, False), "paused": (True, False), "cancelled": (False, True)}
 
 
 LEFT_BY_0006 = """

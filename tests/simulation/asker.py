@@ -4,12 +4,12 @@ from orchestrator.api.admin.limits import limits_reset, limits_set
 from orchestrator.api.runs.commands import control, prioritize, retry
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings.structs import Chosen, Wish
+from orchestrator.settings.structs import Chosen, ControlAction
 from tests.simulation.facts import Asked, Facts
 from tests.simulation.plan import OTHER_ENDPOINTS, Asking, Word
 from tests.simulation.process import Process
 
-WISHES = {Word.PAUSE: Wish.PAUSE, Word.CONTINUE: Wish.CONTINUE, Word.CANCEL: Wish.CANCEL}
+WISHES = {Word.PAUSE: ControlAction.PAUSE, Word.CONTINUE: ControlAction.CONTINUE, Word.CANCEL: ControlAction.CANCEL}
 
 
 class Asker:

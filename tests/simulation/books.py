@@ -73,7 +73,7 @@ class Books(NamedTuple):
     """By resumable job: the checkpoints that its segments began with, each by segment and `seq`."""
     commands: tuple[CommandRow, ...]
     """In the order in which they were asked. One for an endpoint bears the name of one of its runs."""
-    wishes: Mapping[str, tuple[bool, bool]]
+    controls: Mapping[str, tuple[bool, bool]]
     """Whether a run is to pause, and to be cancelled."""
     counts: Mapping[str, int]
     """Those that are not zero."""
@@ -128,7 +128,7 @@ def read_books(ledger: Path) -> Books:
                     " action, asked_at, done_at, outcome, is_refused, outcome_code FROM commands ORDER BY id"
                 )
             ),
-            wishes={
+            controls={
                 str(name): (bool(pause), bool(cancel))
                 for name, pause, cancel in rows("SELECT name, pause_requested, cancel_requested FROM runs")
             },

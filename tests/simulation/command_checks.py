@@ -69,7 +69,7 @@ def what_was_asked_last_holds(_facts: Facts, books: Books) -> Iterator[str]:
         for row in rows:
             pause = row.action == Action.PAUSE or (pause and row.action != Action.CONTINUE)
             cancel = row.action == Action.CANCEL or (cancel and row.action != Action.CONTINUE)
-        if (stands := books.wishes.get(run)) != (pause, cancel):
+        if (stands := books.controls.get(run)) != (pause, cancel):
             yield f"{run} stands as {stands} after {', '.join(row.action for row in rows)}"
 
 

@@ -75,7 +75,7 @@ class RunIntake:
         run = await find_run(ledger, request, self._view, alone=alone)
         request = msgspec.structs.replace(request, name=run.name)  # the beginning of it may be given
         check_reach(run, request)
-        if request.retry_failed and (await ledger.runs.wishes(run.id)).cancel:
+        if request.retry_failed and (await ledger.runs.controls(run.id)).cancel:
             raise UsageError(
                 f"{run.name} was cancelled, and {run_flags.RETRY_FAILED} reopens nothing of a cancelled run; lift that"
                 f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"

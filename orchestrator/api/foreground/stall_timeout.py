@@ -55,6 +55,6 @@ class StallTimeout:
         count = standing.progress.count
         ended = sum(count(state.value) for state in TERMINAL)
         stands = (standing, ended, count(State.OUTSTANDING.value), count(FAILED_EXECUTIONS))
-        if stands != self._stood or standing.wishes.pause:
+        if stands != self._stood or standing.controls.pause:
             self._stood, self._since = stands, now
         return now - self._since >= self._us

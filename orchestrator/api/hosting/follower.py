@@ -17,7 +17,7 @@ from orchestrator.ledger import Ledger, holder, is_held_here
 from orchestrator.ledger.runs.commands import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy
 
@@ -72,7 +72,7 @@ class Followed(ServedRun):
         self._ledger = ledger
         self._view = view
         self._silent_advice = silent
-        self._wishes = Wishes()
+        self._controls = RunControls()
         self._learned = Learned()
         self._beat = _NOBODY
         self._heard_at = ledger.now()
@@ -101,9 +101,9 @@ class Followed(ServedRun):
         return totals(self.said) - self._sent_before
 
     @property
-    def wishes(self) -> Wishes:
+    def controls(self) -> RunControls:
         """What people ask of it."""
-        return self._wishes
+        return self._controls
 
     @property
     def why_stopped(self) -> str | None:
@@ -150,7 +150,7 @@ class Followed(ServedRun):
             self._commands_before = await ledger.commands.latest()
         self.is_told_to_stop = await ledger.commands.is_stop_asked(after=self._commands_before)
         self.run = await as_it_is(ledger, self.run)
-        self._wishes = await ledger.runs.wishes(run)
+        self._controls = await ledger.runs.controls(run)
         self._learned = await ledger.learned.of(self.run.endpoint_id)
         beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:

@@ -12,7 +12,7 @@ from orchestrator.ledger.reports.overview import Overview
 from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings import run_flags
 from orchestrator.settings.command_names import command
 from orchestrator.settings.profiles import words_for
@@ -47,7 +47,7 @@ def wording(path: Path, services: Mapping[str, str]) -> Wording:
 def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
     """One run; `present` is what the processes at work say together."""
     said = present.runs.get(run.id, RunReport())
-    wishes = seen.wishes.get(run.id, Wishes())
+    controls = seen.controls.get(run.id, RunControls())
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
     return RunState(
@@ -55,8 +55,8 @@ def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | 
         endpoint=run.endpoint,
         service_url=run.service_url,
         counts=seen.counts.get(run.id, {}),
-        is_paused=wishes.pause,
-        is_cancelled=wishes.cancel,
+        is_paused=controls.pause,
+        is_cancelled=controls.cancel,
         held=said.held,
         is_unserved=said.is_unserved,
         unreachable_us=None if said.unreachable_since is None else max(0, now - said.unreachable_since),

@@ -61,7 +61,7 @@ async def _look(engine: Engine, session: RunSession) -> int:
 async def _sentence(engine: Engine, session: RunSession) -> str | None:
     run, said = session.run, session.of_run
     service = None if run.service_url == LOCAL else engine.services.at(run.service_url)
-    is_told = said.unreachable_since is not None or session.wishes.pause or session.wishes.cancel
+    is_told = said.unreachable_since is not None or session.controls.pause or session.controls.cancel
     if service is None or session.is_over or is_told:
         return None
     found: str | None = None

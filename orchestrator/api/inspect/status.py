@@ -30,7 +30,7 @@ from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.reports.overview import Overview
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import LOCAL, OutputFormat, ResultOrder, ResultsRequest
 from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
@@ -195,11 +195,11 @@ def _status(
     of: Path,
 ) -> RunStatus:
     counts = seen.counts.get(run.id, {})
-    wishes = seen.wishes.get(run.id, Wishes())
+    controls = seen.controls.get(run.id, RunControls())
     said = present.runs.get(run.id, RunReport())
     held = seen.brakes.get(run.id)
     left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
-    held_up = gates.asked(cancelled=wishes.cancel, paused=wishes.pause) or said.held or left_held
+    held_up = gates.asked(cancelled=controls.cancel, paused=controls.pause) or said.held or left_held
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
@@ -215,8 +215,8 @@ def _status(
         collected_by=None if said.collecting is None else said.collecting.by,
         stuck=said.stuck,
         janitor=max(janitors, key=lambda each: each.at, default=None),
-        paused=wishes.pause,
-        cancelled=wishes.cancel,
+        paused=controls.pause,
+        cancelled=controls.cancel,
         held_up=None if held_up is None else with_its_ledger(held_up, of),
         finding=finding,
         jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),

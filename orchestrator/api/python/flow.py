@@ -14,7 +14,7 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger.flows.flows import Flow as FlowRow
 from orchestrator.ledger.flows.flows import StageRow
-from orchestrator.settings.structs import Wish
+from orchestrator.settings.structs import ControlAction
 
 FlowStates = Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"]
 
@@ -173,19 +173,19 @@ class Flow:
 
         Raises `UsageError` where it does not run.
         """
-        await self._ask(Wish.PAUSE)
+        await self._ask(ControlAction.PAUSE)
 
     async def unpause(self) -> None:
         """Goes on with it where it is held. Raises `UsageError` where it is not."""
-        await self._ask(Wish.CONTINUE)
+        await self._ask(ControlAction.CONTINUE)
 
     async def cancel(self) -> None:
         """Cancels it with its unfinished jobs, here and at the service."""
-        await self._ask(Wish.CANCEL)
+        await self._ask(ControlAction.CANCEL)
 
-    async def _ask(self, wish: Wish) -> None:
+    async def _ask(self, action: ControlAction) -> None:
         self._session.check_open()
         await self._look()
-        await control_flow(self._session.ledger, self._row, wish)
+        await control_flow(self._session.ledger, self._row, action)
         self._session.flows.changed()
         await self._look()

@@ -29,7 +29,7 @@ from orchestrator.ledger.runs.commands import (
     this_user,
 )
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, Wish
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, ControlAction
 from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
@@ -52,9 +52,9 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def control(
-    ledger: Path, name: str, wish: Wish, dependencies: Dependencies | None = None, *, grace_us: int = 0
+    ledger: Path, name: str, action: ControlAction, dependencies: Dependencies | None = None, *, grace_us: int = 0
 ) -> RunControl:
-    """Asks `wish` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs of
+    """Asks `action` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs of
     a run may take so long to their next checkpoint.
 
     Raises `UsageError` where there is no such run, and for a grace where its jobs are not resumable.
@@ -63,15 +63,17 @@ async def control(
         if (flow := await opened.flows.named(name)) is not None:
             if grace_us:
                 raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
-            return await control_flow(opened, flow, wish)
-    return await _control(ledger, name, dependencies, Action(wish.value), CancelledRun(grace_us) if grace_us else None)
+            return await control_flow(opened, flow, action)
+    return await _control(
+        ledger, name, dependencies, Action(action.value), CancelledRun(grace_us) if grace_us else None
+    )
 
 
-async def control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
+async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction) -> RunControl:
     """Whoever works on the ledger sees what was asked of the flow in its rows."""
-    if wish is Wish.PAUSE:
+    if action is ControlAction.PAUSE:
         done = await ledger.flows.pause(flow.id, f"paused by {this_user()}")
-    elif wish is Wish.CANCEL:
+    elif action is ControlAction.CANCEL:
         done = await ledger.flows.cancel(flow.id, f"cancelled by {this_user()}")
     else:
         done = await ledger.flows.proceed(flow.id)
@@ -79,7 +81,7 @@ async def control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
     assert now is not None
     has_ended = now.state not in LIVE and not done
     if not done and not has_ended:
-        raise UsageError(f"{flow.name} is {now.state}: {_CANNOT[wish]}")
+        raise UsageError(f"{flow.name} is {now.state}: {_CANNOT[action]}")
     return RunControl(
         run=flow.name,
         paused=now.state is FlowState.HELD,
@@ -91,9 +93,9 @@ async def control_flow(ledger: Ledger, flow: Flow, wish: Wish) -> RunControl:
 
 
 _CANNOT: Final = {
-    Wish.PAUSE: "only a flow that runs can be paused; one that waits can be cancelled",
-    Wish.CONTINUE: "only a flow that is held can be continued",
-    Wish.CANCEL: "it is being cancelled already",
+    ControlAction.PAUSE: "only a flow that runs can be paused; one that waits can be cancelled",
+    ControlAction.CONTINUE: "only a flow that is held can be continued",
+    ControlAction.CANCEL: "it is being cancelled already",
 }
 
 
@@ -167,11 +169,11 @@ async def _control(
         if isinstance(argument, CancelledRun):
             resumable(run)
         acknowledged = await asked(opened, action, run=run.id, argument=argument)
-        wishes = await opened.runs.wishes(run.id)
+        controls = await opened.runs.controls(run.id)
         return RunControl(
             run=run.name,
-            paused=wishes.pause,
-            cancelled=wishes.cancel,
+            paused=controls.pause,
+            cancelled=controls.cancel,
             held_by=acknowledged.by,
             outcome=acknowledged.outcome,
             so_far=acknowledged.so_far,

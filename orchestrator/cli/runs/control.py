@@ -22,7 +22,7 @@ from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags
-from orchestrator.settings.structs import Wish
+from orchestrator.settings.structs import ControlAction
 from orchestrator.views.status import RunControl
 
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "How the run stands, as JSON.")]
@@ -37,7 +37,7 @@ Outstanding = Annotated[
     bool, typer.Option("--outstanding", metavar="", help="What the service has accepted and not finished.")
 ]
 
-_DONE: Final = {Wish.PAUSE: "paused", Wish.CONTINUE: "to continue", Wish.CANCEL: "cancelled"}
+_DONE: Final = {ControlAction.PAUSE: "paused", ControlAction.CONTINUE: "to continue", ControlAction.CANCEL: "cancelled"}
 
 
 def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
@@ -53,7 +53,7 @@ def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
 
         Example: orchestrator pause prompts
         """
-        return partial(_control, name, Wish.PAUSE)
+        return partial(_control, name, ControlAction.PAUSE)
 
     @shared
     def unpause(name: flags.RunName) -> AtLedger:
@@ -61,7 +61,7 @@ def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
 
         Example: orchestrator unpause prompts
         """
-        return partial(_control, name, Wish.CONTINUE)
+        return partial(_control, name, ControlAction.CONTINUE)
 
     commands.command("unpause", hidden=of_runs)(unpause)
     commands.command("continue", hidden=True)(unpause)
@@ -89,11 +89,11 @@ def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
         return partial(_prioritize, name, weight)
 
 
-async def _control(name: str, wish: Wish, ledger: Path, as_json: bool, *, grace_us: int = 0) -> int:
+async def _control(name: str, action: ControlAction, ledger: Path, as_json: bool, *, grace_us: int = 0) -> int:
     from orchestrator.api.runs.commands import control
 
-    found = await control(ledger, name, wish, grace_us=grace_us)
-    return told(found, _DONE[wish], verb=wish, as_json=as_json)
+    found = await control(ledger, name, action, grace_us=grace_us)
+    return told(found, _DONE[action], verb=action, as_json=as_json)
 
 
 async def _cancel(name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
@@ -104,11 +104,11 @@ async def _cancel(name: str, grace: str | None, yes: bool, ledger: Path, as_json
     if (flow := await flow_called(ledger, name)) is not None:
         if flow.state not in ENDED:
             confirm(f"cancel {flow.name}, which is {flow.state}, with its runs?", yes=yes)
-        return await _control(flow.name, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+        return await _control(flow.name, ControlAction.CANCEL, ledger, as_json, grace_us=grace_us)
     run = await show(ledger, name)
     if finished(run.jobs) < run.jobs["total"]:
         confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
-    return await _control(run.run, Wish.CANCEL, ledger, as_json, grace_us=grace_us)
+    return await _control(run.run, ControlAction.CANCEL, ledger, as_json, grace_us=grace_us)
 
 
 def unfinished_text(jobs: Mapping[str, int]) -> str:

@@ -380,7 +380,7 @@ def cancelled(job: Job, outcome: Outcome, *, reason: Reason, at: int, end: Segme
     )  # fmt: skip
 
 
-def cancelled_by_wish(job: Job, *, at: int, alone: bool = False) -> Transition:
+def cancelled_on_request(job: Job, *, at: int, alone: bool = False) -> Transition:
     """`job` is of a run that somebody has cancelled; or `alone` was."""
     told, told_uncertain = (
         (JOB_CANCELLED, JOB_CANCELLED_UNCERTAIN) if alone else (RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN)

@@ -33,7 +33,7 @@ async def resent(ledger: Ledger, command: Command) -> Reply:
     """Carries out a RESEND."""
     if command.run is None or all(run.id != command.run for run in await ledger.runs.all()):
         return Reply(NO_RUN, is_refused=True)
-    if (await ledger.runs.wishes(command.run)).cancel:
+    if (await ledger.runs.controls(command.run)).cancel:
         return Reply("it is to be cancelled, so nothing of it is sent; continue it first", is_refused=True)
     found = await resend(ledger, command.run, before=command.asked_at)
     if not found:

@@ -55,7 +55,7 @@ async def _reopen(
     assert command.run is not None
     after, is_last, reopened = 0, False, Counter[State]()
     while not is_last:
-        if (await ledger.runs.wishes(command.run)).cancel:
+        if (await ledger.runs.controls(command.run)).cancel:
             return reopened, False
         page = await ledger.selection.page(command.run, chosen, after=after, most=most)
         after, is_last = page.after, page.is_last

@@ -65,7 +65,7 @@ class Revalidator:
     async def recheck(self, run: Run, settings: RunSettings, command: Command | None = None) -> Rechecked:
         """Looks at all outputs of `run`, which goes by `settings`; without a `command` nothing is changed."""
         total = Rechecked()
-        is_cancelled = (await self.ledger.runs.wishes(run.id)).cancel
+        is_cancelled = (await self.ledger.runs.controls(run.id)).cancel
         again: Again = partial(tried_again, max_attempts=0 if is_cancelled else settings.max_attempts)
         async for page in self._pages(run, until=self.ledger.now() if command is None else command.asked_at):
             jobs = await self.ledger.jobs.of([each.job for each in page])

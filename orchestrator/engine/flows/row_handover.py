@@ -182,7 +182,7 @@ class RowHandover:
 
     def _is_cancelled(self, relay: Relay) -> bool:
         session = self.session_of(relay.to_run)
-        return session is not None and session.wishes.cancel
+        return session is not None and session.controls.cancel
 
     async def _maker(self, relay: Relay) -> RowMapper:
         if relay.to_run not in self._makers:

@@ -140,7 +140,7 @@ class ServedStage(StageExecutor):
         if session.progress.unfinished == 0:
             return False
         is_collected = session.progress.to_collect(adoptable=session.is_adoptable) == 0
-        return session.is_over or (session.wishes.pause and not session.wishes.cancel and is_collected)
+        return session.is_over or (session.controls.pause and not session.controls.cancel and is_collected)
 
     @property
     def why_stuck(self) -> str:

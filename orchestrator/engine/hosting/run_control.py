@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.engine.sending.brakes import Brakes
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.transactions.run_controls import Asked, Wishes
+from orchestrator.ledger.transactions.run_controls import ControlledRun, RunControls
 
 PAGE: Final = 1_000
 AGAIN_S: Final = 1.0
@@ -38,12 +38,12 @@ class RunController:
     changed: Callable[[], None]
     owed: Callable[[], None]
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _asked: dict[int, Asked] = field(init=False, default_factory=dict)
+    _asked: dict[int, ControlledRun] = field(init=False, default_factory=dict)
 
-    def wishes(self, run: int) -> Wishes:
+    def controls(self, run: int) -> RunControls:
         """What is asked of `run`."""
         asked = self._asked.get(run)
-        return Wishes() if asked is None else asked.wishes
+        return RunControls() if asked is None else asked.controls
 
     def on_change(self) -> None:
         """Somebody may have asked for something."""
@@ -67,17 +67,17 @@ class RunController:
             self.changed()
 
     def _tell(self, run: int, name: str) -> None:
-        wishes = self.wishes(run)
-        if wishes.cancel:
+        controls = self.controls(run)
+        if controls.cancel:
             self.say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
-        elif wishes.pause:
+        elif controls.pause:
             self.say(run, name, "is paused: nothing more is sent; what is at the service is collected")
         else:
             self.say(run, name, "continues")
 
     async def _poll(self) -> float:
         await self.follow()
-        if not any(asked.wishes.cancel for asked in self._asked.values()):
+        if not any(asked.controls.cancel for asked in self._asked.values()):
             return SELDOM_S  # whoever asks for something commits it, and `on_change` is called
         to_cancel = [run for run in await self.ledger.runs.to_cancel() if self.is_served(run)]
         for run in to_cancel:

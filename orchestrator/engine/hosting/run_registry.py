@@ -203,7 +203,7 @@ class RunRegistry:
                 here_us=served.endpoint.estimates.here_us,
                 keys=lambda: self._services.own_keys(self._signs_with),
             ),
-            wishes=lambda: control.wishes(run.id),
+            controls=lambda: control.controls(run.id),
             at_service=lambda: progress.at_service,
             is_idle=served.dispatcher.is_idle,
             emptied=progress.nudge,

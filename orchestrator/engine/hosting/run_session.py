@@ -17,7 +17,7 @@ from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 
 
 class RunAtEndpoint(NamedTuple):
@@ -63,9 +63,9 @@ class RunSession(ServedRun):
         return self._said()
 
     @property
-    def wishes(self) -> Wishes:
+    def controls(self) -> RunControls:
         """What people ask of it."""
-        return self.control.wishes(self.run.id)
+        return self.control.controls(self.run.id)
 
     @property
     def why_stopped(self) -> str | None:
@@ -85,7 +85,7 @@ class RunSession(ServedRun):
         """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;
         None where all goes as it should, or people asked for it.
         """
-        if self.progress.unfinished == 0 or self.is_released or self.wishes.pause or self.wishes.cancel:
+        if self.progress.unfinished == 0 or self.is_released or self.controls.pause or self.controls.cancel:
             return None
         if (hold := self.own.sending.hold) is not None:
             return hold.why

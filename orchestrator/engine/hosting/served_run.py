@@ -9,7 +9,7 @@ from orchestrator.core.gates import gates
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 
 THROTTLED: Final = "throttled"
 
@@ -37,7 +37,7 @@ class ServedRun(ABC):
 
     @property
     @abstractmethod
-    def wishes(self) -> Wishes:
+    def controls(self) -> RunControls:
         """What people ask of it."""
 
     @property
@@ -82,7 +82,7 @@ class ServedRun(ABC):
 
     def held_up_by(self, of_run: RunReport) -> str | None:
         """The same where the process that serves it says `of_run`."""
-        return gates.asked(cancelled=self.wishes.cancel, paused=self.wishes.pause) or of_run.held
+        return gates.asked(cancelled=self.controls.cancel, paused=self.controls.pause) or of_run.held
 
     @property
     def is_over(self) -> bool:

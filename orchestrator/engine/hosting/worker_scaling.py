@@ -168,7 +168,7 @@ class WorkerScaling:
         for session in self._runs.sessions.values():
             if not self._wish_of(session.run).is_any or session.run.service_url == LOCAL or session.is_over:
                 continue
-            if not session.wishes.pause or session.progress.at_service:
+            if not session.controls.pause or session.progress.at_service:
                 yield session
 
     async def _raise(self, run: Run, wish: WantedWorkers) -> None:

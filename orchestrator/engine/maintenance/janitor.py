@@ -213,14 +213,14 @@ class Janitor:
 
     async def _cancelled(self, runs: Iterable[int]) -> set[int]:
         """Those of `runs` that somebody has cancelled."""
-        return {run for run in runs if (await self._ledger.runs.wishes(run=run)).cancel}
+        return {run for run in runs if (await self._ledger.runs.controls(run=run)).cancel}
 
     def _settled(self, job: Job, *, is_over: bool) -> Transition:
         """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
         endpoint = self._endpoints.get(job.endpoint)
         assert endpoint is not None
         if is_over:
-            return transitions.cancelled_by_wish(job, at=self._ledger.now())
+            return transitions.cancelled_on_request(job, at=self._ledger.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message

@@ -23,7 +23,7 @@ from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.jobs.payloads import Payload
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.units import SECOND_US
 
 AHEAD_US: Final = 250_000
@@ -42,7 +42,7 @@ SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
 class RunSender:
     """The jobs of one run for one endpoint, until they are claimed.
 
-    `wishes` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
+    `controls` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
     whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim. `at_endpoint` is
     how many jobs of all runs the endpoint has.
     """
@@ -54,7 +54,7 @@ class RunSender:
         endpoint: Endpoint,
         ledger: Ledger,
         builder: RequestBuilder,
-        wishes: Callable[[], Wishes],
+        controls: Callable[[], RunControls],
         at_service: Callable[[], int],
         is_idle: Callable[[], bool],
         emptied: Callable[[], None],
@@ -68,7 +68,7 @@ class RunSender:
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = endpoint.clock
-        self._wishes = wishes
+        self._controls = controls
         self._at_service = at_service
         self._prospects = TtlFilter(endpoint=endpoint, is_idle=is_idle)
         self._none_before = dict.fromkeys(SENDING, 0)
@@ -108,16 +108,16 @@ class RunSender:
     def gate(self, *, in_flight: int, by_retry: bool) -> GateResult:
         """Whether jobs may be claimed, and how many, where so many of all runs are claimed or on their way."""
         self._endpoint.runs.look_for_variables(self.run, self.builder.is_set)
-        found = self._gate_results(self._wishes(), in_flight=in_flight, by_retry=by_retry)
+        found = self._gate_results(self._controls(), in_flight=in_flight, by_retry=by_retry)
         at_endpoint = self._at_endpoint() + in_flight
         return gates.narrowest(
             found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
         )
 
-    def _gate_results(self, wishes: Wishes, *, in_flight: int = 0, by_retry: bool = False) -> list[GateResult]:
-        """What the gates of the run and of its endpoint say, where people ask for `wishes`."""
+    def _gate_results(self, controls: RunControls, *, in_flight: int = 0, by_retry: bool = False) -> list[GateResult]:
+        """What the gates of the run and of its endpoint say, where people ask for `controls`."""
         endpoint = self._endpoint
-        run_facts = endpoint.runs.facts(self.run, cancelled=wishes.cancel, paused=wishes.pause)
+        run_facts = endpoint.runs.facts(self.run, cancelled=controls.cancel, paused=controls.pause)
         endpoint_facts = endpoint.health.facts(in_flight=in_flight, by_retry=by_retry)
         return gates.of_run(run_facts, endpoint_facts, self._clock.now())
 
@@ -127,7 +127,7 @@ class RunSender:
         wrong.
         """
         brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._at_endpoint())
-        return gates.held_up([*self._gate_results(Wishes()), *brakes])
+        return gates.held_up([*self._gate_results(RunControls()), *brakes])
 
     @property
     def why_stopped(self) -> str | None:
@@ -148,7 +148,7 @@ class RunSender:
     @property
     def is_recalled(self) -> bool:
         """Whether not even what is claimed may be sent."""
-        return gates.recalls(self._gate_results(self._wishes()))
+        return gates.recalls(self._gate_results(self._controls()))
 
     async def claim(self, operation: Operation, most: int, claimed_jobs: ClaimedJobs) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending; `claimed_jobs` has them."""

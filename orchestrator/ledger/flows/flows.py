@@ -21,10 +21,10 @@ from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, wish_set
+from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, control_set
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.reopened_flows import followers_leave
-from orchestrator.settings.structs import Wish
+from orchestrator.settings.structs import ControlAction
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -324,7 +324,7 @@ class Flows(Repository):
             connection = transaction.connection
             if not await _happens(connection, flow, FlowEvent.REOPENED, "", now):
                 return False
-            await _wish_of_runs(connection, flow, Wish.CONTINUE)
+            await _control_runs(connection, flow, ControlAction.CONTINUE)
             await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
             asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
             latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
@@ -350,7 +350,7 @@ class Flows(Repository):
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
         where it does not run, and no brake holds it.
         """
-        return await self._wish(flow, FlowEvent.HELD, Wish.PAUSE, why, short=short)
+        return await self._control(flow, FlowEvent.HELD, ControlAction.PAUSE, why, short=short)
 
     async def brake(self, flow: int, why: str) -> bool:
         """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
@@ -372,17 +372,19 @@ class Flows(Repository):
 
     async def proceed(self, flow: int) -> bool:
         """A held flow and its runs go on; False where it is not held."""
-        return await self._wish(flow, FlowEvent.CONTINUED, Wish.CONTINUE, "")
+        return await self._control(flow, FlowEvent.CONTINUED, ControlAction.CONTINUE, "")
 
-    async def _wish(self, flow: int, event: FlowEvent, wish: Wish, why: str, *, short: int | None = None) -> bool:
+    async def _control(
+        self, flow: int, event: FlowEvent, action: ControlAction, why: str, *, short: int | None = None
+    ) -> bool:
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
             now = self._access.now()
             done = await _happens(connection, flow, event, why, now)
-            if not done and wish is Wish.PAUSE:
+            if not done and action is ControlAction.PAUSE:
                 done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
             if done:
-                await _wish_of_runs(connection, flow, wish, at=now)
+                await _control_runs(connection, flow, action, at=now)
                 await connection.execute(_SHORT, {"flow": flow, "run": short})
             return done
 
@@ -403,7 +405,7 @@ class Flows(Repository):
             asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
             done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
             if done:
-                await _wish_of_runs(connection, flow, Wish.CANCEL)
+                await _control_runs(connection, flow, ControlAction.CANCEL)
             return bool(done)
 
         return await self._access.write(block)
@@ -412,7 +414,7 @@ class Flows(Repository):
         """Cancels the runs of a flow that is to end."""
 
         async def block(transaction: Transaction) -> None:
-            await _wish_of_runs(transaction.connection, flow, Wish.CANCEL)
+            await _control_runs(transaction.connection, flow, ControlAction.CANCEL)
 
         await self._access.write(block)
 
@@ -485,9 +487,11 @@ async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why
     return True
 
 
-async def _wish_of_runs(connection: AsyncConnection, flow: int, wish: Wish, *, at: int | None = None) -> None:
+async def _control_runs(
+    connection: AsyncConnection, flow: int, action: ControlAction, *, at: int | None = None
+) -> None:
     """Asks something of all of them; to continue `at` that time goes past their brakes, too."""
     for run in (await connection.execute(_RUNS_OF, {"flow": flow})).scalars().all():
-        await wish_set(connection, run, wish)
-        if wish is Wish.CONTINUE and at is not None:
+        await control_set(connection, run, action)
+        if action is ControlAction.CONTINUE and at is not None:
             await continue_write(connection, run, at=at)

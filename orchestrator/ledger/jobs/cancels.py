@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
-from orchestrator.core.jobs.job import Job, cancelled_by_wish
+from orchestrator.core.jobs.job import Job, cancelled_on_request
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.runs.runs import Runs
@@ -184,10 +184,10 @@ class Cancels(Repository):
         """
 
         async def block(transaction: Transaction) -> int:
-            if not (await Runs(self._access.within(transaction.connection)).wishes(run)).cancel:
+            if not (await Runs(self._access.within(transaction.connection)).controls(run)).cancel:
                 return 0
             page = await _not_there(transaction.connection, run=run, most=most)
-            return len(await transaction.apply([cancelled_by_wish(job, at=self._access.now()) for job in page]))
+            return len(await transaction.apply([cancelled_on_request(job, at=self._access.now()) for job in page]))
 
         return await self._access.write(block)
 
@@ -202,7 +202,7 @@ class Cancels(Repository):
             rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
             found = [job_of(row) for row in rows]
             waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
-            ended = len(await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in waiting]))
+            ended = len(await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in waiting]))
             owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
             await progress_add(connection, command, ended + owed)
             submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)

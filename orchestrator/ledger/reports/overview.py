@@ -14,7 +14,7 @@ from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats
 from orchestrator.ledger.runs.runs import Run, Runs
 from orchestrator.ledger.transactions.repository import Access
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 
     counts: Mapping[int, Mapping[str, int]]
     margins: Mapping[int, Margins]
-    wishes: Mapping[int, Wishes]
+    controls: Mapping[int, RunControls]
     heartbeats: Sequence[Heartbeat]
     ends: Mapping[int, int]
     """How many jobs have ended of late."""
@@ -58,7 +58,7 @@ async def overview(access: Access, *, ends_from: int | None, among: Collection[i
             runs=await Runs(view).all(among),
             counts=await Runs(view).counts_by_run(among),
             margins=await MarginsOfRuns(view).by_run(among),
-            wishes={run: asked.wishes for run, asked in (await Runs(view).asked()).items()},
+            controls={run: asked.controls for run, asked in (await Runs(view).asked()).items()},
             heartbeats=await Heartbeats(view).all(),
             learned=await LearnedOfEndpoints(view).all(),
             brakes=await Brakes(view).held(),

@@ -28,11 +28,17 @@ from orchestrator.ledger.schema.job_tables import commands, counts, runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.ledger.transactions.run_controls import continue_write, grace_set, lift_write, progress_add, wish_set
+from orchestrator.ledger.transactions.run_controls import (
+    continue_write,
+    control_set,
+    grace_set,
+    lift_write,
+    progress_add,
+)
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
 from orchestrator.settings.brake_flags import BRAKES, check_brakes
-from orchestrator.settings.structs import Pinned, RunSettings, Wish
+from orchestrator.settings.structs import ControlAction, Pinned, RunSettings
 from orchestrator.units import HOUR_US
 
 ANSWER_S: Final = 5.0
@@ -364,8 +370,8 @@ async def _obey(connection: AsyncConnection, command: Command, now: int) -> Repl
         return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)
 
 
-async def _wish(connection: AsyncConnection, command: Command, now: int) -> Reply:
-    wish = _WISHES[Action(command.action)]
+async def _control(connection: AsyncConnection, command: Command, now: int) -> Reply:
+    action = _ACTIONS[Action(command.action)]
     is_accepted = (
         await connection.execute(select(runs.c.intake_accepted > 0).where(runs.c.id == command.run))
     ).scalar()
@@ -373,14 +379,14 @@ async def _wish(connection: AsyncConnection, command: Command, now: int) -> Repl
         return Reply(NO_RUN if is_accepted is None else NOT_TAKEN_IN, is_refused=True)
     assert command.run is not None
     left: int = (await connection.execute(_LEFT, {"run": command.run})).scalar_one()
-    if left or wish is Wish.CONTINUE:  # rows that are added later are not meant
-        await wish_set(connection, command.run, wish)
-    if wish is Wish.CONTINUE:
+    if left or action is ControlAction.CONTINUE:  # rows that are added later are not meant
+        await control_set(connection, command.run, action)
+    if action is ControlAction.CONTINUE:
         await continue_write(connection, command.run, at=now)
-    if left and wish is Wish.CANCEL:
+    if left and action is ControlAction.CANCEL:
         grace_us = msgspec.json.decode(command.argument, type=CancelledRun).grace_us
         await grace_set(connection, command.run, until=now + grace_us, is_given=grace_us > 0)
-    return Reply(_BEGUN[wish].format(counted(left, "unfinished job"))) if left else ENDED
+    return Reply(_BEGUN[action].format(counted(left, "unfinished job"))) if left else ENDED
 
 
 async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:
@@ -445,21 +451,21 @@ async def _delete(connection: AsyncConnection, command: Command, _now: int) -> R
     return Reply(NO_RUN if known is None else f"{JOBS_THERE}; {_WAIT_FOR_THEM}", is_refused=True)
 
 
-_WISHES: Final[Mapping[Action, Wish]] = {
-    Action.PAUSE: Wish.PAUSE,
-    Action.CONTINUE: Wish.CONTINUE,
-    Action.CANCEL: Wish.CANCEL,
+_ACTIONS: Final[Mapping[Action, ControlAction]] = {
+    Action.PAUSE: ControlAction.PAUSE,
+    Action.CONTINUE: ControlAction.CONTINUE,
+    Action.CANCEL: ControlAction.CANCEL,
 }
-_BEGUN: Final[Mapping[Wish, str]] = {
-    Wish.PAUSE: "nothing more of it is sent",
-    Wish.CONTINUE: "it goes on",
-    Wish.CANCEL: "nothing more of it is sent; {} to be cancelled",
+_BEGUN: Final[Mapping[ControlAction, str]] = {
+    ControlAction.PAUSE: "nothing more of it is sent",
+    ControlAction.CONTINUE: "it goes on",
+    ControlAction.CANCEL: "nothing more of it is sent; {} to be cancelled",
 }
 
 OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitable[Reply]]]] = {
-    Action.PAUSE: _wish,
-    Action.CONTINUE: _wish,
-    Action.CANCEL: _wish,
+    Action.PAUSE: _control,
+    Action.CONTINUE: _control,
+    Action.CANCEL: _control,
     Action.LIMITS_SET: _set_limits,
     Action.LIMITS_RESET: _reset_limits,
     Action.PRIORITY: _set_priority,

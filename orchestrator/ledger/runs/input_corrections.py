@@ -15,7 +15,7 @@ from sqlalchemy import Select, bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.job import Job, cancelled_by_wish
+from orchestrator.core.jobs.job import Job, cancelled_on_request
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.runs.input_rows import CORRECTED, Intake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
@@ -119,7 +119,7 @@ _OWE: Final = (
 async def _cancel(transaction: Transaction, there: Sequence[Job], *, now: int) -> int:
     """Has them cancelled at the service, as by `Cancels.cancel`; nothing can be said of requests that are under way."""
     unsure = [job for job in there if job.state is State.UNCERTAIN]
-    ended = await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in unsure])
+    ended = await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in unsure])
     known = batch_of([job.submission for job in there if job.state is State.OUTSTANDING])
     return len(ended) + (await transaction.connection.execute(_OWE, {**known, "now": now})).rowcount
 
@@ -156,7 +156,7 @@ async def _remove(transaction: Transaction, run: int, doomed: Sequence[Job], *, 
     if owed:
         opened = await submissions_of(connection, [job.id for job in doomed], is_pruned=is_pruned)
     queued = [job for job in doomed if job.state is State.QUEUED]
-    ended = await transaction.apply([cancelled_by_wish(job, at=now, alone=True) for job in queued])
+    ended = await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in queued])
     states = Counter(job.state for job in doomed if job.state is not State.QUEUED)
     states[State.CANCELLED] += len(ended)
     ids = [job.id for job in doomed]

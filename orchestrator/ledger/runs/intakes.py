@@ -144,7 +144,7 @@ _PLACES: Final = (
         (jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),
     )
 )
-_WISHES: Final = (
+_ACTIONS: Final = (
     update(payloads)
     .values(policy=intake_known.c.policy, s3_config=intake_known.c.s3_config)
     .where(
@@ -197,7 +197,7 @@ async def _revise_some(
         return 0, (None, Corrected())
     page["last"] = last
     await connection.execute(_PLACES, page)
-    await connection.execute(_WISHES, page)
+    await connection.execute(_ACTIONS, page)
     await connection.execute(_METADATA_FORGET, {**page, "run": intake.run})
     await connection.execute(_METADATA_SET, {**page, "run": intake.run})
     return number, (last, await inputs_correct(transaction, intake, after=after, last=last, now=now))

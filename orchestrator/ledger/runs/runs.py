@@ -13,7 +13,7 @@ from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jo
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.group_commit import Block, Transaction
 from orchestrator.ledger.transactions.repository import Access, Repository
-from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, Asked, Wishes
+from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.settings.structs import RunSettings
@@ -282,16 +282,16 @@ class Runs(Repository):
 
         await self._access.write(block)
 
-    async def wishes(self, run: int) -> Wishes:
+    async def controls(self, run: int) -> RunControls:
         """What is asked of `run` at present."""
         query = select(runs.c.pause_requested, runs.c.cancel_requested).where(runs.c.id == run)
         [(pause, cancel)] = await self._access.rows(query)
-        return Wishes(pause=bool(pause), cancel=bool(cancel))
+        return RunControls(pause=bool(pause), cancel=bool(cancel))
 
-    async def asked(self) -> dict[int, Asked]:
+    async def asked(self) -> dict[int, ControlledRun]:
         """The runs of which anything is asked."""
         found = await self._access.rows(_ASKED)
-        return {row[0]: Asked(row[1], Wishes(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
+        return {row[0]: ControlledRun(row[1], RunControls(pause=bool(row[2]), cancel=bool(row[3]))) for row in found}
 
     async def to_cancel(self) -> list[int]:
         """The runs that are cancelled and have unfinished jobs."""

@@ -11,30 +11,30 @@ from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import brakes, commands, counts, jobs, runs, submissions
 from orchestrator.ledger.sqlite.statements import upsert, without_index
-from orchestrator.settings.structs import Wish
+from orchestrator.settings.structs import ControlAction
 
-_VALUES: Final[Mapping[Wish, Mapping[str, int]]] = {
-    Wish.PAUSE: {"pause_requested": 1},
-    Wish.CONTINUE: {"pause_requested": 0, "cancel_requested": 0},
-    Wish.CANCEL: {"cancel_requested": 1},
+_VALUES: Final[Mapping[ControlAction, Mapping[str, int]]] = {
+    ControlAction.PAUSE: {"pause_requested": 1},
+    ControlAction.CONTINUE: {"pause_requested": 0, "cancel_requested": 0},
+    ControlAction.CANCEL: {"cancel_requested": 1},
 }
 
 _CONTINUE: Final = upsert(brakes, lambda new: {"continued_at": new.continued_at, "held_by": new.held_by})
 _LIFT: Final = update(brakes).where(brakes.c.run_id == bindparam("run")).values(held_by=None)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a run."""
+class RunControls(msgspec.Struct, frozen=True, kw_only=True):
+    """What people have asked of a run, and not taken back."""
 
     pause: bool = False
     cancel: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What is asked of the run called `name`."""
+class ControlledRun(msgspec.Struct, frozen=True):
+    """A run of which people have asked something, and what."""
 
     name: str
-    wishes: Wishes
+    controls: RunControls
 
 
 UNFINISHED: Final = (
@@ -63,12 +63,12 @@ _TAKE_BACK: Final = (
 )
 
 
-async def wish_set(connection: AsyncConnection, run: int, wish: Wish) -> None:
+async def control_set(connection: AsyncConnection, run: int, action: ControlAction) -> None:
     """Asks something of `run`. To continue lifts both of the others, and takes back every `/cancel` still owed, but for
     jobs that were chosen.
     """
-    await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[wish]))
-    if wish is Wish.CONTINUE:
+    await connection.execute(update(runs).where(runs.c.id == run).values(**_VALUES[action]))
+    if action is ControlAction.CONTINUE:
         await connection.execute(_TAKE_BACK, {"run": run})
 
 

@@ -18,13 +18,13 @@ from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, intake_lock, open_ledger
 from orchestrator.settings.structs import (
+    ControlAction,
     Include,
     OnMisfit,
     OutputSettings,
     ResultOrder,
     ResultsRequest,
     RunSettings,
-    Wish,
 )
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
@@ -51,7 +51,7 @@ def test_a_run_is_deleted_once_nothing_of_it_is_lost_without_asking(tmp_path: Pa
     ledger = a_ledger(tmp_path)
     with pytest.raises(UsageError, match="night: jobs of it are at the service, and their results would be lost"):
         anyio.run(delete, ledger, "nigh")
-    anyio.run(partial(control, ledger, "night", Wish.CANCEL))
+    anyio.run(partial(control, ledger, "night", ControlAction.CANCEL))
     assert anyio.run(delete, ledger, "nigh") == Deleted(run="night", jobs=7)
     assert [run.run for run in anyio.run(status, ledger)] == ["noon"]
     with pytest.raises(UsageError, match="no run called 'night'"):

@@ -36,7 +36,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.service.profiles import place
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings.structs import ConnectionSettings, ServeRequest, Wish
+from orchestrator.settings.structs import ConnectionSettings, ControlAction, ServeRequest
 from orchestrator.units import HOUR_US
 from tests.engine.flowing import a_pipeline, completing
 from tests.engine.process import WATCH_EVERY_S
@@ -273,9 +273,9 @@ async def test_a_flow_that_waits_is_cancelled_by_its_name_and_one_that_has_ended
     await desk.applies()
     [name] = (await trigger(desk.ledger, "p", "2026-03-01", desk.dependencies)).flows
     with pytest.raises(UsageError, match="is waiting: only a flow that runs can be paused"):
-        await control(desk.ledger, name, Wish.PAUSE, desk.dependencies)
-    assert (await control(desk.ledger, name, Wish.CANCEL, desk.dependencies)).cancelled
-    assert (await control(desk.ledger, name, Wish.CANCEL, desk.dependencies)).has_ended
+        await control(desk.ledger, name, ControlAction.PAUSE, desk.dependencies)
+    assert (await control(desk.ledger, name, ControlAction.CANCEL, desk.dependencies)).cancelled
+    assert (await control(desk.ledger, name, ControlAction.CANCEL, desk.dependencies)).has_ended
     [flow] = await flows_list(desk.ledger, "p", [FlowState.CANCELLED], dependencies=desk.dependencies)
     assert "cancelled by" in flow.why
     with pytest.raises(UsageError, match="no flow called 'x' here"):

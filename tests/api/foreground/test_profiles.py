@@ -22,7 +22,14 @@ from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
-from orchestrator.settings.structs import ConnectionSettings, DoctorRequest, RunRequest, RunSettings, ServeRequest, Wish
+from orchestrator.settings.structs import (
+    ConnectionSettings,
+    ControlAction,
+    DoctorRequest,
+    RunRequest,
+    RunSettings,
+    ServeRequest,
+)
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -115,8 +122,8 @@ async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Pa
             ) as orc:
                 with pytest.raises(OrchestratorError, match="belongs to the profile work"):
                     await orc.run("night")
-        await control(accounts.ledger, "night", Wish.PAUSE, accounts.around)
-        await control(accounts.ledger, "night", Wish.CONTINUE, accounts.around)
+        await control(accounts.ledger, "night", ControlAction.PAUSE, accounts.around)
+        await control(accounts.ledger, "night", ControlAction.CONTINUE, accounts.around)
         assert accounts.asked == []
         summary = await run(accounts.request("work", resumes=True), Silent(), accounts.around)
         assert summary.jobs["succeeded"] == 3
@@ -134,7 +141,7 @@ async def test_a_cancel_waits_for_a_process_of_its_account(tmp_path: Path) -> No
                 serve, ServeRequest(ledger=accounts.ledger, connection=connection), None, accounts.around, stop
             )
             await anyio.sleep(5)
-            await control(accounts.ledger, "night", Wish.CANCEL, accounts.around)
+            await control(accounts.ledger, "night", ControlAction.CANCEL, accounts.around)
             await anyio.sleep(60)
             stop.set()
         assert accounts.asked == []

@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates.brakes import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
-from orchestrator.settings.structs import ConnectionSettings, DoctorRequest, Wish
+from orchestrator.settings.structs import ConnectionSettings, ControlAction, DoctorRequest
 from tests.engine.process import Process
 from tests.engine.sending.test_brakes import SMALL, Handler, played
 from tests.simulation.run import run as run_world
@@ -81,7 +81,7 @@ def test_after_a_brake_has_stopped_a_run_and_nobody_works_it_is_named_with_what_
     assert finding.cause is Cause.RUN_HELD
     assert finding.advice.count("orchestrator resume run") == 1
     assert lift in finding.advice.partition("; then ")[0]
-    anyio.run(partial(control, path, "run", Wish.CONTINUE))
+    anyio.run(partial(control, path, "run", ControlAction.CONTINUE))
     lifted = anyio.run(doctor, request).findings[0].cause
     assert lifted is Cause.NO_PROCESS
 

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, gate_results, process
@@ -27,7 +27,7 @@ MENDED_AT_S = 400.0
 
 
 def held_up(p: Process) -> str:
-    return gates.held_up(gate_results(p.endpoint, p.run.id, Wishes())) or ""
+    return gates.held_up(gate_results(p.endpoint, p.run.id, RunControls())) or ""
 
 
 async def shown(p: Process, held_by: str | None) -> str | None:
@@ -135,7 +135,7 @@ async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_
         await anyio.sleep(100)
         assert transport.of("run") == []
         assert held_up(p).startswith(f"{STOPPED}: s3Config refers to SECRET, which the environment does not set")
-        assert gates.held_up(gate_results(p.endpoint, p.run.id + 1, Wishes())) is None
+        assert gates.held_up(gate_results(p.endpoint, p.run.id + 1, RunControls())) is None
         assert not p.endpoint.health.submissions.breaker.is_tripped, "the endpoint has nothing to do with it"
         assert p.warnings == []
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0

@@ -14,7 +14,7 @@ from orchestrator.api.runs.commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
-from orchestrator.settings.structs import ResultsRequest, Wish
+from orchestrator.settings.structs import ControlAction, ResultsRequest
 from tests.ledger.ledgers import a_run
 
 
@@ -32,7 +32,7 @@ def with_runs(path: Path, *names: str) -> Path:
 
 def test_the_beginning_of_a_name_will_do_if_no_other_begins_like_it(tmp_path: Path) -> None:
     ledger = with_runs(tmp_path / "l.db", "night", "night-2", "noon")
-    paused = anyio.run(partial(control, ledger, "noo", Wish.PAUSE))
+    paused = anyio.run(partial(control, ledger, "noo", ControlAction.PAUSE))
     assert (paused.run, paused.paused) == ("noon", True)
     assert anyio.run(show, ledger, "night").run == "night"
     assert [each.runs for each in anyio.run(limits, ledger, "night-")] == [("night", "night-2", "noon")]

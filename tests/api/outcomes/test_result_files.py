@@ -17,7 +17,7 @@ from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
+from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
 from tests.engine.process import gate_results
 from tests.simulation.clock import VirtualClock
@@ -85,16 +85,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert gates.held_up(gate_results(endpoint, 1, Wishes())) is None
+    assert gates.held_up(gate_results(endpoint, 1, RunControls())) is None
     for _ in range(MANY):
         endpoint.health.submissions.breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == UNANSWERED
+    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == UNANSWERED
     endpoint.health.suspect(now)
-    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
     endpoint.runs.lack(2, "a variable is missing", ["SECRET"])
-    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == suspected(now + SUSPECT_US)
-    assert gates.held_up(gate_results(endpoint, 2, Wishes())) == f"{STOPPED}: a variable is missing"
+    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
+    assert gates.held_up(gate_results(endpoint, 2, RunControls())) == f"{STOPPED}: a variable is missing"
     endpoint.health.stop_submitting("no such endpoint")
-    assert gates.held_up(gate_results(endpoint, 1, Wishes())) == f"{STOPPED}: no such endpoint"
-    assert gates.held_up(gate_results(endpoint, 1, Wishes(pause=True))) == PAUSED
-    assert gates.held_up(gate_results(endpoint, 1, Wishes(pause=True, cancel=True))) == CANCELLED
+    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == f"{STOPPED}: no such endpoint"
+    assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True))) == PAUSED
+    assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True, cancel=True))) == CANCELLED

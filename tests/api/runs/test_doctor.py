@@ -16,7 +16,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.responses import POINTLESS
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.settings.structs import ConnectionSettings, RunSettings, Wish
+from orchestrator.settings.structs import ConnectionSettings, ControlAction, RunSettings
 from tests.engine.doctored import Patient
 from tests.engine.scripted import FAILED, Scripted, numbered, says
 from tests.simulation.clock import VirtualClock
@@ -138,7 +138,7 @@ async def test_a_paused_run_says_what_the_display_says_and_waits_for_a_person(tm
     patient = Patient(tmp_path, clock, service.transport())
     async with service.serving(), patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
         await anyio.sleep(10)
-        await patient.wish(Wish.PAUSE)
+        await patient.wish(ControlAction.PAUSE)
         [finding] = (await patient.diagnosis()).findings
         assert (finding.cause, finding.sentence, finding.advice) == (
             Cause.PAUSED,
@@ -147,7 +147,7 @@ async def test_a_paused_run_says_what_the_display_says_and_waits_for_a_person(tm
         )
         assert (await patient.diagnosis()).needs_person
         assert await patient.shown() == gates.PAUSED
-        await patient.wish(Wish.CANCEL)
+        await patient.wish(ControlAction.CANCEL)
         await anyio.sleep(10)
         assert await patient.causes() == [], "a cancelled run is to come to nothing"
 

@@ -10,7 +10,7 @@ from orchestrator.api.flows.flows import FlowShown, StageStatus
 from orchestrator.api.flows.schedules import History, Trouble
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.settings.structs import Wish
+from orchestrator.settings.structs import ControlAction
 from orchestrator.units import MINUTE_US
 from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.fake_flows import AT, FLOW, flow_status, schedule_status
@@ -168,7 +168,7 @@ def test_a_flow_is_cancelled_with_its_runs_once_that_is_confirmed() -> None:
     assert refused.exit_code == 2
     assert f"cancel {FLOW}, which is running, with its runs?" in refused.stderr
     assert invoke(program, "cancel", FLOW, "--yes").exit_code == 0
-    assert program.asked == [(Path("orchestrator.db"), FLOW, Wish.CANCEL)]
+    assert program.asked == [(Path("orchestrator.db"), FLOW, ControlAction.CANCEL)]
 
 
 def test_serve_records_files_first() -> None:

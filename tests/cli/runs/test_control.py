@@ -13,21 +13,21 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.runs.commands import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import Wishes
-from orchestrator.settings.structs import Chosen, RunSettings, Wish
+from orchestrator.ledger.transactions.run_controls import RunControls
+from orchestrator.settings.structs import Chosen, ControlAction, RunSettings
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.factories import a_row
 from tests.ledger.ledgers import added
 
 
-@pytest.mark.parametrize("wish", Wish)
-def test_each_wish_is_handed_on_with_the_name_of_the_run(wish: Wish) -> None:
+@pytest.mark.parametrize("action", ControlAction)
+def test_each_wish_is_handed_on_with_the_name_of_the_run(action: ControlAction) -> None:
     app = FakeApp(runs=[run_status(succeeded=3)])
-    result = invoke(app, wish, "captions", "--ledger", "l.db")
-    assert app.asked[-1] == (Path("l.db"), "captions", wish)
+    result = invoke(app, action, "captions", "--ledger", "l.db")
+    assert app.asked[-1] == (Path("l.db"), "captions", action)
     assert result.exit_code == 0
     assert "it holds from the next start" in result.stderr
-    assert json.loads(invoke(app, wish, "captions", "--json").stdout)["paused"] is (wish is Wish.PAUSE)
+    assert json.loads(invoke(app, action, "captions", "--json").stdout)["paused"] is (action is ControlAction.PAUSE)
 
 
 def test_what_the_process_at_work_says_is_told() -> None:
@@ -53,11 +53,11 @@ def test_what_the_process_at_work_says_is_told() -> None:
     assert "captions is paused; it holds from the next start: nothing more of it is sent" in told
 
 
-@pytest.mark.parametrize("wish", Wish)
-def test_of_a_run_that_has_finished_there_is_nothing_to_do(wish: Wish) -> None:
+@pytest.mark.parametrize("action", ControlAction)
+def test_of_a_run_that_has_finished_there_is_nothing_to_do(action: ControlAction) -> None:
     app = FakeApp(runs=[run_status(succeeded=3)])
     app.outcome, app.has_ended = ENDED.text, True
-    assert invoke(app, wish, "captions").stderr == f"captions has finished; nothing to {wish}\n"
+    assert invoke(app, action, "captions").stderr == f"captions has finished; nothing to {action}\n"
 
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
@@ -75,16 +75,16 @@ def test_to_cancel_is_asked_with_counts_and_done_with_yes() -> None:
     assert refused.exit_code == 2
     assert "cancel captions: 3,581 queued and 281 at the service have no outcome yet?" in refused.stderr
     assert "give --yes. Nothing was done" in refused.stderr
-    assert Wish.CANCEL not in {each[-1] for each in app.asked}
+    assert ControlAction.CANCEL not in {each[-1] for each in app.asked}
     assert invoke(app, "cancel", "captions", "--yes").exit_code == 0
-    assert app.asked[-1] == (Path("orchestrator.db"), "captions", Wish.CANCEL)
+    assert app.asked[-1] == (Path("orchestrator.db"), "captions", ControlAction.CANCEL)
 
 
 @pytest.mark.parametrize("words", [("unpause",), ("runs", "unpause"), ("runs", "continue")])
 def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) -> None:
     app = FakeApp()
     assert invoke(app, *words, "captions").exit_code == 0
-    assert app.asked == [(Path("orchestrator.db"), "captions", Wish.CONTINUE)]
+    assert app.asked == [(Path("orchestrator.db"), "captions", ControlAction.CONTINUE)]
 
 
 async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> Run:
@@ -106,7 +106,7 @@ def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> Non
 
     anyio.run(made)
     with pytest.raises(UsageError, match="r: it is not taken in yet"):
-        anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
+        anyio.run(partial(control, tmp_path / "l.db", "r", ControlAction.CANCEL))
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
@@ -119,7 +119,8 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
 
     anyio.run(made)
     asked = [
-        anyio.run(partial(control, tmp_path / "l.db", "r", wish)) for wish in (Wish.PAUSE, Wish.CANCEL, Wish.CONTINUE)
+        anyio.run(partial(control, tmp_path / "l.db", "r", action))
+        for action in (ControlAction.PAUSE, ControlAction.CANCEL, ControlAction.CONTINUE)
     ]
     wished = [(True, False), (True, True), (False, False)] if jobs else [(False, False)] * 3
     assert [(each.paused, each.cancelled) for each in asked] == wished
@@ -132,7 +133,7 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
     waiting = anyio.run(partial(retry, tmp_path / "l.db", "r"))
     assert (waiting.held_by, waiting.outcome) == (None, None), "the next process does it"
     with pytest.raises(UsageError, match="no run called"):
-        anyio.run(partial(control, tmp_path / "l.db", "other", Wish.PAUSE))
+        anyio.run(partial(control, tmp_path / "l.db", "other", ControlAction.PAUSE))
 
 
 def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later(tmp_path: Path) -> None:
@@ -143,18 +144,18 @@ def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_
             await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
             tasks.cancel_scope.cancel()
 
-    async def left() -> tuple[int, Wishes]:
+    async def left() -> tuple[int, RunControls]:
         async with read_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger:
-            return len(await ledger.commands.pending()), await ledger.runs.wishes(1)
+            return len(await ledger.commands.pending()), await ledger.runs.controls(1)
 
     anyio.run(made)
-    anyio.run(partial(control, tmp_path / "l.db", "r", Wish.CANCEL))
-    assert anyio.run(left) == (0, Wishes(cancel=True))
+    anyio.run(partial(control, tmp_path / "l.db", "r", ControlAction.CANCEL))
+    assert anyio.run(left) == (0, RunControls(cancel=True))
 
 
 def test_a_grace_is_handed_on() -> None:
     app = FakeApp(runs=[run_status(outstanding=2)])
     assert invoke(app, "cancel", "captions", "--yes", "--grace", "2h").exit_code == 0
-    assert app.asked[-1] == (Path("orchestrator.db"), "captions", Wish.CANCEL, 7_200_000_000)
+    assert app.asked[-1] == (Path("orchestrator.db"), "captions", ControlAction.CANCEL, 7_200_000_000)
     refused = invoke(app, "cancel", "captions", "--yes", "--grace", "soon")
     assert (refused.exit_code, "--grace" in refused.stderr) == (2, True)

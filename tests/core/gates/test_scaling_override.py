@@ -48,10 +48,10 @@ def test_what_a_person_has_changed_meanwhile_is_left_alone(now: Bounds, changed:
 
 
 bounds = st.builds(lambda least, more: Bounds(least, least + more), st.integers(0, 9), st.integers(0, 9))
-wishes = st.lists(st.builds(WantedWorkers, least=st.none() | st.integers(0, 20), most=st.none() | st.integers(1, 20)))
+controls = st.lists(st.builds(WantedWorkers, least=st.none() | st.integers(0, 20), most=st.none() | st.integers(1, 20)))
 
 
-@given(before=bounds, wanted=wishes, now=bounds)
+@given(before=bounds, wanted=controls, now=bounds)
 def test_bounds_are_bounds_whatever_happens(before: Bounds, wanted: list[WantedWorkers], now: Bounds) -> None:
     up = raised(before, wanted)
     override = ScalingOverride(before=before, raised=up)

@@ -82,7 +82,7 @@ def test_the_result_of_an_earlier_submission_leaves_one_too_many_if_the_latest_i
 
 def test_the_cancelling_of_a_job_alone_is_told_from_that_of_its_run() -> None:
     job = a_job_in(State.UNCERTAIN)
-    owed = [why_owed(transitions.cancelled_by_wish(job, at=EPOCH_AT, alone=alone)) for alone in (False, True)]
+    owed = [why_owed(transitions.cancelled_on_request(job, at=EPOCH_AT, alone=alone)) for alone in (False, True)]
     assert owed == [CancelWhy.ASKED, CancelWhy.CHOSEN]
 
 

@@ -358,11 +358,11 @@ def test_the_outcome_of_a_failure_has_no_output_and_falls_back_on_the_id_that_th
     ("state", "message"), [(State.QUEUED, RUN_CANCELLED), (State.UNCERTAIN, RUN_CANCELLED_UNCERTAIN)]
 )
 def test_a_job_of_a_cancelled_run_says_whether_it_may_have_been_paid(state: State, message: str) -> None:
-    alone = transitions.cancelled_by_wish(a_job_in(state), at=AT, alone=True).outcome
+    alone = transitions.cancelled_on_request(a_job_in(state), at=AT, alone=True).outcome
     assert alone is not None
     assert (alone.message or "").startswith("it was cancelled on request")
 
-    step = transitions.cancelled_by_wish(a_job_in(state), at=AT)
+    step = transitions.cancelled_on_request(a_job_in(state), at=AT)
 
     assert (step.after.state, step.trouble) == (State.CANCELLED, Trouble.CANCELLED)
     assert step.outcome is not None

@@ -18,7 +18,7 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
 from orchestrator.ledger.runs.commands import Action, NewBrakes, Retried
-from orchestrator.settings.structs import RunSettings, Wish
+from orchestrator.settings.structs import ControlAction, RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, REFUSED, Asked, Reply, Scripted, numbered
@@ -289,7 +289,7 @@ async def test_continue_is_heeded_that_was_said_while_nobody_was_at_work(
 
     await played(tmp_path / "db", held, clock=clock, max_attempts=1, **settings)
     around = Dependencies(clock=clock, connect=async_creator, environ={})
-    await control(tmp_path / "db", "run", Wish.CONTINUE, around)
+    await control(tmp_path / "db", "run", ControlAction.CONTINUE, around)
     await played(tmp_path / "db", goes_on, clock=clock, max_attempts=1, **settings)
 
 

@@ -148,7 +148,7 @@ async def test_a_brief_block_meets_a_job_as_a_step_behind_it_has_left_it(tmp_pat
         async with anyio.create_task_group() as group:
             group.start_soon(claim_both)
             await anyio.lowlevel.checkpoint()
-            step = transitions.cancelled_by_wish(cancelled, at=AT)
+            step = transitions.cancelled_on_request(cancelled, at=AT)
             ledger.submit(step, lambda _: told.append("written"))
         assert told == [f"cancelled {cancelled.id}", f"claimed {failed.id}", "written"]
 

@@ -94,8 +94,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="to continue leaves the cancels owed",
-        path="orchestrator/ledger/transactions/run_controls.py::wish_set",
-        old='if wish is Wish.CONTINUE:\n    await connection.execute(_TAKE_BACK, {"run": run})',
+        path="orchestrator/ledger/transactions/run_controls.py::control_set",
+        old='if action is ControlAction.CONTINUE:\n    await connection.execute(_TAKE_BACK, {"run": run})',
         new="",
         tests=("tests/engine/maintenance/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),
