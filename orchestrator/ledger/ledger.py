@@ -34,10 +34,10 @@ from orchestrator.ledger.reports.event_feed import Feed
 from orchestrator.ledger.reports.exports import Exports
 from orchestrator.ledger.reports.failed_executions import FailedExecutions
 from orchestrator.ledger.reports.file_maintenance import Upkeep
-from orchestrator.ledger.reports.job_detail import Stories
-from orchestrator.ledger.reports.job_selection import Selection
-from orchestrator.ledger.reports.overview import Overview, overview
+from orchestrator.ledger.reports.job_detail import JobDetails
+from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.retention import Pruning
+from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
 from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.commands import Commands
 from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
@@ -82,8 +82,8 @@ class Ledger:
         self.cancels = Cancels(access)
         self.results = Results(access)
         self.reused = Reused(access)
-        self.selection = Selection(access)
-        self.stories = Stories(access)
+        self.job_queries = JobQueries(access)
+        self.job_details = JobDetails(access)
         self.margins = MarginsOfRuns(access)
         self.limits = ChosenLimits(access)
         self.loans = Loans(access)
@@ -141,7 +141,7 @@ class Ledger:
         """Calls `subscriber` with the steps of each transaction after its commit. It must neither raise nor wait."""
         self._writer.subscribe(subscriber)
 
-    async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
+    async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
         """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a
         second, or with None none.
         """

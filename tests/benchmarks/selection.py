@@ -21,7 +21,7 @@ from orchestrator.core.filters.filter_parser import cluster_name, parse
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.migrations import migrate
-from orchestrator.ledger.reports.job_selection import Selection
+from orchestrator.ledger.reports.job_queries import JobQueries
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import clean_environment, orchestrator, stand_in
 from tests.benchmarks.stand_in import Behaviour
@@ -174,14 +174,14 @@ async def _measured(path: Path) -> dict[str, float]:
     cluster = cluster_name(error_key(*TENTHS[5]))
     texts = ("", "state=failed", "state=cancelled", "class=timed_out", "class=lost", f"cluster={cluster}", "attempts>2")
     async with read_ledger(path, clock=SystemClock()) as ledger:
-        chosen = ledger.selection
+        chosen = ledger.job_queries
         lists = [await _took_ms(partial(_listed, chosen, text)) for text in texts]
         counts = [await _took_ms(partial(chosen.count, 1, parse(text, now=0))) for text in texts]
         clusters = await _took_ms(partial(chosen.clusters, 1, most=20))
     return {"slowest list": max(lists), "slowest count": max(counts), "clusters": clusters}
 
 
-async def _listed(chosen: Selection, text: str) -> None:
+async def _listed(chosen: JobQueries, text: str) -> None:
     found, after, is_last = 0, 0, False
     while found < LISTED and not is_last:
         page = await chosen.page(1, parse(text, now=0), after=after, most=LISTED - found)

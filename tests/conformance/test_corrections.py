@@ -153,7 +153,7 @@ async def test_what_is_no_longer_in_the_input_is_dropped_if_it_has_not_succeeded
             "row-4": State.OUTSTANDING,
             "row-5": State.SUCCEEDED,
         }
-        assert [kind.n for kind in await ledger.selection.clusters(run.id, most=9)] == [1], "that of row-3"
+        assert [kind.n for kind in await ledger.job_queries.clusters(run.id, most=9)] == [1], "that of row-3"
         owed = await ledger.cancels.due(now=AT + 99 * S, after=(0, 0), most=9)
         assert [each.job for each in owed] == [4]
         assert await jobs_of(ledger, other) == untouched

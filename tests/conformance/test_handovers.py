@@ -134,7 +134,7 @@ async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_ba
         found = {
             name: story.metadata
             for name in ("a/0", "a/1", "b/0", three.custom_id, "d")
-            if (story := await ledger.stories.of(second.id, name)) is not None
+            if (story := await ledger.job_details.of(second.id, name)) is not None
         }
         assert found == {"a/0": carried, "a/1": carried, "b/0": b'{"n":1}', three.custom_id: carried, "d": None}
 

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.responses import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.job_selection import SelectedJob
+from orchestrator.ledger.reports.job_queries import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome
@@ -55,7 +55,7 @@ async def chosen(ledger: Ledger, run: Run, tree: Filter, *, most: int = 100) -> 
     found: list[SelectedJob] = []
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.selection.page(run.id, tree, after=after, most=most)
+        page = await ledger.job_queries.page(run.id, tree, after=after, most=most)
         assert len(page.jobs) <= most
         found += page.jobs
         after, is_last = page.after, page.is_last
@@ -98,7 +98,7 @@ async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_b
             expected = [job for job in every if matches(tree, facts_of(job))]
 
             assert await chosen(ledger, run, tree, most=most) == expected, text
-            counted = await ledger.selection.count(run.id, tree)
+            counted = await ledger.job_queries.count(run.id, tree)
             assert (counted.n, counted.is_exact) == (len(expected), True), text
 
 
@@ -121,17 +121,17 @@ async def test_a_count_of_many_inputs_stops_with_at_least(open_backend: OpenBack
         run = await a_night(ledger)
         by_input = parse("input.lang=de", now=AT)
 
-        whole = await ledger.selection.count(run.id, by_input, inputs_max=9)
+        whole = await ledger.job_queries.count(run.id, by_input, inputs_max=9)
         assert (whole.n, whole.is_exact, whole.looked_at) == (2, True, 9)
         some = parse("line<5 input.lang=de", now=AT)
-        assert (await ledger.selection.count(run.id, some, inputs_max=1)).looked_at == 4
+        assert (await ledger.job_queries.count(run.id, some, inputs_max=1)).looked_at == 4
 
 
 async def kinds(ledger: Ledger, run: Run) -> list[tuple[str, int, int, int, int]]:
     """The kinds of failures of `run`: message of the sample, how many, first, last, sample."""
     return [
         (each.message or "", each.n, (each.first_at - AT) // S, (each.last_at - AT) // S, each.sample_job)
-        for each in await ledger.selection.clusters(run.id, most=10)
+        for each in await ledger.job_queries.clusters(run.id, most=10)
     ]
 
 
@@ -145,9 +145,9 @@ async def test_failures_of_a_kind_are_a_cluster(open_backend: OpenBackend) -> No
             (MISSING.format(8), 1, 809, 809, 8),
             ("it took 600000 ms", 1, 609, 609, 6),
         ]
-        assert await ledger.selection.clustered(run.id) == (4, 5)
-        assert [each.n for each in await ledger.selection.clusters(run.id, most=1)] == [2]
-        assert await ledger.selection.clusters(99, most=10) == []
+        assert await ledger.job_queries.clustered(run.id) == (4, 5)
+        assert [each.n for each in await ledger.job_queries.clusters(run.id, most=1)] == [2]
+        assert await ledger.job_queries.clusters(99, most=10) == []
 
 
 async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_after_all(
@@ -163,7 +163,7 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
         found = await kinds(ledger, run)
         assert (OOM.format(31.5), 1, 509, 709, 7) in found
         assert not any("no such file" in message for message, *_ in found)
-        assert await ledger.selection.clustered(run.id) == (3, 3)
+        assert await ledger.job_queries.clustered(run.id) == (3, 3)
 
         await failed(ledger, 5, Trouble.FAILED, OOM.format(80), at=AT + 6_000 * S)
         assert (OOM.format(80), 2, 509, 6_009, 5) in await kinds(ledger, run)
@@ -176,4 +176,4 @@ async def test_rows_of_an_intake_that_was_not_accepted_are_not_chosen(open_backe
         await added(ledger, intake, [a_row(3)])
 
         assert numbers(await chosen(ledger, run, EVERY)) == [1, 2]
-        assert (await ledger.selection.count(run.id, EVERY)).n == 2
+        assert (await ledger.job_queries.count(run.id, EVERY)).n == 2

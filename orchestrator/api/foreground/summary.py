@@ -71,10 +71,10 @@ async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
         summary = msgspec.structs.replace(summary, largest_retried=await largest_retried(ledger, run))
     if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
         return summary
-    kinds, _ = await ledger.selection.clustered(run.id)
+    kinds, _ = await ledger.job_queries.clustered(run.id)
     largest = [
         FailureKind(count=each.n, class_=each.trouble or "", sample=told(each.message or ""))
-        for each in await ledger.selection.clusters(run.id, most=KINDS_SHOWN)
+        for each in await ledger.job_queries.clusters(run.id, most=KINDS_SHOWN)
     ]
     return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
 

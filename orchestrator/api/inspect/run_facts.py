@@ -8,7 +8,7 @@ from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.ledger import held_since
-from orchestrator.ledger.reports.overview import Overview
+from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
@@ -24,7 +24,7 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 """What nobody but a process at work carries out, and the next one still does."""
 
 
-def ledger_state(path: Path, seen: Overview, held_by: str | None, now: int) -> LedgerState:
+def ledger_state(path: Path, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
     """Who works on the ledger at `path`, and for how long that process has said nothing."""
     spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), held_since(path) or 0))
     return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at))
@@ -44,7 +44,7 @@ def wording(path: Path, services: Mapping[str, str]) -> Wording:
     return word
 
 
-def run_state(run: Run, seen: Overview, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
+def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
     """One run; `present` is what the processes at work say together."""
     said = present.runs.get(run.id, RunReport())
     controls = seen.controls.get(run.id, RunControls())

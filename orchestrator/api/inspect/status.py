@@ -27,7 +27,7 @@ from orchestrator.formats.output.writers import checked_rows, form_of
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.ledger.reports.overview import Overview
+from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
@@ -144,7 +144,7 @@ async def _with_retried(ledger: Ledger, run: Run, status: RunStatus) -> RunStatu
 
 async def picture(
     ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
-) -> tuple[Overview, ProcessReport, Mapping[int, float]]:
+) -> tuple[RunSummaries, ProcessReport, Mapping[int, float]]:
     """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
     how many seconds no result can expire, by run.
     """
@@ -154,7 +154,7 @@ async def picture(
     return seen, said, await _safe_s(ledger, seen, said, now)
 
 
-def _at_present(seen: Overview, now: int, since: int) -> ProcessReport:
+def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
     """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
     fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
     return ProcessReport(
@@ -164,7 +164,7 @@ def _at_present(seen: Overview, now: int, since: int) -> ProcessReport:
     )
 
 
-async def _safe_s(ledger: Ledger, seen: Overview, present: ProcessReport, now: int) -> Mapping[int, float]:
+async def _safe_s(ledger: Ledger, seen: RunSummaries, present: ProcessReport, now: int) -> Mapping[int, float]:
     """For how many seconds no result can expire, by run.
 
     By what the process at work says, which costs nothing; else by the outstanding jobs.
@@ -185,7 +185,7 @@ def _safe_until(said: RunReport) -> int | None:
 
 def _status(
     run: Run,
-    seen: Overview,
+    seen: RunSummaries,
     held_by: str | None,
     present: ProcessReport,
     safe_offline_s: float | None,

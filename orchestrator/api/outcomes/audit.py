@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.core.jobs.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.audit import JobFacts, Page, Story, Totals
+from orchestrator.ledger.reports.audit import JobFacts, JobHistory, Page, Totals
 from orchestrator.settings import run_flags
 from orchestrator.units import MIB
 
@@ -166,7 +166,7 @@ async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Audit
         page = await ledger.audit.jobs_after(job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
         for kind, fault in page_faults(page):
             findings.add(kind, fault)
-        events += sum(story.events.count(",") + 1 for story in page.stories)
+        events += sum(history.events.count(",") + 1 for history in page.histories)
         if not page.jobs:
             break
         after = page.jobs[-1].job
@@ -191,20 +191,20 @@ async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -
 
 def page_faults(page: Page) -> Iterator[tuple[Kind, str]]:
     """Everything that is wrong with the jobs of a page."""
-    stories = {story.job: story for story in page.stories}
+    histories = {history.job: history for history in page.histories}
     for facts in page.jobs:
-        yield from _job_faults(facts, stories.pop(facts.job, None))
-    for job in stories:
+        yield from _job_faults(facts, histories.pop(facts.job, None))
+    for job in histories:
         yield Kind.HISTORY, f"there are events of job {job}, which is not there"
     for job, submission in page.strays:
         yield Kind.SUBMISSION, f"an event of job {job} is about submission {submission}, which is not one of its own"
 
 
-def _job_faults(facts: JobFacts, story: Story | None) -> Iterator[tuple[Kind, str]]:
+def _job_faults(facts: JobFacts, history: JobHistory | None) -> Iterator[tuple[Kind, str]]:
     name = f"job {facts.job} ({facts.custom_id})"
     if not facts.has_input:
         yield Kind.INPUT, f"{name} has no input"
-    if (fault := _history_fault(facts, story)) is not None:
+    if (fault := _history_fault(facts, history)) is not None:
         yield Kind.HISTORY, f"{name} {fault}"
     if (fault := _outcome_fault(facts)) is not None:
         yield Kind.OUTCOME, f"{name} is {facts.state} and {fault}"
@@ -214,25 +214,25 @@ def _job_faults(facts: JobFacts, story: Story | None) -> Iterator[tuple[Kind, st
         yield Kind.SUBMISSION, f"{name} {fault}"
 
 
-def _history_fault(facts: JobFacts, story: Story | None) -> str | None:
+def _history_fault(facts: JobFacts, history: JobHistory | None) -> str | None:
     """What is wrong with the job's events.
 
     Where old ones were removed, the last one before is an end, and every end can be reached from `queued`: so what is
     left replays like a whole history.
     """
-    if story is None:
+    if history is None:
         untouched = facts.state == State.QUEUED and facts.submission is None and facts.attempt == 0
         return None if untouched else f"is {facts.state} without any event"
-    reached = _replayed(story.events)
+    reached = _replayed(history.events)
     if reached != facts.state:
-        return f"is {facts.state}, but its events ({_shortened(story.events)}) lead to {reached or 'nowhere'}"
-    if (story.submission, story.attempt) != (facts.submission, facts.attempt):
+        return f"is {facts.state}, but its events ({_shortened(history.events)}) lead to {reached or 'nowhere'}"
+    if (history.submission, history.attempt) != (facts.submission, facts.attempt):
         return (
             f"is at submission {facts.submission}, attempt {facts.attempt}, but its last event at"
-            f" submission {story.submission}, attempt {story.attempt}"
+            f" submission {history.submission}, attempt {history.attempt}"
         )
-    if facts.ended_at not in (None, story.at):
-        return f"ended at {facts.ended_at}, but its last event is of {story.at}"
+    if facts.ended_at not in (None, history.at):
+        return f"ended at {facts.ended_at}, but its last event is of {history.at}"
     return None
 
 

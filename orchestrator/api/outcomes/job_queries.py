@@ -24,8 +24,8 @@ from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.jobs.history import EventRow
-from orchestrator.ledger.reports.job_detail import Story
-from orchestrator.ledger.reports.job_selection import Cluster, SelectedJob
+from orchestrator.ledger.reports.job_detail import JobDetail
+from orchestrator.ledger.reports.job_queries import Cluster, SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import LOCAL
 from orchestrator.views.status import (
@@ -75,12 +75,12 @@ async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> F
         jobs: list[JobRow] = []
         after, read, is_last = 0, 0, False
         while not is_last and read < SCAN_MAX and len(jobs) < limit:
-            page = await opened.selection.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
+            page = await opened.job_queries.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
             jobs += map(_row, page.jobs)
             after, is_last, read = page.after, page.is_last, read + page.inputs_read
         count, is_exact = len(jobs), is_last
         if len(jobs) == limit and not is_last:
-            whole = await opened.selection.count(run.id, chosen)
+            whole = await opened.job_queries.count(run.id, chosen)
             count, is_exact = max(count, whole.n), whole.is_exact
             read = max(read, whole.looked_at)
         return FoundJobs(run=run.name, jobs=jobs, count=count, is_exact=is_exact, inputs_read=read)
@@ -115,8 +115,8 @@ async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
 
 async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
     """The `limit` largest kinds of failures of `run`."""
-    kinds, total = await ledger.selection.clustered(run.id)
-    largest = await ledger.selection.clusters(run.id, most=limit)
+    kinds, total = await ledger.job_queries.clustered(run.id)
+    largest = await ledger.job_queries.clusters(run.id, most=limit)
     rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
     rows += await _retried(ledger, run, rows, limit)
     counts = await ledger.runs.counts(run=run.id)
@@ -126,7 +126,7 @@ async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
 
 
 async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
-    first = await ledger.selection.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
+    first = await ledger.job_queries.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
     return ClusterRow(
         number=number,
         cluster=cluster_name(cluster.error_key),
@@ -185,7 +185,7 @@ async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPrev
 
 async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsPreview:
     chosen = And((of, filter_of(where, now=ledger.now())))
-    whole = await ledger.selection.count(run.id, chosen, inputs_max=None)
+    whole = await ledger.job_queries.count(run.id, chosen, inputs_max=None)
     first = await _first(ledger, run, chosen)
     took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
     return JobsPreview(
@@ -209,15 +209,15 @@ async def where_of(ledger: Ledger, run: Run, where: str, cluster: str | None) ->
 
 async def _first(ledger: Ledger, run: Run, chosen: Filter) -> list[SelectedJob]:
     """The first jobs of `run` that are `chosen`: those of the first page that has any."""
-    page = await ledger.selection.page(run.id, chosen, most=PAGE)
+    page = await ledger.job_queries.page(run.id, chosen, most=PAGE)
     while not page.jobs and not page.is_last:
-        page = await ledger.selection.page(run.id, chosen, after=page.after, most=PAGE)
+        page = await ledger.job_queries.page(run.id, chosen, after=page.after, most=PAGE)
     return list(page.jobs)
 
 
 async def _key(ledger: Ledger, run: Run, cluster: str) -> int:
     if cluster.isascii() and cluster.isdigit() and 1 <= int(cluster) <= RANK_MAX:
-        listed = await ledger.selection.clusters(run.id, most=int(cluster))
+        listed = await ledger.job_queries.clusters(run.id, most=int(cluster))
         if len(listed) < int(cluster):
             raise UsageError(f"{run.name} has {counted(len(listed), 'kind')} of failures, and no number {cluster}")
         return listed[-1].error_key
@@ -231,29 +231,29 @@ async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
     """The job `custom_id` of the run `name`, with all that happened to it. Raises `UsageError` without such a job."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
-        story = await opened.stories.of(run.id, custom_id)
-        if story is None:
+        detail = await opened.job_details.of(run.id, custom_id)
+        if detail is None:
             raise UsageError(f"{run.name} has no job {custom_id!r}; its jobs: orchestrator jobs list {run.name}")
-        return whole_of(run, story)
+        return whole_of(run, detail)
 
 
-def whole_of(run: Run, story: Story) -> WholeJob:
-    """The job that `story` is of, with all that happened to it."""
-    outcome = story.outcome
+def whole_of(run: Run, detail: JobDetail) -> WholeJob:
+    """The job that `detail` is of, with all that happened to it."""
+    outcome = detail.outcome
     return WholeJob(
         run=run.name,
-        job=_row(story.job),
-        paid_at_most=story.job.paid_at_most,
-        max_attempts=story.attempts_max,
-        priority=story.priority,
-        endpoint=story.endpoint,
-        policy=None if story.policy is None else msgspec.Raw(story.policy),
+        job=_row(detail.job),
+        paid_at_most=detail.job.paid_at_most,
+        max_attempts=detail.attempts_max,
+        priority=detail.priority,
+        endpoint=detail.endpoint,
+        policy=None if detail.policy is None else msgspec.Raw(detail.policy),
         remote_id=None if outcome is None else outcome.remote_id,
         status=None if outcome is None else outcome.status,
         delay_ms=None if outcome is None else outcome.delay_ms,
         execution_ms=None if outcome is None else outcome.execution_ms,
-        error=story.job.message,
-        timeline=_timeline(story),
+        error=detail.job.message,
+        timeline=_timeline(detail),
         failed_executions=[
             FailedExecutionView(
                 attempt=each.attempt,
@@ -263,7 +263,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
                 error=each.message,
                 execution_ms=each.execution_ms,
             )
-            for each in story.failed_executions
+            for each in detail.failed_executions
         ],
         submissions=[
             SubmissionView(
@@ -274,7 +274,7 @@ def whole_of(run: Run, story: Story) -> WholeJob:
                 ended_at=each.ended_at,
                 ended=each.ended,
             )
-            for each in story.submissions
+            for each in detail.submissions
         ],
         segments=[
             SegmentView(
@@ -286,21 +286,23 @@ def whole_of(run: Run, story: Story) -> WholeJob:
                 reported_at=each.reported_at,
                 execution_ms=each.execution_ms,
             )
-            for each in story.segments
+            for each in detail.segments
         ],
-        checkpoints=[CheckpointView(checkpoint=f"{each.segment}.{each.seq}", at=each.at) for each in story.checkpoints],
-        metadata=None if story.metadata is None else msgspec.Raw(story.metadata),
-        input=None if story.input is None else msgspec.Raw(story.input),
+        checkpoints=[
+            CheckpointView(checkpoint=f"{each.segment}.{each.seq}", at=each.at) for each in detail.checkpoints
+        ],
+        metadata=None if detail.metadata is None else msgspec.Raw(detail.metadata),
+        input=None if detail.input is None else msgspec.Raw(detail.input),
         output=None if outcome is None or outcome.output is None else _json_or_text(outcome.output),
     )
 
 
-def _timeline(story: Story) -> list[TimelineStep]:
+def _timeline(detail: JobDetail) -> list[TimelineStep]:
     """The events of a job, and where it is resumable, the checkpoints and what the last report of each segment was."""
-    named = {each.id: each.remote_id for each in story.submissions}
+    named = {each.id: each.remote_id for each in detail.submissions}
     steps: list[TimelineStep] = []
     own = ""
-    for event in story.events:
+    for event in detail.events:
         if event.event == Event.REOPENED:
             own = event.detail.settings
         elif event.event == Event.RETRIED and (given := event.detail.settings):
@@ -316,7 +318,7 @@ def _timeline(story: Story) -> list[TimelineStep]:
             settings=own if own and event.event == Event.CLAIMED else None,
         )
         steps.append(step)
-    steps = sorted([*steps, *_news(story)], key=lambda step: step.at)  # of one moment: as they are here
+    steps = sorted([*steps, *_news(detail)], key=lambda step: step.at)  # of one moment: as they are here
     whole: list[TimelineStep] = []
     for step in steps:
         before = whole[-1] if whole else step
@@ -324,15 +326,15 @@ def _timeline(story: Story) -> list[TimelineStep]:
     return whole
 
 
-def _news(story: Story) -> Iterator[TimelineStep]:
+def _news(detail: JobDetail) -> Iterator[TimelineStep]:
     """What the workers of a resumable job told."""
 
     def told_at(at: int, event: str, what: str) -> TimelineStep:
         return TimelineStep(at=at, after_us=0, event=event, reason=what, class_=None, attempt=0, remote_id=None)
 
-    for kept in story.checkpoints:
+    for kept in detail.checkpoints:
         yield told_at(kept.at, "checkpoint", f"{kept.segment}.{kept.seq}")
-    for each in story.segments:
+    for each in detail.segments:
         if each.begun_at is not None:
             given = f"from checkpoint {each.given_segment}.{each.given_seq}" if each.given_segment else "from nothing"
             yield told_at(each.begun_at, "segment", f"{each.segment} begins {given}")

@@ -79,7 +79,7 @@ async def chosen_jobs(
     states = {*rows.value, State.SUCCEEDED}  # whose output may be damaged
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.selection.page(run, chosen, after=after, most=PAGE_JOBS)
+        page = await ledger.job_queries.page(run, chosen, after=after, most=PAGE_JOBS)
         left = [job.job for job in page.jobs]
         while left and (found := await ledger.results.of(left, bytes_max=PAGE_BYTES_MAX, inputs=inputs)):
             for job in map(row_of, found):

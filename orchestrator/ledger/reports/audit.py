@@ -42,7 +42,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the output has its checksum and can be unpacked; None where there is no checksum."""
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class JobHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The events of one job."""
 
     job: int
@@ -60,7 +60,7 @@ class Page(msgspec.Struct, frozen=True):
     """Some jobs in the order of their numbers, with everything in that range that is or ought to be theirs."""
 
     jobs: Sequence[JobFacts]
-    stories: Sequence[Story]
+    histories: Sequence[JobHistory]
     strays: Sequence[tuple[int, int]]
     """(job, submission) of events whose submission is another job's, or is not there."""
 
@@ -119,7 +119,7 @@ def _is_whole(job: int, stored: bytes | None, packed: int, expected: int) -> boo
     return checksum(job, stored) == expected
 
 
-async def _stories(connection: AsyncConnection, within: Any) -> list[Story]:
+async def _stories(connection: AsyncConnection, within: Any) -> list[JobHistory]:
     # SQLite gives columns beside one max() from the row that has the maximum (sqlite.org, "Bare columns in an
     # aggregate query"): here, from the last event.
     ordered = select(events).where(within).order_by(events.c.job_id, events.c.id).subquery()
@@ -132,7 +132,7 @@ async def _stories(connection: AsyncConnection, within: Any) -> list[Story]:
         ordered.c.at,
     ).group_by(ordered.c.job_id)
     return [
-        Story(job=row[0], events=row[1], submission=row[3], attempt=row[4], at=row[5])
+        JobHistory(job=row[0], events=row[1], submission=row[3], attempt=row[4], at=row[5])
         for row in await connection.execute(query)
     ]
 

@@ -1,4 +1,4 @@
-"""Stories: all that the ledger knows of one job, for people who look into it."""
+"""Job details: all that the ledger knows of one job, for people who look into it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.history import EventRow, History
 from orchestrator.ledger.jobs.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.reports.failed_executions import FailedExecution, FailedExecutions
-from orchestrator.ledger.reports.job_selection import SelectedJob, Selection
+from orchestrator.ledger.reports.job_queries import JobQueries, SelectedJob
 from orchestrator.ledger.schema.job_tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
 from orchestrator.ledger.schema.row_codec import unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
@@ -48,7 +48,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
     execution_ms: int | None
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
+class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger knows of a job."""
 
     job: SelectedJob
@@ -83,22 +83,22 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 _ENDPOINT: Final = select(endpoints.c.endpoint).select_from(jobs.join(endpoints, endpoints.c.id == jobs.c.endpoint_id))
 
 
-class Stories(Repository):
+class JobDetails(Repository):
     """The jobs of a ledger, one at a time."""
 
-    async def of(self, run: int, custom_id: str) -> Story | None:
+    async def of(self, run: int, custom_id: str) -> JobDetail | None:
         """The story of the job of `run` that the input calls so; None where there is none."""
         async with self._access.reading() as connection:
             view = self._access.within(connection)
             named = Text("id", Comparison.EQUAL, custom_id)
-            page = await Selection(view).page(run, named, most=1)
+            page = await JobQueries(view).page(run, named, most=1)
             while not page.jobs and not page.is_last:
-                page = await Selection(view).page(run, named, after=page.after, most=1)
+                page = await JobQueries(view).page(run, named, after=page.after, most=1)
             if not page.jobs:
                 return None
             [job] = page.jobs
             events = await History(view).of(job.job)
-            return Story(
+            return JobDetail(
                 job=job,
                 input=await _input(view, job.job),
                 metadata=await view.value(

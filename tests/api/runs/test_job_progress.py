@@ -68,7 +68,7 @@ async def test_the_story_of_a_job_tells_of_its_segments_and_checkpoints(tmp_path
         await p.begin()
         await p.finish()
         [name] = await p.ledger.jobs.custom_ids([1])
-        story = await p.ledger.stories.of(p.run.id, name)
+        story = await p.ledger.job_details.of(p.run.id, name)
         assert story is not None
         whole = whole_of(p.run, story)
     told = [(step.event, step.reason) for step in whole.timeline]

@@ -101,15 +101,15 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
     "chosen by state": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.selection.page(1, StateIs(State.FAILED), after=5, most=9),
+        lambda ledger: ledger.job_queries.page(1, StateIs(State.FAILED), after=5, most=9),
     ),
     "of a cluster": (
         "SEARCH outcomes USING COVERING INDEX outcomes_of_cluster (error_key=? AND rowid>? AND rowid<?)",
-        lambda ledger: ledger.selection.page(1, ClusterIs(7), after=5, most=9),
+        lambda ledger: ledger.job_queries.page(1, ClusterIs(7), after=5, most=9),
     ),
     "named": (
         "sqlite_autoindex_jobs_1 (run_id=? AND custom_id=?)",
-        lambda ledger: ledger.selection.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
+        lambda ledger: ledger.job_queries.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
     ),
     "unfinished intake": (
         "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND priority=? AND rowid>?)",

@@ -145,7 +145,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="status asks about one run after the other",
-        path="orchestrator/ledger/reports/overview.py::overview",
+        path="orchestrator/ledger/reports/run_summaries.py::overview",
         old="counts=await Runs(view).counts_by_run(among),",
         new="counts={r.id: await Runs(view).counts(r.id) for r in await Runs(view).all()},",
         tests=(

@@ -17,7 +17,7 @@ from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.run_controls import RunControls
 
 
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
+class RunSummaries(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger says of its runs, by run, in one view. Of some there may be nothing to say."""
 
     runs: Sequence[Run]
@@ -48,13 +48,13 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
         return self.learned_of(run).retention_us(run.settings.retention_us)
 
 
-async def overview(access: Access, *, ends_from: int | None, among: Collection[int] | None = None) -> Overview:
+async def overview(access: Access, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
     """Every run, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a second, or
     with None none.
     """
     async with access.reading() as connection:
         view = access.within(connection)
-        return Overview(
+        return RunSummaries(
             runs=await Runs(view).all(among),
             counts=await Runs(view).counts_by_run(among),
             margins=await MarginsOfRuns(view).by_run(among),

@@ -1,4 +1,4 @@
-"""Selection: the jobs of a run that a filter (`core.filters`) means, how many they are, and the kinds of its failures.
+"""Job queries: the jobs of a run that a filter (`core.filters`) means, how many they are, and the kinds of its failures.
 
 What the columns of `jobs` tell is asked there, in the order in which jobs were taken in: a million of them are gone
 through in a tenth of a second, while an index by state or class would be paid by every step. Only clusters have one.
@@ -137,7 +137,7 @@ class _Range(msgspec.Struct, frozen=True):
     accepted: int
 
 
-class Selection(Repository):
+class JobQueries(Repository):
     """The jobs of a run, chosen by filters."""
 
     async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> Page:
