@@ -92,7 +92,7 @@ ONE_ROW: Final = Walk(
                 "ledger/jobs/claims.py::Claims._claimed_for_run",
                 "core/jobs/job.py::claimed",
                 "ledger/transactions/group_commit.py::Transaction.apply",
-                "ledger/transitions/apply.py::steps_apply",
+                "ledger/transitions/apply.py::transitions_apply",
             ),
         ),
         Part(
@@ -214,7 +214,7 @@ ONE_FAILURE: Final = Walk(
                 "core/jobs/job.py::retried",
                 "engine/collecting/collector.py::Collector._post",
                 "ledger/ledger.py::Ledger.submit",
-                "ledger/transitions/apply.py::steps_apply",
+                "ledger/transitions/apply.py::transitions_apply",
                 "ledger/transitions/event_writes.py::events_write",
                 "ledger/transactions/group_commit.py::GroupCommitWriter._tell",
             ),
@@ -299,7 +299,7 @@ ONE_FIRE: Final = Walk(
         Part(
             "Its rows go from stage to stage",
             (
-                "ledger/transitions/apply.py::steps_apply",
+                "ledger/transitions/apply.py::transitions_apply",
                 "ledger/transitions/handover_debts.py::owed_write",
                 "engine/flows/row_handover.py::RowHandover.serve",
                 "engine/flows/row_handover.py::RowHandover.run_once",

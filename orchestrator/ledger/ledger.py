@@ -45,7 +45,7 @@ from orchestrator.ledger.runs.endpoint_limits import ChosenLimits
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
 from orchestrator.ledger.runs.runs import Runs
-from orchestrator.ledger.runs.scaling_overrides import Loans
+from orchestrator.ledger.runs.scaling_overrides import ScalingOverrides
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.ledger_files import Place
@@ -86,7 +86,7 @@ class Ledger:
         self.job_details = JobDetails(access)
         self.margins = MarginsOfRuns(access)
         self.limits = ChosenLimits(access)
-        self.loans = Loans(access)
+        self.scaling_overrides = ScalingOverrides(access)
         self.learned = LearnedOfEndpoints(access)
         self.history = History(access)
         self.brakes = Brakes(access)

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.audit import JobFacts, Story
+from orchestrator.ledger.reports.audit import JobFacts, JobHistory
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now
@@ -37,8 +37,8 @@ async def test_each_job_is_told_with_its_input_its_submission_its_outcome_and_it
         assert [facts.checked for facts in page.jobs] == [True if state in TERMINAL else None for state in PATHS]
         for facts, path in zip(page.jobs, PATHS.values(), strict=True):
             assert facts.submission_job == (facts.job if "claimed" in path else None)
-        stories = {story.job: story for story in page.stories}
-        assert {job: story.events for job, story in stories.items()} == {
+        histories = {story.job: story for story in page.histories}
+        assert {job: story.events for job, story in histories.items()} == {
             n: ",".join(path) for n, path in enumerate(PATHS.values(), start=1) if path
         }
         assert page.strays == []
@@ -59,8 +59,8 @@ async def test_what_is_told_of_a_job_is_of_its_latest_submission_and_of_its_last
             ended_at=last_at, has_input=True, submission_job=1, remote_id=job.remote_id, outcome=True,
             outcome_trouble="failed", outcome_submission=job.submission, outcome_submission_job=1, checked=True,
         )  # fmt: skip
-        assert page.stories == [
-            Story(job=1, events=",".join(again), submission=job.submission, attempt=2, at=last_at),
+        assert page.histories == [
+            JobHistory(job=1, events=",".join(again), submission=job.submission, attempt=2, at=last_at),
         ]
 
 
@@ -70,10 +70,10 @@ async def test_pages_come_to_everything_once_and_the_last_one_is_empty(open_back
         jobs: list[int] = []
         events: Counter[int] = Counter()
         while (page := await ledger.audit.jobs_after(jobs[-1] if jobs else 0, most=2, bytes_max=MIB)).jobs:
-            assert {story.job for story in page.stories} <= {facts.job for facts in page.jobs}
+            assert {story.job for story in page.histories} <= {facts.job for facts in page.jobs}
             jobs += [facts.job for facts in page.jobs]
-            events.update({story.job: story.events.count(",") + 1 for story in page.stories})
-        assert (page.stories, page.strays) == ([], [])
+            events.update({story.job: story.events.count(",") + 1 for story in page.histories})
+        assert (page.histories, page.strays) == ([], [])
         assert jobs == list(range(1, len(PATHS) + 1))
         assert events == {n: len(path) for n, path in enumerate(PATHS.values(), start=1) if path}
         assert await ledger.audit.jobs_number() == len(jobs)

@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.event_feed import LOOK_S, PAGE, Happened
+from orchestrator.ledger.reports.event_feed import LOOK_S, PAGE, FeedEvent
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to
@@ -14,7 +14,7 @@ from tests.simulation.clock import EPOCH_AT
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def read(ledger: Ledger, into: list[Happened], *, place: int = 0, slowly_s: float = 0.0) -> None:
+async def read(ledger: Ledger, into: list[FeedEvent], *, place: int = 0, slowly_s: float = 0.0) -> None:
     async for page in ledger.feed.after(place):
         assert len(page) <= PAGE
         into += page
@@ -25,7 +25,7 @@ async def test_the_feed_tells_what_was_and_what_comes_in_order_and_at_once(open_
     async with open_backend() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 3)
         await brought_to(ledger, State.OUTSTANDING, EPOCH_AT, job=1)
-        found: list[Happened] = []
+        found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found))
         await anyio.sleep(1)
         assert [(each.job, each.event.value, each.run) for each in found] == [(1, "claimed", 1), (1, "accepted", 1)]
@@ -44,7 +44,7 @@ async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBacke
         async for page in ledger.feed.after(0):
             place = page[0].place
             break
-        found: list[Happened] = []
+        found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found, place=place))
         await anyio.sleep(1)
         assert [each.event.value for each in found] == ["accepted"]
@@ -54,7 +54,7 @@ async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBacke
 async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 3 * PAGE)
-        found: list[Happened] = []
+        found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found, slowly_s=5))
         for _ in range(10):
             await ledger.claims.take(1, endpoint=1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
@@ -69,7 +69,7 @@ async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backen
 async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger, open_backend() as other, anyio.create_task_group() as group:
         await a_run(ledger, 2)
-        found: list[Happened] = []
+        found: list[FeedEvent] = []
         group.start_soon(lambda: read(other, found))
         await anyio.sleep(10)
         await brought_to(ledger, State.SUBMITTING, EPOCH_AT, job=1)
@@ -81,7 +81,7 @@ async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second
 async def test_all_readers_are_told_the_same_in_the_same_order_whoever_commits(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger, open_backend() as other, anyio.create_task_group() as group:
         await a_run(ledger, 60)
-        fast, slow, abroad = list[Happened](), list[Happened](), list[Happened]()
+        fast, slow, abroad = list[FeedEvent](), list[FeedEvent](), list[FeedEvent]()
         group.start_soon(lambda: read(ledger, fast))
         group.start_soon(lambda: read(ledger, slow, slowly_s=3))
         group.start_soon(lambda: read(other, abroad))

@@ -14,7 +14,7 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST, Beside
-from orchestrator.ledger.runs.intakes import Hold, Taken
+from orchestrator.ledger.runs.intakes import Hold, IntakeResult
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
 from tests.conformance.backends import OpenBackend
@@ -79,16 +79,16 @@ async def test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_ot
                 await added(ledger, intake, [a_row(10 + line, payload=SAME), a_row(line, "ab"[line - 1])])
         assert [clash.line for clash in await added(ledger, to_new, [a_row(9, "a")])] == [9]
 
-        assert await ledger.intakes.accept(to_new) == Taken(rows=4, new=4, gone=0)
+        assert await ledger.intakes.accept(to_new) == IntakeResult(rows=4, new=4, gone=0)
         await added(ledger, to_old, [a_row(13, payload=SAME)])
         assert await jobs_of(ledger, old) == [(1, "a"), (2, "b")]
         assert await jobs_of(ledger, third) == []
-        assert await ledger.intakes.accept(to_old) == Taken(rows=5, new=3, gone=0)
+        assert await ledger.intakes.accept(to_old) == IntakeResult(rows=5, new=3, gone=0)
 
         ours = [(11, DERIVED), (12, f"{DERIVED}-2")]
         assert await jobs_of(ledger, new) == [(1, "a"), (2, "b"), *ours]
         assert await jobs_of(ledger, old) == [(1, "a"), (2, "b"), *ours, (13, f"{DERIVED}-3")]
-        assert await ledger.intakes.accept(to_third) == Taken(rows=0, new=0, gone=0)
+        assert await ledger.intakes.accept(to_third) == IntakeResult(rows=0, new=0, gone=0)
         assert [await ledger.runs.counts(run.id) for run in (old, new)] == [{"queued": 5}, {"queued": 4}]
 
 
@@ -111,7 +111,9 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
         assert [run.name for run in await ledger.runs.all()] == ["old", "refused"]
         last = await ledger.intakes.start(old)
         await added(ledger, last, [a_row(8, "b")])
-        assert await ledger.intakes.accept(last) == Taken(rows=1, new=1, gone=1), "nothing was left of the first b"
+        assert await ledger.intakes.accept(last) == IntakeResult(rows=1, new=1, gone=1), (
+            "nothing was left of the first b"
+        )
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
@@ -168,7 +170,9 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
     async with open_backend() as ledger:
         lines = [line for line, _ in await jobs_of(ledger, run)]
         assert lines == [1, 1, *range(7, rows + 6)]
-        assert await ledger.intakes.accept(await ledger.intakes.start(run)) == Taken(rows=0, new=0, gone=rows + 1)
+        assert await ledger.intakes.accept(await ledger.intakes.start(run)) == IntakeResult(
+            rows=0, new=0, gone=rows + 1
+        )
 
 
 async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none_before(
@@ -188,7 +192,7 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
             await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) is None
         )
 
-        assert await other.intakes.accept(intake) == Taken(rows=2, new=2, gone=2)
+        assert await other.intakes.accept(intake) == IntakeResult(rows=2, new=2, gone=2)
         assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
         assert await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) == 0
         assert len((await claim(behind=first.passed)).claims) == 2
@@ -220,7 +224,7 @@ async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(ope
 
         again = await ledger.intakes.start(run, as_they_come=True)
         await added(ledger, again, [a_row(1, "a"), a_row(7, payload=SAME), a_row(8, "c")])
-        assert await ledger.intakes.accept(again) == Taken(rows=3, new=1, gone=2)
+        assert await ledger.intakes.accept(again) == IntakeResult(rows=3, new=1, gone=2)
         assert await ledger.intakes.last_line(run.id) == 8
         assert sum((await ledger.runs.counts(run.id)).values()) == 5
         assert await claimed() == 3

@@ -13,7 +13,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.endpoint_limits import Chosen
-from orchestrator.ledger.runs.heartbeats import Heartbeat, Reading
+from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.status import EndpointLimits, OperationLimits
 
@@ -100,13 +100,15 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str 
     )
 
 
-def _meter(beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: Chosen | None) -> Reading | None:
+def _meter(
+    beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: Chosen | None
+) -> MeterReading | None:
     """How `operation` stands with its limit, where whoever works has said so since that was set."""
     said = (meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.said.meters)
     return next((meter for meter in said if (meter.endpoint_id, meter.operation) == (endpoint, operation)), None)
 
 
-def _line(operation: Operation, chosen: Chosen | None, meter: Reading | None) -> OperationLimits:
+def _line(operation: Operation, chosen: Chosen | None, meter: MeterReading | None) -> OperationLimits:
     limit = CONTRACT_LIMITS[operation] if chosen is None else chosen.limit
     return OperationLimits(
         operation=operation,

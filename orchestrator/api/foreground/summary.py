@@ -16,12 +16,12 @@ from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
-from orchestrator.ledger.runs.heartbeats import Reading, RunReport
+from orchestrator.ledger.runs.heartbeats import MeterReading, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Snapshot, Summary
 
-_NOTHING_SENT = Reading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
+_NOTHING_SENT = MeterReading(endpoint_id=0, operation=Operation.RUN, used=0, allowance=0, throttled=0)
 
 
 async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, interrupted: bool) -> Summary:

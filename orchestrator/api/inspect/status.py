@@ -76,7 +76,7 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
             untold=untold,
             owed=await opened.outbox.count_owed() + await opened.run_outbox.count_owed(),
             owed_problem=await opened.run_outbox.problem(),
-            raised_workers=[each.shown for each in await opened.loans.all()],
+            raised_workers=[each.shown for each in await opened.scaling_overrides.all()],
         )
 
 
@@ -85,7 +85,7 @@ async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
     where there is no ledger.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        return [] if holder(ledger) is not None else [each.shown for each in await opened.loans.all()]
+        return [] if holder(ledger) is not None else [each.shown for each in await opened.scaling_overrides.all()]
 
 
 def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:

@@ -54,8 +54,8 @@ class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
 async def control(
     ledger: Path, name: str, action: ControlAction, dependencies: Dependencies | None = None, *, grace_us: int = 0
 ) -> RunControl:
-    """Asks `action` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs of
-    a run may take so long to their next checkpoint.
+    """Asks `action` of the run `name`, or of the flow of that name with its runs. To be cancelled, the resumable jobs
+    of a run may take so long to their next checkpoint.
 
     Raises `UsageError` where there is no such run, and for a grace where its jobs are not resumable.
     """

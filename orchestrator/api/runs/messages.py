@@ -9,7 +9,7 @@ from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.intakes import Taken
+from orchestrator.ledger.runs.intakes import IntakeResult
 from orchestrator.settings import input_flags, run_flags
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RunRequest
 from orchestrator.units import SECOND_US
@@ -20,7 +20,7 @@ STOPPING = (
 )
 
 
-def say_taken(view: View, name: str, taken: Taken) -> None:
+def say_taken(view: View, name: str, taken: IntakeResult) -> None:
     """What reading the input came to."""
     known = taken.rows - taken.new
     more = f" ({known:,} known already)" if known else ""
@@ -34,7 +34,7 @@ def say_taken(view: View, name: str, taken: Taken) -> None:
         )
 
 
-def say_changed(view: View, name: str, taken: Taken) -> None:
+def say_changed(view: View, name: str, taken: IntakeResult) -> None:
     """What an intake has changed of jobs that were there before."""
     _say_corrected(view, name, taken)
     if taken.dropped.removed or taken.dropped.cancelled:
@@ -42,7 +42,7 @@ def say_changed(view: View, name: str, taken: Taken) -> None:
         view.say(f"{name}: {counted(taken.dropped.removed, 'job')} no longer in the input: dropped{stay}")
 
 
-def _say_corrected(view: View, name: str, taken: Taken) -> None:
+def _say_corrected(view: View, name: str, taken: IntakeResult) -> None:
     """Rows have other inputs than the jobs that they were."""
     if done := taken.corrected.done:
         view.say(

@@ -13,7 +13,7 @@ from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.service.responses import Record, sane_ms
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.engine.runtime.subscribers import Subscribers
-from orchestrator.ledger.jobs.history import Took
+from orchestrator.ledger.jobs.history import ExecutionTimes
 from orchestrator.settings.structs import RunSettings
 from orchestrator.views.status import CollectedBy
 
@@ -113,7 +113,7 @@ class EndpointEstimates:
             return self.durations.whole.p50_us
         return self.here_us((record.delay_ms + record.execution_ms) * 1_000)
 
-    def remember(self, executions: Iterable[Took]) -> None:
+    def remember(self, executions: Iterable[ExecutionTimes]) -> None:
         """Learns from what the ledger still tells of earlier processes."""
         for took in executions:
             self._took(sane_ms(took.delay_ms), sane_ms(took.execution_ms), took.whole_ms)

@@ -19,7 +19,7 @@ from orchestrator.core.limits.worker_limits import LOOK_EVERY_S, RULED, WorkerLi
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.heartbeats import Reading
+from orchestrator.ledger.runs.heartbeats import MeterReading
 
 log = logging.getLogger(__name__)
 
@@ -130,10 +130,10 @@ class LimitKeeper:
                 told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
                 self._say(f"limits of {name}: {told} (orchestrator limits)")
 
-    def meters(self) -> tuple[Reading, ...]:
+    def meters(self) -> tuple[MeterReading, ...]:
         """How each operation stands that was used."""
         return tuple(
-            Reading(
+            MeterReading(
                 endpoint_id=number,
                 operation=operation,
                 used=meter.used,

@@ -18,7 +18,7 @@ from orchestrator.errors import IntakeBusyError, Problems, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import Gone
 from orchestrator.ledger.runs.input_rows import InputRow, PackedRow, packed_rows
-from orchestrator.ledger.runs.intakes import Hold, Taken
+from orchestrator.ledger.runs.intakes import Hold, IntakeResult
 from orchestrator.ledger.runs.runs import Run
 
 READ_AHEAD: Final = 1
@@ -106,7 +106,7 @@ class Intake:
         self._problems = Problems()
         self.rows_read = 0
 
-    async def take(self, batches: Iterator[InputBatch], *, advice: Advice, drops: Drops | None = None) -> Taken:
+    async def take(self, batches: Iterator[InputBatch], *, advice: Advice, drops: Drops | None = None) -> IntakeResult:
         """Takes in every batch and accepts the intake; what is no longer in the input goes where `drops` says so.
         Raises `InputError` with all the bad lines, and nothing is taken; what `advice` says then ends its message.
         """

@@ -9,7 +9,7 @@ from orchestrator.core.service.responses import Record, Trouble
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.ledger.jobs.history import Took
+from orchestrator.ledger.jobs.history import ExecutionTimes
 from orchestrator.units import MILLISECOND_US
 
 UNREADABLE = "the answer is no JSON"
@@ -33,7 +33,8 @@ class DirectResponses:
             self._endpoint.runs.failed(job.run, UNREADABLE)
             return in_trouble(self._endpoint, job, told, reason=UNREADABLE)
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
-        self._endpoint.estimates.remember([Took(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)])
+        times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
+        self._endpoint.estimates.remember([times])
         judged = GOOD
         if record.status == "COMPLETED":
             with anyio.CancelScope(shield=True):  # what was paid for comes only once

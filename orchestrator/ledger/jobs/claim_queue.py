@@ -97,7 +97,7 @@ def nobody_is_late(_ttl_us: int) -> bool:
     return False
 
 
-async def line_walk(
+async def queue_walk(
     connection: AsyncConnection,
     run: int,
     *,

@@ -10,9 +10,9 @@ from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.segments import Resume
-from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, line_walk, nobody_is_late
+from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, nobody_is_late, queue_walk
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
-from orchestrator.ledger.jobs.result_carry_over import results_take_over
+from orchestrator.ledger.jobs.result_carry_over import results_carry_over
 from orchestrator.ledger.jobs.result_reuse import results_reuse
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Access
@@ -113,7 +113,7 @@ class Claims:
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._access.now()
-            seen = await line_walk(
+            seen = await queue_walk(
                 transaction.connection, run, endpoint=endpoint, by_retry=by_retry or left_to_retry is not None, now=now,
                 most=most + (left_to_retry or 0), bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind,
                 only=only,
@@ -125,7 +125,7 @@ class Claims:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
             why: Mapping[int, str] = {}
             if takes_over is not None and not by_retry:
-                left, is_cut = await results_take_over(transaction, seen.found, takes_over, now=now)
+                left, is_cut = await results_carry_over(transaction, seen.found, takes_over, now=now)
                 seen = Look(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
             if takes_results and not by_retry:
                 looked = await results_reuse(transaction, seen.found, reuse, once=once, endpoint=endpoint, now=now)

@@ -59,7 +59,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return reason_text(self.code or self.text, self.detail)
 
 
-class Took(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ExecutionTimes(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What one execution took, in milliseconds, as far as the service said it."""
 
     delay_ms: int | None
@@ -152,10 +152,10 @@ class History(Repository):
         )
         return {row[0]: row[1] for row in await self._access.rows(query)}
 
-    async def took(self, *, endpoint_id: int, now: int) -> list[Took]:
+    async def took(self, *, endpoint_id: int, now: int) -> list[ExecutionTimes]:
         """What the latest executions at an endpoint took, the oldest first; of those that were cancelled nothing."""
         rows = await self._access.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
-        return values(Took, reversed(rows))
+        return values(ExecutionTimes, reversed(rows))
 
     async def executions(self, *, service_url: str, endpoint: str, now: int) -> list[Execution]:
         """The latest executions at an endpoint of which the service told how long they took, the newest first; each is

@@ -38,7 +38,7 @@ _BEFORE: Final = (
 )
 _THESE: Final = jobs.c.id.in_(IN_BATCH) & outcomes.c.output.is_not(None)
 _SIZES: Final = select(jobs.c.id, func.length(outcomes.c.output)).select_from(_BEFORE).where(_THESE)
-_TAKEN_OVER: Final = (
+_CARRIED_OVER: Final = (
     select(
         jobs.c.id,
         outcomes.c.remote_id,
@@ -55,7 +55,7 @@ _TAKEN_OVER: Final = (
 )
 
 
-async def results_take_over(
+async def results_carry_over(
     transaction: Transaction, found: Sequence[Found], previous: int, *, now: int
 ) -> tuple[list[Found], bool]:
     """Ends those of these jobs, which are due, that have succeeded in the run `previous` with the same input; returns
@@ -68,7 +68,7 @@ async def results_take_over(
         return list(found), False
     taken = [job for job, _ in sizes[: fitting((size for _, size in sizes), BYTES_MAX)]]
     of_job = {each.job.id: each.job for each in found}
-    rows = (await connection.execute(_TAKEN_OVER, {"previous": previous, **batch_of(taken)})).all()
+    rows = (await connection.execute(_CARRIED_OVER, {"previous": previous, **batch_of(taken)})).all()
     await transaction.apply([_step(of_job[row.id], row, now) for row in rows])
     known = {job for job, _ in sizes}
     return [each for each in found if each.job.id not in known], len(taken) < len(sizes)

@@ -53,7 +53,7 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return None if self.stored is None else unpack(self.stored, self.packed)
 
 
-class Looked(msgspec.Struct, frozen=True):
+class ReuseLookup(msgspec.Struct, frozen=True):
     """What became of jobs for which a result was looked for."""
 
     left: list[Found]
@@ -172,7 +172,7 @@ async def results_reuse(
     once: bool = False,
     endpoint: int,
     now: int,
-) -> Looked:
+) -> ReuseLookup:
     """Ends those of these jobs of one run, which are due at `endpoint`, for which there is a result; notes the keys of
     the others, which are to be sent by this very transaction.
 
@@ -206,7 +206,7 @@ async def results_reuse(
     await _take(transaction, taken)
     if noted := [{"key": keys[job], "job_id": job} for job in why]:
         await _NOTE.execute(connection, noted)
-    return Looked(left, why, bool(beyond))
+    return ReuseLookup(left, why, bool(beyond))
 
 
 async def _keys(connection: AsyncConnection, found: Sequence[Found], reuse: Reuse, endpoint: int) -> Mapping[int, str]:

@@ -27,7 +27,7 @@ LOOK_S: Final = 0.25
 """How often it is asked whether another process has committed anything."""
 
 
-class Happened(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class FeedEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An event of a job. `at` is microseconds UTC."""
 
     place: int
@@ -89,7 +89,7 @@ class Feed:
         """The place after everything that has happened until now."""
         return int(await self._access.value(_END))
 
-    async def after(self, place: int) -> AsyncIterator[list[Happened]]:
+    async def after(self, place: int) -> AsyncIterator[list[FeedEvent]]:
         """What has happened since `place`, a page at a time, and then whatever happens, until its reader is cancelled.
 
         Whoever leaves off goes on after the `place` of the last event. Raises `StorageError`.
@@ -113,8 +113,8 @@ class Feed:
             yield
             others = await self._changed(committed, others)
 
-    async def _page(self, place: int) -> list[Happened]:
-        return values(Happened, await self._access.rows(_PAGE, {"after": place}))
+    async def _page(self, place: int) -> list[FeedEvent]:
+        return values(FeedEvent, await self._access.rows(_PAGE, {"after": place}))
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:
         """Returns once anybody has committed something, with the number of what others have."""

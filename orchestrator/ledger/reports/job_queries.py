@@ -1,4 +1,4 @@
-"""Job queries: the jobs of a run that a filter (`core.filters`) means, how many they are, and the kinds of its failures.
+"""The jobs of a run that a filter (`core.filters`) means, how many they are, and the kinds of its failures.
 
 What the columns of `jobs` tell is asked there, in the order in which jobs were taken in: a million of them are gone
 through in a tenth of a second, while an index by state or class would be paid by every step. Only clusters have one.

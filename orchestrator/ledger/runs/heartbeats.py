@@ -23,7 +23,7 @@ STALE_US: Final = 30 * SECOND_US
 """What a process said longer ago says nothing of the present: it was stopped, or cannot write."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class MeterReading(msgspec.Struct, frozen=True, kw_only=True):
     """How an operation of an endpoint stands with its limit: `used` of `allowance` slots of a window of `window_s`,
     requests and 429s so far.
     """
@@ -119,7 +119,7 @@ class ProcessReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a process says of itself."""
 
     runs: Mapping[int, RunReport] = {}
-    meters: tuple[Reading, ...] = ()
+    meters: tuple[MeterReading, ...] = ()
     janitor: JanitorSummary | None = None
     webhook_url: str | None = None
     """Under which URL the service reaches its listener; None without one."""

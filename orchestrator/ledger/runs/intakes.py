@@ -84,7 +84,7 @@ async def _land(transaction: Transaction, intake: Intake, rows: Sorted, *, now: 
 _REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class IntakeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an accepted intake brought. `gone`: jobs of the run that are no longer in the input."""
 
     rows: int
@@ -115,7 +115,7 @@ _TAKE: Final = (
 )
 
 
-async def _accept(connection: AsyncConnection, intake: Intake, *, drop: bool, now: int) -> Taken:
+async def _accept(connection: AsyncConnection, intake: Intake, *, drop: bool, now: int) -> IntakeResult:
     """Makes the intake's jobs exist for everybody, of which others are to `drop`, once they are all there. It counts
     nothing that is large: whoever sends waits meanwhile.
     """
@@ -125,9 +125,9 @@ async def _accept(connection: AsyncConnection, intake: Intake, *, drop: bool, no
     await connection.execute(_ACCEPT, {**of, "now": now, "drops_too": int(drop)})
     await connection.execute(_TAKE, {**of, "rows": new + known})
     if intake.as_they_come:
-        return Taken(rows=new + known, new=new, gone=before - new - known)
+        return IntakeResult(rows=new + known, new=new, gone=before - new - known)
     await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
-    return Taken(rows=new + known, new=new, gone=before - known)
+    return IntakeResult(rows=new + known, new=new, gone=before - known)
 
 
 _PAGE: Final = (
@@ -360,12 +360,12 @@ class Intakes(Repository):
                 return Gone()
             return await gone_count(connection, intake)
 
-    async def accept(self, intake: Intake, *, drop: bool = False) -> Taken:
+    async def accept(self, intake: Intake, *, drop: bool = False) -> IntakeResult:
         """The whole input was checked: its jobs exist from now on. Known jobs get what their rows say now, and with
         `drop` those go that it does not have and that have not succeeded.
         """
 
-        async def block(transaction: Transaction) -> Taken:
+        async def block(transaction: Transaction) -> IntakeResult:
             now = self._access.now()
             return await _accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 

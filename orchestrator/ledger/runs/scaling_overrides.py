@@ -1,5 +1,6 @@
-"""Loans: the bounds of endpoints' workers that were raised for runs, as they were before. A loan is written before
-anything is raised, so that whoever comes next can put it back.
+"""Scaling overrides: the bounds of endpoints' workers that were raised for runs, as they were before.
+
+One is written before anything is raised, so that whoever comes next can put it back.
 """
 
 from typing import Final
@@ -8,13 +9,13 @@ import msgspec
 from sqlalchemy import delete, select
 
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers, ScalingOverride
-from orchestrator.ledger.schema.job_tables import endpoints, loans
+from orchestrator.ledger.schema.job_tables import endpoints, scaling_overrides
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository
 
 _BOUNDS: Final = ("least_before", "most_before", "least_raised", "most_raised")
 
-_WRITE: Final = upsert(loans, lambda new: {name: new[name] for name in ("rest_url", "lent_at", *_BOUNDS)})
+_WRITE: Final = upsert(scaling_overrides, lambda new: {name: new[name] for name in ("rest_url", "lent_at", *_BOUNDS)})
 
 
 class LentEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,13 +45,13 @@ class LentEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Loans(Repository):
-    """The loans of a ledger."""
+class ScalingOverrides(Repository):
+    """The scaling overrides of a ledger."""
 
     async def all(self) -> list[LentEndpoint]:
         """Those that were not put back."""
-        query = select(loans, endpoints.c.service_url, endpoints.c.endpoint).join(
-            endpoints, endpoints.c.id == loans.c.endpoint_id
+        query = select(scaling_overrides, endpoints.c.service_url, endpoints.c.endpoint).join(
+            endpoints, endpoints.c.id == scaling_overrides.c.endpoint_id
         )
         return [
             LentEndpoint(
@@ -81,4 +82,4 @@ class Loans(Repository):
 
     async def forget(self, endpoint_id: int) -> None:
         """It was put back, or is somebody else's by now."""
-        await self._access.execute(delete(loans).where(loans.c.endpoint_id == endpoint_id))
+        await self._access.execute(delete(scaling_overrides).where(scaling_overrides.c.endpoint_id == endpoint_id))

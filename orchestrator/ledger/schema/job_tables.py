@@ -430,7 +430,7 @@ limits = Table(
 )
 """Limits that a person has set for an endpoint; they replace those of the settings until they are reset."""
 
-loans = Table(
+scaling_overrides = Table(
     "loans",
     metadata,
     Column("endpoint_id", INTEGER, ForeignKey("endpoints.id"), primary_key=True),

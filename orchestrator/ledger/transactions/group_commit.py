@@ -25,7 +25,7 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
-from orchestrator.ledger.transitions.apply import steps_apply
+from orchestrator.ledger.transitions.apply import transitions_apply
 from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Transaction:
 
     async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
         """Writes the steps that are not stale, and returns those."""
-        done = await steps_apply(self.connection, steps)
+        done = await transitions_apply(self.connection, steps)
         self.applied += done
         return done
 

@@ -59,7 +59,7 @@ _APPLY = Guarded(
 )
 
 
-async def steps_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
+async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transition]) -> list[Transition]:
     """Writes every step that is not stale, and returns those. At most one step for each job may be among them.
 
     A stale answer to `/run` still leaves its remote id on its submission: it may be needed to cancel it.

@@ -16,7 +16,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
 from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Reply
-from orchestrator.ledger.runs.heartbeats import STALE_US, ProcessReport, Reading, RunReport
+from orchestrator.ledger.runs.heartbeats import STALE_US, MeterReading, ProcessReport, RunReport
 from orchestrator.settings.structs import ConnectionSettings, RunRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, Snapshot
@@ -113,7 +113,7 @@ async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has
     tmp_path: Path,
 ) -> None:
     def said(sent: int, **of_run: object) -> ProcessReport:
-        meter = Reading(
+        meter = MeterReading(
             endpoint_id=f.run.endpoint_id, operation=Operation.RUN, used=1, allowance=9, throttled=sent // 10, sent=sent
         )
         return ProcessReport(meters=(meter,), runs={f.run.id: msgspec.structs.replace(RunReport(), **of_run)})

@@ -138,7 +138,7 @@ async def test_a_paused_run_says_what_the_display_says_and_waits_for_a_person(tm
     patient = Patient(tmp_path, clock, service.transport())
     async with service.serving(), patient.at_work(jobs=30, settings=RunSettings(queue_depth=5)):
         await anyio.sleep(10)
-        await patient.wish(ControlAction.PAUSE)
+        await patient.action(ControlAction.PAUSE)
         [finding] = (await patient.diagnosis()).findings
         assert (finding.cause, finding.sentence, finding.advice) == (
             Cause.PAUSED,
@@ -147,7 +147,7 @@ async def test_a_paused_run_says_what_the_display_says_and_waits_for_a_person(tm
         )
         assert (await patient.diagnosis()).needs_person
         assert await patient.shown() == gates.PAUSED
-        await patient.wish(ControlAction.CANCEL)
+        await patient.action(ControlAction.CANCEL)
         await anyio.sleep(10)
         assert await patient.causes() == [], "a cancelled run is to come to nothing"
 

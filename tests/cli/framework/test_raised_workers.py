@@ -31,7 +31,7 @@ def _ledger(tmp_path: Path) -> Path:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
             run = await a_run(ledger)
-            await ledger.loans.write(run.endpoint_id, "http://rest", LOAN)
+            await ledger.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
             tasks.cancel_scope.cancel()
 
     anyio.run(made)

@@ -17,7 +17,7 @@ from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Command
-from orchestrator.ledger.runs.heartbeats import ProcessReport, Reading
+from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.settings.structs import RunSettings
 from orchestrator.views.status import EndpointLimits, OperationLimits
@@ -95,7 +95,8 @@ async def test_a_limit_belongs_to_the_endpoint_and_stays_until_it_is_reset(tmp_p
 async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: Path) -> None:
     path = await two_endpoints(tmp_path)
     meters = tuple(
-        Reading(endpoint_id=1, operation=each, used=7, allowance=1000, throttled=2) for each in (RUN, Operation.STATUS)
+        MeterReading(endpoint_id=1, operation=each, used=7, allowance=1000, throttled=2)
+        for each in (RUN, Operation.STATUS)
     )
     async with at_work(path) as ledger:
         await ledger.heartbeats.beat(ProcessReport(meters=meters))

@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, HeartbeatWrite
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
-from orchestrator.ledger.runs.heartbeats import ProcessReport, Reading
+from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger
 from tests.ledger.ledgers import obeyed
@@ -97,7 +97,7 @@ class World:
         await obeyed(self.other, Action.LIMITS_RESET, endpoint=1, argument=ResetLimits(operations))
         await anyio.sleep(1)
 
-    async def meters(self) -> tuple[Reading, ...]:
+    async def meters(self) -> tuple[MeterReading, ...]:
         """What the process at work says to the other one."""
         [beat] = await self.other.heartbeats.all()
         return beat.said.meters

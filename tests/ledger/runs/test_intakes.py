@@ -11,7 +11,7 @@ from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.runs.input_rows import Clash
-from orchestrator.ledger.runs.intakes import Taken
+from orchestrator.ledger.runs.intakes import IntakeResult
 from orchestrator.ledger.runs.runs import Run
 from tests.factories import SETTINGS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, counted, dump, job_now, opened, taken_in
@@ -129,7 +129,7 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
         assert [row[5] for row in rows["jobs"]] == [1, 2]
         assert [row[4:] for row in rows["payloads"]] == [(None, None), (b'{"ttl":10000}', None)]
 
-        assert await ledger.intakes.accept(intake) == Taken(rows=2, new=0, gone=0)
+        assert await ledger.intakes.accept(intake) == IntakeResult(rows=2, new=0, gone=0)
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [5, 2]
         assert [row[4:] for row in rows["payloads"]] == [(b'{"ttl":20000}', b'{"bucketName":"x"}'), (None, None)]
@@ -143,7 +143,7 @@ async def test_rows_that_are_new_and_rows_that_are_gone_are_counted(tmp_path: Pa
         await added(ledger, intake, [a_row(1, "a"), a_row(4, "d")])
         await added(ledger, intake, [])
 
-        assert await ledger.intakes.accept(intake) == Taken(rows=2, new=1, gone=2)
+        assert await ledger.intakes.accept(intake) == IntakeResult(rows=2, new=1, gone=2)
         (found,) = await ledger.runs.all()
         assert (found.rows, found.accepted) == (2, True)
         assert await ledger.runs.counts(run=run.id) == {"queued": 4}

@@ -147,7 +147,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a look along the line meets the same late jobs again",
-        path="orchestrator/ledger/jobs/claim_queue.py::line_walk",
+        path="orchestrator/ledger/jobs/claim_queue.py::queue_walk",
         old="most=asked, behind=passed, only=only",
         new="most=asked, behind=behind, only=only",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
@@ -161,7 +161,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a look along the line meets as many late jobs as there are",
-        path="orchestrator/ledger/jobs/claim_queue.py::line_walk",
+        path="orchestrator/ledger/jobs/claim_queue.py::queue_walk",
         old="max(most, LOOK_MAX) - met",
         new="10**6",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),

@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/transitions/apply.py::steps_apply",
+        path="orchestrator/ledger/transitions/apply.py::transitions_apply",
         old="await events_write(connection, done, await outcomes_forget(connection, done))",
         new="await outcomes_forget(connection, done)",
         tests=(
