@@ -45,7 +45,7 @@ NO_NEWS: Final = "no_news"
 """The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """The hot record of a job. Times are microseconds UTC."""
 
     id: int

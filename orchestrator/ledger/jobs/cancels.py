@@ -16,8 +16,9 @@ from orchestrator.core.jobs.job import Job, cancelled_on_request
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.runs.runs import Runs
+from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
-from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, remote_ids_of, select_jobs, values
+from orchestrator.ledger.schema.row_codec import is_taken_in, remote_ids_of, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository

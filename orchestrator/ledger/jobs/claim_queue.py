@@ -17,8 +17,9 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.durations import with_own
 from orchestrator.ledger.jobs.payloads import Payload, payloads_of
+from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs
-from orchestrator.ledger.schema.row_codec import is_taken_in, job_of, select_jobs
+from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 
 LOOK_MAX: Final = 500

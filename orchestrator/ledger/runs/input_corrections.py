@@ -19,8 +19,8 @@ from orchestrator.core.jobs.job import Job, cancelled_on_request
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.runs.input_rows import CORRECTED, Intake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
+from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
-from orchestrator.ledger.schema.row_codec import job_of, select_jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.run_removal import jobs_remove, submissions_of

@@ -1,6 +1,8 @@
 """Rows become jobs: their writes, which every intake and every hand-over makes."""
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,8 +18,14 @@ async def next_job(connection: AsyncConnection) -> int:
     return (latest or 0) + 1
 
 
-_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", "line", "priority")
-_PAYLOAD = BulkInsert(payloads, "job_id", "input", "packed", "digest", "policy", "s3_config")
+_OF_JOB: Final = ("line", "priority")
+_OF_PAYLOAD: Final = ("input", "packed", "digest", "policy", "s3_config")
+"""What both tables take from a row as it is."""
+
+_of_job: Final = attrgetter(*_OF_JOB)
+_of_payload: Final = attrgetter(*_OF_PAYLOAD)
+_JOB = BulkInsert(jobs, "id", "run_id", "endpoint_id", "custom_id", "intake_id", *_OF_JOB)
+_PAYLOAD = BulkInsert(payloads, "job_id", *_OF_PAYLOAD)
 _METADATA = BulkInsert(row_metadata, "run_id", "job_id", "metadata")
 
 
@@ -31,8 +39,8 @@ async def rows_insert(connection: AsyncConnection, intake: Intake, fresh: Mappin
     if not fresh:
         return first
     for job, (custom_id, row) in enumerate(fresh.items(), start=first):
-        job_rows.append((job, run, endpoint, custom_id, number, row.line, row.priority))
-        payload_rows.append((job, row.input, row.packed, row.digest, row.policy, row.s3_config))
+        job_rows.append((job, run, endpoint, custom_id, number, *_of_job(row)))
+        payload_rows.append((job, *_of_payload(row)))
         if row.metadata is not None:
             metadata_rows.append((run, job, row.metadata))
     await _JOB.execute(connection, job_rows)

@@ -14,20 +14,20 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.schema.job_tables import jobs, submissions
 
 
-class Written(Enum):
-    """When a column of `jobs` is written."""
+class WrittenBy(Enum):
+    """What writes a column."""
 
-    ONCE = auto()
-    """As the row is taken in."""
+    ROW = auto()
+    """The row, as it is taken in."""
 
-    BY_EACH = auto()
-    """By each transition."""
+    TRANSITION = auto()
+    """Each transition."""
 
-    AS_SETTING = auto()
-    """By a transition that gives the job settings of its own."""
+    SETTINGS = auto()
+    """A transition that gives the job settings of its own."""
 
-    ELSEWHERE = auto()
-    """With what it belongs to: a submission, a segment."""
+    OTHERS = auto()
+    """What it belongs to: a submission, a segment."""
 
 
 class JobColumn(NamedTuple):
@@ -35,7 +35,7 @@ class JobColumn(NamedTuple):
 
     field: str
     column: ColumnElement[Any]
-    written: Written
+    written: WrittenBy
     stored: str = "{}.{}"
     """What is stored of a job, as an expression of the job's name and the field's."""
 
@@ -51,37 +51,37 @@ class JobColumn(NamedTuple):
 
 
 JOB_COLUMNS: Final = (
-    JobColumn("id", jobs.c.id, Written.ONCE),
-    JobColumn("run", jobs.c.run_id, Written.ONCE),
-    JobColumn("endpoint", jobs.c.endpoint_id, Written.AS_SETTING),
-    JobColumn("state", jobs.c.state, Written.BY_EACH, "{}.{}.value"),
-    JobColumn("submission", jobs.c.submission_id, Written.BY_EACH),
-    JobColumn("attempt", jobs.c.attempt, Written.BY_EACH),
-    JobColumn("failures", jobs.c.failures, Written.BY_EACH),
-    JobColumn("lost", jobs.c.lost, Written.BY_EACH),
-    JobColumn("uncertain", jobs.c.uncertain, Written.BY_EACH),
-    JobColumn("expired", jobs.c.expired, Written.BY_EACH),
-    JobColumn("deferrals", jobs.c.deferrals, Written.BY_EACH),
-    JobColumn("due_at", jobs.c.due_at, Written.BY_EACH),
-    JobColumn("retry_until", jobs.c.retry_until, Written.BY_EACH),
-    JobColumn("unfinished_at", jobs.c.unfinished_at, Written.BY_EACH),
-    JobColumn("remote_id", submissions.c.remote_id, Written.ELSEWHERE),
-    JobColumn("first_attempt", func.coalesce(submissions.c.attempt, 0), Written.ELSEWHERE),
-    JobColumn("sent_at", submissions.c.sent_at, Written.ELSEWHERE),
-    JobColumn("ttl_at", submissions.c.ttl_at, Written.ELSEWHERE),
-    JobColumn("attempts_max", jobs.c.attempts_max, Written.AS_SETTING),
-    JobColumn("policy", jobs.c.policy, Written.AS_SETTING),
-    JobColumn("priority", jobs.c.priority, Written.ONCE),
-    JobColumn("escalated", jobs.c.escalated, Written.AS_SETTING),
-    JobColumn("segment", jobs.c.segment, Written.ELSEWHERE),
+    JobColumn("id", jobs.c.id, WrittenBy.ROW),
+    JobColumn("run", jobs.c.run_id, WrittenBy.ROW),
+    JobColumn("endpoint", jobs.c.endpoint_id, WrittenBy.SETTINGS),
+    JobColumn("state", jobs.c.state, WrittenBy.TRANSITION, "{}.{}.value"),
+    JobColumn("submission", jobs.c.submission_id, WrittenBy.TRANSITION),
+    JobColumn("attempt", jobs.c.attempt, WrittenBy.TRANSITION),
+    JobColumn("failures", jobs.c.failures, WrittenBy.TRANSITION),
+    JobColumn("lost", jobs.c.lost, WrittenBy.TRANSITION),
+    JobColumn("uncertain", jobs.c.uncertain, WrittenBy.TRANSITION),
+    JobColumn("expired", jobs.c.expired, WrittenBy.TRANSITION),
+    JobColumn("deferrals", jobs.c.deferrals, WrittenBy.TRANSITION),
+    JobColumn("due_at", jobs.c.due_at, WrittenBy.TRANSITION),
+    JobColumn("retry_until", jobs.c.retry_until, WrittenBy.TRANSITION),
+    JobColumn("unfinished_at", jobs.c.unfinished_at, WrittenBy.TRANSITION),
+    JobColumn("remote_id", submissions.c.remote_id, WrittenBy.OTHERS),
+    JobColumn("first_attempt", func.coalesce(submissions.c.attempt, 0), WrittenBy.OTHERS),
+    JobColumn("sent_at", submissions.c.sent_at, WrittenBy.OTHERS),
+    JobColumn("ttl_at", submissions.c.ttl_at, WrittenBy.OTHERS),
+    JobColumn("attempts_max", jobs.c.attempts_max, WrittenBy.SETTINGS),
+    JobColumn("policy", jobs.c.policy, WrittenBy.SETTINGS),
+    JobColumn("priority", jobs.c.priority, WrittenBy.ROW),
+    JobColumn("escalated", jobs.c.escalated, WrittenBy.SETTINGS),
+    JobColumn("segment", jobs.c.segment, WrittenBy.OTHERS),
 )
 
 _COLUMN_OF: Final = {each.field: each.column for each in JOB_COLUMNS}
 
 
-def written(when: Written) -> tuple[JobColumn, ...]:
-    """The columns that are written then."""
-    return tuple(each for each in JOB_COLUMNS if each.written is when)
+def columns_written(by: WrittenBy) -> tuple[JobColumn, ...]:
+    """The columns that are written by that."""
+    return tuple(each for each in JOB_COLUMNS if each.written is by)
 
 
 def select_jobs() -> Select[Any]:

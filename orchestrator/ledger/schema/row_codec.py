@@ -5,15 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, func, select
 
-from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail
 from orchestrator.core.service.responses import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.schema.job_tables import intakes, jobs, submissions
+from orchestrator.ledger.schema.job_tables import intakes, jobs
 from orchestrator.ledger.sqlite.statements import batch_of
 
 PACK_BYTES_MIN: Final = 4096
@@ -73,64 +72,6 @@ def is_taken_in(run: Any) -> ColumnElement[bool]:
     """
     unfinished = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == run, intakes.c.accepted_at.is_(None))
     return jobs.c.id < func.coalesce(unfinished.scalar_subquery(), NUMBER_MAX)
-
-
-def select_jobs() -> Select[Any]:
-    """The columns of `Job`, with those that stand on its latest submission."""
-    return select(
-        jobs.c.id,
-        jobs.c.run_id,
-        jobs.c.endpoint_id,
-        jobs.c.state,
-        jobs.c.submission_id,
-        jobs.c.attempt,
-        jobs.c.failures,
-        jobs.c.lost,
-        jobs.c.uncertain,
-        jobs.c.expired,
-        jobs.c.deferrals,
-        jobs.c.due_at,
-        jobs.c.retry_until,
-        jobs.c.unfinished_at,
-        submissions.c.remote_id,
-        submissions.c.attempt.label("first_attempt"),
-        submissions.c.sent_at,
-        submissions.c.ttl_at,
-        jobs.c.attempts_max,
-        jobs.c.policy,
-        jobs.c.segment,
-        jobs.c.priority,
-        jobs.c.escalated,
-    ).select_from(jobs.outerjoin(submissions, submissions.c.id == jobs.c.submission_id))
-
-
-def job_of(row: Sequence[Any]) -> Job:
-    """The job in a row of `select_jobs`."""
-    return Job(
-        id=row[0],
-        run=row[1],
-        endpoint=row[2],
-        state=STATE_OF[row[3]],
-        submission=row[4],
-        attempt=row[5],
-        failures=row[6],
-        lost=row[7],
-        uncertain=row[8],
-        expired=row[9],
-        deferrals=row[10],
-        due_at=row[11],
-        retry_until=row[12],
-        unfinished_at=row[13],
-        remote_id=row[14],
-        first_attempt=row[15] or 0,
-        sent_at=row[16],
-        ttl_at=row[17],
-        attempts_max=row[18],
-        policy=row[19],
-        segment=row[20],
-        priority=row[21],
-        escalated=row[22],
-    )
 
 
 def notice_row(notice: Notice) -> dict[str, Any]:

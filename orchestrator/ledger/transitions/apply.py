@@ -3,20 +3,20 @@
 Its event, submission, outcome and counts follow in the same transaction, or nothing does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
-from operator import not_
+from operator import attrgetter, not_
 from typing import Any, Final
 
 from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import (
-    Job,
     Transition,
     is_terminal,
 )
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.ledger.schema.job_columns import WrittenBy, columns_written
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import (
     Guarded,
@@ -31,21 +31,8 @@ from orchestrator.ledger.transitions.outcome_writes import outcomes_forget, outc
 from orchestrator.ledger.transitions.segment_writes import segments_write
 from orchestrator.ledger.transitions.submission_writes import submissions_write
 
-_CHANGED: Final = (
-    "state",
-    "submission_id",
-    "attempt",
-    "failures",
-    "lost",
-    "uncertain",
-    "expired",
-    "deferrals",
-    "due_at",
-    "retry_until",
-    "unfinished_at",
-    "trouble",
-    "ended_at",
-)
+_BY_EACH: Final = columns_written(WrittenBy.TRANSITION)
+_CHANGED: Final = (*(each.name for each in _BY_EACH), "trouble", "ended_at")
 
 _APPLY = Guarded(
     update(jobs)
@@ -83,61 +70,36 @@ async def transitions_apply(connection: AsyncConnection, steps: Sequence[Transit
     return done
 
 
-def _changes(step: Transition) -> tuple[int | str | None, ...]:
-    """The guard of `step`, then its values for `_CHANGED`."""
-    before, after = step.before, step.after
-    return (
-        before.id,
-        before.state.value,
-        before.submission,
-        before.attempt,
-        after.state.value,
-        after.submission,
-        after.attempt,
-        after.failures,
-        after.lost,
-        after.uncertain,
-        after.expired,
-        after.deferrals,
-        after.due_at,
-        after.retry_until,
-        after.unfinished_at,
-        None if step.trouble is None else step.trouble.value,
-        step.at if is_terminal(after) else None,
-    )
-
-
-_SETTINGS = Many(
-    update(jobs)
-    .where(jobs.c.id == bindparam("b_id"))
-    .values(
-        endpoint_id=bindparam("b_endpoint"),
-        attempts_max=bindparam("b_attempts_max"),
-        policy=bindparam("b_policy"),
-        escalated=bindparam("b_escalated"),
-    )
+_VALUES: Final = ", ".join(each.of("after") for each in _BY_EACH)
+_values: Final[Callable[..., tuple[int | str | None, ...]]] = eval(  # noqa: S307  compiled once, from the names above
+    "lambda before, after, trouble, ended_at: "
+    f"(before.id, before.state.value, before.submission, before.attempt, {_VALUES}, trouble, ended_at)"
 )
 
 
-def _has_other_settings(step: Transition) -> bool:
-    before, after = step.before, step.after
-    return step.event in _GIVING and _settings_of(before) != _settings_of(after)
+def _changes(step: Transition) -> tuple[int | str | None, ...]:
+    """The guard of `step`, then its values for `_CHANGED`."""
+    after = step.after
+    trouble = None if step.trouble is None else step.trouble.value
+    return _values(step.before, after, trouble, step.at if is_terminal(after) else None)
 
+
+_OWN: Final = columns_written(WrittenBy.SETTINGS)
+_SETTINGS = Many(
+    update(jobs)
+    .where(jobs.c.id == bindparam("b_id"))
+    .values({each.name: bindparam(f"b_{each.field}") for each in _OWN})
+)
+_settings_of: Final = attrgetter(*(each.field for each in _OWN))
 
 _GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})
 """The events that can give a job settings of its own."""
 
 
-def _settings_of(job: Job) -> tuple[int, int | None, bytes | None, bytes | None]:
-    return job.endpoint, job.attempts_max, job.policy, job.escalated
+def _has_other_settings(step: Transition) -> bool:
+    return step.event in _GIVING and _settings_of(step.before) != _settings_of(step.after)
 
 
 def _own_settings(step: Transition) -> dict[str, Any]:
-    after = step.after
-    return {
-        "b_id": after.id,
-        "b_endpoint": after.endpoint,
-        "b_attempts_max": after.attempts_max,
-        "b_policy": after.policy,
-        "b_escalated": after.escalated,
-    }
+    given = zip(_OWN, _settings_of(step.after), strict=True)
+    return {"b_id": step.after.id, **{f"b_{each.field}": value for each, value in given}}
