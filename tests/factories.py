@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.structs import RunSettings
 from tests.simulation.clock import EPOCH_AT

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.client.http.idle_timeout import Patience, Watch
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, Place, Places
 from orchestrator.clock import Clock
-from orchestrator.core.service.responses import Record, plausible, read_record
+from orchestrator.core.service.records import Record, plausible, read_record
 from orchestrator.core.service.webhook_token import (
     HOOKS_PATH,
     SELF_TESTS,

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.settings.sources import RUNS
 from orchestrator.settings.structs import API_KEY_VARIABLES
 from orchestrator.views.status import EndpointLimits, OperationLimits, RunStatus, Summary

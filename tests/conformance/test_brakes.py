@@ -10,7 +10,7 @@ from orchestrator.core.gates.failure_breaker import Phase
 from orchestrator.core.gates.failure_breaker import State as BreakerState
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.jobs.brakes import Kept, OfRun
 from orchestrator.ledger.runs.commands import Action, NewBrakes

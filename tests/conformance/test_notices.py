@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.responses import Record
+from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.group_commit import Settled

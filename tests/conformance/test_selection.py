@@ -9,7 +9,7 @@ from orchestrator.core.filters.filter import EVERY, Facts, Filter, matches
 from orchestrator.core.filters.filter_parser import cluster_name, parse
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.job_queries import SelectedJob

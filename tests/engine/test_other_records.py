@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.responses import OF_ANOTHER, SAME_ID, TOLD_OF_ANOTHER
+from orchestrator.core.service.run_outcomes import OF_ANOTHER, SAME_ID
+from orchestrator.core.service.status_outcomes import WEBHOOK_OF_ANOTHER
 from orchestrator.settings.structs import OnUncertain, RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
@@ -75,7 +76,7 @@ async def test_webhooks_with_the_records_of_other_jobs_change_nothing_and_are_co
         assert len(transport.of("status")) == 3, "each is a hint to ask"
         await anyio.sleep(1)
         assert await p.counts() == {"succeeded": 3, "no_news": 3}
-        assert told(p, TOLD_OF_ANOTHER) == 1
+        assert told(p, WEBHOOK_OF_ANOTHER) == 1
 
 
 async def test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from orchestrator.api.foreground.run import run as run_program
 from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.jobs.escalation import Rule, parse_rule, problems_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
+from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.openai import Via
-from orchestrator.core.service.responses import POINTLESS
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS

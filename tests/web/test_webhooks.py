@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from orchestrator.client.http.transfer_slots import LARGE_BYTES, Places
 from orchestrator.core.limits.transfer_slots import AT_ONCE
-from orchestrator.core.service.responses import Record
+from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.web.application import application

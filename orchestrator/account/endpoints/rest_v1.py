@@ -11,7 +11,7 @@ from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.logs import Log
 from orchestrator.account.transport.rest import ByRest, decoded, encoded
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 
 _PATH: Final = "/v1/endpoints"
 

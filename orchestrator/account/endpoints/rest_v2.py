@@ -19,7 +19,7 @@ from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 
 _PATH: Final = "/v2/serverless"
 

@@ -19,7 +19,7 @@ from orchestrator.account.transport.rest import ProblemError, Rest, decoded
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.limits.ratelimit_headers import Window
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
 
 LOOK_S_MIN: Final = 2.0

@@ -13,7 +13,7 @@ from orchestrator.account.transport.rest import ByRest, ProblemError, decoded, e
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 
 VOLUME_GB_MIN: Final = 10
 """REST v2 has no smaller volume."""

@@ -24,7 +24,7 @@ from orchestrator.client.jobs.refusals import UNKNOWN, AnswerError, Refusal, Ref
 from orchestrator.client.jobs.retries import Sleep, repeated
 from orchestrator.client.jobs.serverless import key_of
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.settings.structs import KeyPlace

@@ -38,7 +38,7 @@ from orchestrator.client.jobs.serverless import checked_id, key_of
 from orchestrator.clock import Clock
 from orchestrator.core.limits.ratelimit_headers import Window, read_windows
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US

@@ -11,9 +11,9 @@ from orchestrator.client.http.bare_post import post_bare
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.answers import Answer
 from orchestrator.core.service.clock_skew import ahead_us
 from orchestrator.core.service.health import Health, health_of, is_of_service
-from orchestrator.core.service.responses import Answer
 from orchestrator.core.service.webhook_token import SELF_TESTS, hook_url, self_test_answer, token
 from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
 

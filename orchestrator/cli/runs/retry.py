@@ -16,7 +16,7 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.control import Json, told
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags

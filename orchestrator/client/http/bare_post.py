@@ -8,7 +8,7 @@ from orchestrator import __version__
 from orchestrator.client.http.backends import Request, header_table
 from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.clock import Clock
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 
 ANSWER_BYTES_MAX: Final = 64 * 1024
 

@@ -30,7 +30,7 @@ from orchestrator.client.http.transfer_slots import Places
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
 from orchestrator.core.service.addresses import is_loopback
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.json_compact import without_mark
 from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB, SECOND_US

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from orchestrator.client.jobs.refusals import one_line
-from orchestrator.core.service.responses import TERMINAL_STATUSES
+from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES
 from orchestrator.core.text.json_compact import compact
 
 NOTHING_MORE: Final[Mapping[str, object]] = MappingProxyType({})

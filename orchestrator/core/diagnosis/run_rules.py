@@ -12,7 +12,7 @@ from orchestrator.core.diagnosis.findings import RANK, Cause, Finding
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Brake, Hold
 from orchestrator.core.limits.rate_controller import VERIFIED_FROM
-from orchestrator.core.service.responses import POINTLESS
+from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.units import MIB, MINUTE_US

@@ -8,7 +8,7 @@ from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.failure_breaker import Execution
 from orchestrator.core.jobs.job import Transition, leaves_extra
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.service.responses import HINT_CHARS_MAX, Trouble
+from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
 from orchestrator.core.text.error_text import error_key, told
 from orchestrator.core.text.wording import shortened
 

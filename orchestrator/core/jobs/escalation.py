@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.durations import (
     EXECUTION_TIMEOUT_MS_MAX,
     Policy,

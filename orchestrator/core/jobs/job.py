@@ -14,7 +14,8 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State, next_state
 from orchestrator.core.jobs.overrides import Afresh, Escalation
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import Report, SegmentEnd
-from orchestrator.core.service.responses import Failure, Record, Trouble
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Failure, Record
 
 RUN_CANCELLED: Final = "the run was cancelled"
 """What the errors file says of its jobs."""

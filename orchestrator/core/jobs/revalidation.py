@@ -7,7 +7,7 @@ from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 
 

@@ -17,7 +17,7 @@ from orchestrator.core.jobs.job import (
 )
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 
 _CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
     None: (),

@@ -11,19 +11,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.responses import (
-    HINT_CHARS_MAX,
-    MESSAGE_CHARS_MAX,
-    Accepted,
-    Answer,
-    Deferred,
-    NotRetried,
-    Pointless,
-    Record,
-    Rejected,
-    Uncertain,
-    of_run,
-)
+from orchestrator.core.service.answers import HINT_CHARS_MAX, Answer, Pointless
+from orchestrator.core.service.records import MESSAGE_CHARS_MAX, Record
+from orchestrator.core.service.run_outcomes import Accepted, Deferred, NotRetried, Rejected, Uncertain, run_outcome
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.json_compact import compact
 from orchestrator.core.text.wording import shortened
@@ -129,7 +119,7 @@ def of_openai(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0)
         message, is_of_worker = _said(result.body)
         if result.status == _UNKNOWN and is_of_worker:
             return Rejected(f"the worker refused the request (404: {shortened(told(message or ''), HINT_CHARS_MAX)})")
-    outcome = of_run(result)
+    outcome = run_outcome(result)
     assert not isinstance(outcome, Accepted | NotRetried)
     return outcome
 

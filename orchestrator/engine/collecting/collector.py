@@ -30,21 +30,17 @@ from orchestrator.core.polling.poll_plan import Plan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
-from orchestrator.core.service.responses import (
-    OF_ANOTHER,
-    SAME_ID,
-    Answer,
+from orchestrator.core.service.answers import Answer, Pointless, Trouble
+from orchestrator.core.service.records import Record, plausible
+from orchestrator.core.service.run_outcomes import OF_ANOTHER, SAME_ID
+from orchestrator.core.service.status_outcomes import (
     AskAgain,
     Gone,
     NoNews,
-    Pointless,
-    Record,
     StatusOutcome,
     Terminal,
-    Trouble,
     Unfinished,
-    of_status,
-    plausible,
+    status_outcome,
 )
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.engine.collecting.missing_job_check import MissingJobCheck
@@ -245,7 +241,7 @@ class Collector:
         entry.asked_at, entry.asks = now, entry.asks + 1
         if isinstance(result, Answer) and (scrubbed := self._endpoint.scrub(result.body)) is not result.body:
             result = msgspec.structs.replace(result, body=scrubbed)
-        outcome = of_status(result, job.remote_id)
+        outcome = status_outcome(result, job.remote_id)
         self._endpoint.health.question(job.id, outcome, sent_at, now)
         if self._turns.answered(outcome):
             self._wakeup.wake()

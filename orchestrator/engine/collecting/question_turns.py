@@ -11,7 +11,8 @@ from orchestrator.client import Permit
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
 from orchestrator.core.polling.poll_plan import Plan
-from orchestrator.core.service.responses import AskAgain, Gone, Pointless, StatusOutcome, Terminal, Trouble, Unfinished
+from orchestrator.core.service.answers import Pointless, Trouble
+from orchestrator.core.service.status_outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US

@@ -11,7 +11,9 @@ from orchestrator.core.jobs.job import JOB_CANCELLED, Job, Outcome, Transition, 
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
-from orchestrator.core.service.responses import Failure, Record, Trouble, failure_of, verdict_of
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Failure, Record, failure_of
+from orchestrator.core.service.status_outcomes import verdict_of
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.units import MIB

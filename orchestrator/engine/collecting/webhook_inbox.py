@@ -22,7 +22,8 @@ from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
 from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
-from orchestrator.core.service.responses import TERMINAL_STATUSES, TOLD_OF_ANOTHER, Record, verdict_of
+from orchestrator.core.service.records import Record
+from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER, verdict_of
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.result_steps import completed, finished
 from orchestrator.engine.collecting.segment_tracker import is_resumable
@@ -290,7 +291,7 @@ class WebhookInbox:
         return await self._ledger.segments.standings(long) if long else {}
 
     def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
-        endpoint.disbelieve(TOLD_OF_ANOTHER)
+        endpoint.disbelieve(WEBHOOK_OF_ANOTHER)
         if not is_terminal(job):
             self._hint(job)
         into.foreign.append((job.run, notice))

@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.commands import NO_RUN, Command, Reply

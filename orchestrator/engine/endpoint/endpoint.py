@@ -10,8 +10,8 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
+from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
-from orchestrator.core.service.responses import Record
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.endpoint.output_streams import OutputStreams

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.gates.run_health import Alarm, RunHealth
-from orchestrator.core.service.responses import HINT_CHARS_MAX
+from orchestrator.core.service.answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers

@@ -9,7 +9,8 @@ import msgspec
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_of
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.core.service.responses import Pointless, of_run
+from orchestrator.core.service.answers import Pointless
+from orchestrator.core.service.run_outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retried
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
@@ -191,5 +192,5 @@ class RunHost:
 async def refusal(api: ServerlessEndpoint) -> str | None:
     """Why nothing can be sent to an endpoint, as far as its `/health` tells; None where nothing speaks against it."""
     answer = await api.health_answer()
-    found = None if answer is None else of_run(answer)
+    found = None if answer is None else run_outcome(answer)
     return found.reason if isinstance(found, Pointless) else None

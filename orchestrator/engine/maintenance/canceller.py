@@ -16,7 +16,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Transition, leaves_extra
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.responses import of_cancel
+from orchestrator.core.service.status_outcomes import cancel_outcome
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -122,9 +122,9 @@ class Canceller:
             permit.give_back()  # taken back while it waited for its turn
             return
         try:
-            again = of_cancel(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
+            again = cancel_outcome(await endpoint.api.cancel(permit, owed.remote_id), owed.remote_id)
         except (NotSent, Unanswered) as error:
-            again = of_cancel(error, owed.remote_id)
+            again = cancel_outcome(error, owed.remote_id)
         if again is None:
             self._troubles.pop(owed.submission, None)
             until[owed.submission] = None

@@ -19,7 +19,7 @@ from orchestrator.core.jobs.deadlines import TTL_GRACE_US, Absence, absence
 from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.collecting.result_steps import in_trouble
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.uncertain_grace import settle_at

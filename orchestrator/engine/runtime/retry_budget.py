@@ -9,7 +9,7 @@ from orchestrator.core.jobs.job import FREE_EXECUTIONS, RETRIED_EXECUTIONS, Job,
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.overrides import Escalation
 from orchestrator.core.jobs.run_counters import is_free
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run

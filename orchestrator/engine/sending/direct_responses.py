@@ -4,8 +4,9 @@ import anyio
 import msgspec
 
 from orchestrator.core.jobs.job import Job, Transition, outcome_of
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.openai import Answered, Unreadable
-from orchestrator.core.service.responses import Record, Trouble
+from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint

@@ -12,18 +12,16 @@ import msgspec
 from orchestrator.client import Permit
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai
-from orchestrator.core.service.responses import (
+from orchestrator.core.service.run_outcomes import (
     SAME_ID,
     Accepted,
-    Answer,
     Deferred,
-    Pointless,
     RunOutcome,
-    Trouble,
     Uncertain,
-    of_retry,
-    of_run,
+    retry_outcome,
+    run_outcome,
 )
 from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -154,9 +152,9 @@ class RequestSender:
                 health.submission(Accepted(""), sent_at, self._clock.now())
                 return await self._direct.step(job, outcome, sent_at=sent_at)
         elif job.by_retry:
-            outcome = of_retry(result, job.remote_id or "")
+            outcome = retry_outcome(result, job.remote_id or "")
         else:
-            outcome = self._with_own_id(job, of_run(result))
+            outcome = self._with_own_id(job, run_outcome(result))
         health.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
             self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome.reason))

@@ -12,7 +12,7 @@ from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.executions import Ended, ended_by
 from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.schema.job_tables import executions
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transitions.failed_execution_writes import Failed, failed_keep

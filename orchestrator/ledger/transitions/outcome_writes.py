@@ -14,7 +14,7 @@ from orchestrator.core.jobs.job import (
     is_terminal,
 )
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, pack

@@ -16,7 +16,7 @@ from orchestrator.core.jobs.job import (
 )
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import (
     Many,

@@ -20,7 +20,7 @@ from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs import job as transitions
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.settings.structs import Include, OutputSettings, ResultOrder, ResultsRequest, VerifyRequest

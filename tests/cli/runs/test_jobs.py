@@ -16,7 +16,7 @@ from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import open_ledger
 from orchestrator.settings.structs import LOCAL

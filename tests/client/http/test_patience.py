@@ -9,7 +9,7 @@ import pytest
 from orchestrator.client.http.backends import Request, header_table
 from orchestrator.client.http.idle_timeout import RATE_MIN, TICK_S, Watch
 from orchestrator.client.http.transport import REQUEST_S_MAX, Transport
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import VirtualClock

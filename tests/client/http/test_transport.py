@@ -17,7 +17,7 @@ from orchestrator.client.http.idle_timeout import Watch
 from orchestrator.client.http.transfer_slots import Places
 from orchestrator.client.http.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SystemClock
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving

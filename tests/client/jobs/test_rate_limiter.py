@@ -15,7 +15,7 @@ from orchestrator.core.limits.rate_pacer import (
     Limit,
     Operation,
 )
-from orchestrator.core.service.responses import Answer
+from orchestrator.core.service.answers import Answer
 from orchestrator.units import SECOND_US
 from tests.simulation.clock import EPOCH_AT as START
 from tests.simulation.clock import VirtualClock

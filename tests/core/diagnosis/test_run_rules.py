@@ -21,8 +21,8 @@ from orchestrator.core.diagnosis.run_rules import findings
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Brake, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
+from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
-from orchestrator.core.service.responses import POINTLESS
 from orchestrator.units import HOUR_US, MINUTE_US
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")

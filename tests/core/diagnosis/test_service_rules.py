@@ -7,8 +7,8 @@ from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
-from orchestrator.core.service.responses import POINTLESS
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US, SECOND_US
 

@@ -11,7 +11,7 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 
 JOB = Job(
     id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=64, attempt=1, sent_at=1, ttl_at=9, remote_id="r"

@@ -29,7 +29,7 @@ from orchestrator.core.jobs.escalation import (
     told,
     with_step,
 )
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MAX, EXECUTION_TIMEOUT_MS_MIN, Policy
 
 LONGER, ELSEWHERE = Step(percent=200), Step(endpoint="big")

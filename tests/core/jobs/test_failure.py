@@ -7,7 +7,9 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy, why_owed
 from orchestrator.core.jobs.job import PAID_TWICE, leaves_extra, leaves_in_doubt
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.service.responses import Answer, AskAgain, Failure, Record, Trouble, failure_of, of_cancel
+from orchestrator.core.service.answers import Answer, Trouble
+from orchestrator.core.service.records import Failure, Record, failure_of
+from orchestrator.core.service.status_outcomes import AskAgain, cancel_outcome
 from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
@@ -37,25 +39,25 @@ def test_without_any_times_there_is_nothing_to_compare() -> None:
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 405, 409, 410, 422])
 def test_every_answer_that_speaks_of_the_job_settles_its_cancelling(status: int) -> None:
-    assert of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1), "r-1") is None
+    assert cancel_outcome(Answer(status=status, body=b"", sent_at=0, answered_at=1), "r-1") is None
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 408, 429, 500, 503])
 def test_every_other_answer_leaves_it_owed(status: int) -> None:
-    again = of_cancel(Answer(status=status, body=b"", sent_at=0, answered_at=1, retry_after_s=7.0), "r-1")
+    again = cancel_outcome(Answer(status=status, body=b"", sent_at=0, answered_at=1, retry_after_s=7.0), "r-1")
     assert isinstance(again, AskAgain)
     assert again.retry_after_s == 7.0
 
 
 def test_the_record_of_another_job_leaves_it_owed() -> None:
     other = Answer(status=200, body=b'{"id":"r-2","status":"CANCELLED"}', sent_at=0, answered_at=1)
-    assert isinstance(of_cancel(other, "r-1"), AskAgain)
-    assert of_cancel(other, "r-2") is None
+    assert isinstance(cancel_outcome(other, "r-1"), AskAgain)
+    assert cancel_outcome(other, "r-2") is None
 
 
 @pytest.mark.parametrize("error", [NotSent("refused"), Unanswered("cut")])
 def test_no_answer_leaves_it_owed(error: NotSent | Unanswered) -> None:
-    assert isinstance(of_cancel(error, "r-1"), AskAgain)
+    assert isinstance(cancel_outcome(error, "r-1"), AskAgain)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is
 from orchestrator.core.jobs.overrides import Afresh, Escalation
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.service.responses import Record, Trouble
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Record
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 

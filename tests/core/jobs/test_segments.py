@@ -30,7 +30,8 @@ from orchestrator.core.jobs.segments import (
     soft_us,
     until_us,
 )
-from orchestrator.core.service.responses import Record, Trouble
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Record
 from orchestrator.core.text.durations import Policy
 from orchestrator.units import MINUTE_US, SECOND_US
 

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import (
     UNEXPLAINED,
     Answered,
@@ -13,7 +14,7 @@ from orchestrator.core.service.openai import (
     asked,
     of_openai,
 )
-from orchestrator.core.service.responses import Answer, Deferred, Pointless, Rejected, Trouble, Uncertain
+from orchestrator.core.service.run_outcomes import Deferred, Rejected, Uncertain
 from orchestrator.errors import NotSent, Unanswered
 
 

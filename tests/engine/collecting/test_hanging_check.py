@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.service.responses import Record
+from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.structs import RunSettings

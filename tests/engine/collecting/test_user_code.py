@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
-from orchestrator.core.service.responses import Record
+from orchestrator.core.service.records import Record
 from orchestrator.core.service.row_variables import NO_VARIABLES
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.workers.handler_call import run_handler

@@ -11,7 +11,7 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.run_flags import CHECK, SCHEMA
 from orchestrator.settings.structs import Pinned, RunSettings
-from tests.core.service.test_record import record
+from tests.core.service.test_records import record
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted, in_turn, says

@@ -9,7 +9,7 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.responses import Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX
 from orchestrator.settings.structs import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell

@@ -101,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the record of another job is believed",
-        path="orchestrator/core/service/responses.py::_of_record",
+        path="orchestrator/core/service/status_outcomes.py::_of_record",
         old="if not record.may_be_of(remote_id):",
         new="if False:",
         tests=(OTHER + "test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",),
@@ -109,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an id of odd characters counts as none",
-        path="orchestrator/core/service/responses.py::read_record",
+        path="orchestrator/core/service/records.py::read_record",
         old="(remote_id is None and wire.id is not None) or",
         new="",
         tests=(OTHER + "test_an_id_that_is_none_is_not_taken_for_the_right_one",),
@@ -169,7 +169,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a webhook is believed whatever webhook URL its record has",
-        path="orchestrator/core/service/responses.py::read_record",
+        path="orchestrator/core/service/records.py::read_record",
         old="or _echoes_another(wire.webhook, token),",
         new=",",
         tests=("tests/web/test_webhooks.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",),
@@ -209,21 +209,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a cancel of another job settles the debt",
-        path="orchestrator/core/service/responses.py::of_cancel",
+        path="orchestrator/core/service/status_outcomes.py::cancel_outcome",
         old="return AskAgain(Trouble.SERVER, OF_ANOTHER)",
         new="return None",
         tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
     ),
     Fault(
         name="a time that is a number is a time",
-        path="orchestrator/core/service/responses.py::sane_ms",
+        path="orchestrator/core/service/records.py::sane_ms",
         old="return int(value) if value is not None and 0 <= value <= most_ms else None",
         new="return int(value) if value is not None and 0 <= value < 2**53 else None",
         tests=(TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",),
     ),
     Fault(
         name="a number that nobody can read costs the record",
-        path="orchestrator/core/service/responses.py::_value",
+        path="orchestrator/core/service/records.py::_value",
         old="except ValueError:\n    return ...",
         new="except ZeroDivisionError:\n    return ...",
         tests=(

@@ -29,7 +29,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request past the queue whose answer was lost is sent again as if it had not left",
         path="orchestrator/core/service/openai.py::of_openai",
-        old="outcome = of_run(result)",
+        old="outcome = run_outcome(result)",
         new="outcome = of_run(result if isinstance(result, Answer) else NotSent(str(result)))",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
         worlds=("direct", 0, 12),

@@ -5,17 +5,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.core.service.responses import (
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import (
     MESSAGE_CHARS_MAX,
     MILLISECONDS_MAX,
     Record,
-    Trouble,
-    Verdict,
     is_remote_id,
     plausible,
     read_record,
-    verdict_of,
 )
+from orchestrator.core.service.status_outcomes import Verdict, verdict_of
 from tests.texts import CHARACTERS, texts
 
 DEEP = b"[" * 100_000 + b"]" * 100_000

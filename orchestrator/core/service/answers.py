@@ -1,0 +1,87 @@
+"""What came of a request: an HTTP answer, what it refuses for good, and the troubles that jobs have.
+
+The HTTP status decides what an answer means. Bodies are tolerated in every form, since error bodies of the service are
+documented nowhere.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.text.error_text import told
+from orchestrator.core.text.wording import shortened
+
+HINT_CHARS_MAX: Final = 200
+"""How much of an error body is shown to people."""
+
+_any_json = msgspec.json.Decoder(object)
+
+
+class Trouble(StrEnum):
+    """Why an execution or a request came to nothing. These words stand in the errors file."""
+
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    INVALID_OUTPUT = "invalid_output"
+    LOST = "lost"
+    UNCERTAIN = "uncertain"
+    EXPIRED = "expired"
+    REJECTED = "rejected"
+    TRANSPORT = "transport"
+    THROTTLED = "throttled"
+    SERVER = "server"
+    CANCELLED = "cancelled"
+    STEP = "step"
+    """What makes a stage's rows of those of the one before has failed: nothing was sent."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP answer, read to its end.
+
+    `sent_at` is taken just before the request was handed to the transport, `answered_at` after the last byte
+    (microseconds UTC); `retry_after_s` is the `Retry-After` header in seconds, if one came and made sense.
+    """
+
+    status: int
+    body: bytes
+    sent_at: int
+    answered_at: int
+    retry_after_s: float | None = None
+    headers: Mapping[str, str] = {}
+    """Those of the answer, whatever the case of a name; whoever needs one reads it here."""
+
+
+class Pointless(msgspec.Struct, frozen=True):
+    """No job of this run can get through until somebody changes something."""
+
+    reason: str
+
+
+POINTLESS: Final = {
+    401: "the service refused the API key (401)",
+    402: "the account's balance does not allow it (402)",
+    403: "the API key has no permission for this endpoint (403)",
+    404: "the service does not know this endpoint (404)",
+    405: "this address takes no such requests (405); is the service URL right?",
+    407: "the proxy wants authentication (407)",
+    410: "the endpoint is gone (410)",
+}
+"""The refusals that concern every job of a run, with what to tell the user."""
+
+OF_THE_ADDRESS: Final = frozenset(POINTLESS[status] for status in (404, 405, 410))
+"""Of these the address may be to blame: who reads of them has to see it."""
+
+
+def hint_of(body: bytes) -> str:
+    """The beginning of a JSON error body's text, for people; empty for every other body."""
+    try:
+        value = _any_json.decode(body)
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(value, dict):
+        for key in ("error", "message", "detail"):
+            if isinstance(text := value.get(key), str):
+                return f": {shortened(told(text), HINT_CHARS_MAX)}"
+    return ""

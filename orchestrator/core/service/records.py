@@ -1,0 +1,194 @@
+"""What the service says of a job, in an answer to `/status` or in a webhook: read, bounded, and checked."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.text.json_compact import compact
+from orchestrator.units import MILLISECOND_US, MINUTE_US
+
+_REMOTE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+MESSAGE_CHARS_MAX: Final = 64 * 1024
+"""How much of a foreign text (an error body, a traceback) is kept: all, but of what is no message any more."""
+
+WORKER_CHARS_MAX: Final = 128
+"""How much of a worker's id is kept."""
+
+MILLISECONDS_MAX: Final = 8 * 24 * 3_600 * 1_000
+"""No job is kept for longer than seven days, in the queue and in execution; so no time beyond eight is one."""
+
+TIME_SLACK_US: Final = MINUTE_US
+"""A time may be longer than that since the submission by this much: clocks differ."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the service says about a job (`/status`, webhooks), as far as we use it.
+
+    `output` is compact JSON text, tokens as they came; `None` when the key was absent.
+    """
+
+    remote_id: str | None
+    status: str
+    output: bytes | None = None
+    error: str | None = None
+    delay_ms: int | None = None
+    execution_ms: int | None = None
+    worker_id: str | None = None
+    is_misnamed: bool = False
+    """An id was there that can be none of ours, or the webhook URL of another submission: whatever this is about, it is
+    not the job that it came for.
+    """
+
+    def may_be_of(self, remote_id: str) -> bool:
+        """Whether it can be about the job `remote_id`: an id that is there must be the right one."""
+        return not self.is_misnamed and self.remote_id in (None, remote_id)
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """What tells one failed execution from another."""
+
+    status: str
+    delay_ms: int | None
+    execution_ms: int | None
+    worker_id: str | None
+
+    def is_of(self, record: Record) -> bool:
+        """Whether `record` tells of this execution again: no other has followed. Webhooks do not name the worker."""
+        return (
+            (self.delay_ms is not None or self.execution_ms is not None)  # else there is nothing to compare
+            and (self.status, self.delay_ms, self.execution_ms) == (record.status, record.delay_ms, record.execution_ms)
+            and (self.worker_id is None or record.worker_id is None or self.worker_id == record.worker_id)
+        )
+
+
+def failure_of(record: Record) -> Failure:
+    """What to remember of a failed execution that a `/retry` is to follow."""
+    return Failure(record.status, record.delay_ms, record.execution_ms, record.worker_id)
+
+
+class _WireRecord(msgspec.Struct, frozen=True):
+    id: str | None = None
+    status: str | None = None
+    output: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+    delay_ms: int | float | None = msgspec.field(default=None, name="delayTime")
+    execution_ms: int | float | None = msgspec.field(default=None, name="executionTime")
+    worker_id: str | None = msgspec.field(default=None, name="workerId")
+    webhook: msgspec.Raw = msgspec.Raw(b"")
+
+
+_wire_record = msgspec.json.Decoder(_WireRecord)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string = msgspec.json.Decoder(str)
+_any_json = msgspec.json.Decoder(object)
+
+
+def is_remote_id(text: object) -> bool:
+    """Whether `text` may be used as a remote id: 1-128 letters, digits, `_` and `-`."""
+    return isinstance(text, str) and _REMOTE_ID.fullmatch(text) is not None
+
+
+def read_record(body: bytes, *, token: str | None = None) -> Record | None:
+    """The job record in `body`, or None when it cannot be decoded (cut JSON, NaN, lone surrogates, absurd nesting).
+
+    A record without a status (the service can answer 200 with a bare error object) has the status "". `token` is of
+    the webhook URL that `body` was sent to: a record that echoes another URL is another job's.
+    """
+    try:
+        try:
+            wire = _wire_record.decode(body)
+        except msgspec.ValidationError:
+            wire = _leniently(_members.decode(body))
+        output = compact(bytes(wire.output)) if wire.output else None
+        error = _error_text(bytes(wire.error)) if wire.error else None
+    except (ValueError, RecursionError):
+        return None
+    remote_id = wire.id if isinstance(wire.id, str) and is_remote_id(wire.id) else None
+    return Record(
+        remote_id=remote_id,
+        is_misnamed=(remote_id is None and wire.id is not None) or _echoes_another(wire.webhook, token),
+        status=wire.status or "",
+        output=output,
+        error=error,
+        delay_ms=sane_ms(wire.delay_ms),
+        execution_ms=sane_ms(wire.execution_ms),
+        worker_id=None if wire.worker_id is None else wire.worker_id[:WORKER_CHARS_MAX],
+    )
+
+
+def _echoes_another(webhook: msgspec.Raw, token: str | None) -> bool:
+    """Whether a webhook URL is there without `token`, which JSON has no reason to write in any other way."""
+    return token is not None and bytes(webhook) not in (b"", b"null") and token.encode() not in bytes(webhook)
+
+
+def _leniently(members: Mapping[str, msgspec.Raw]) -> _WireRecord:
+    """What makes sense of a record whose types are not all as expected. An id that does not is still one: of nobody.
+
+    Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
+    """
+    nothing = msgspec.Raw(b"")
+    remote_id, status, worker_id, delay_ms, execution_ms = (
+        _value(members.get(name, nothing)) for name in ("id", "status", "workerId", "delayTime", "executionTime")
+    )
+    return _WireRecord(
+        id=remote_id if remote_id is None or isinstance(remote_id, str) else "",
+        status=status if isinstance(status, str) else None,
+        output=members.get("output", nothing),
+        error=members.get("error", nothing),
+        delay_ms=_number(delay_ms),
+        execution_ms=_number(execution_ms),
+        worker_id=worker_id if isinstance(worker_id, str) else None,
+        webhook=members.get("webhook", nothing),
+    )
+
+
+def _value(raw: msgspec.Raw) -> object:
+    """What `raw` stands for: None where it was absent or null, an Ellipsis where nobody can say."""
+    if not raw:
+        return None
+    try:
+        return _any_json.decode(raw)
+    except ValueError:
+        return ...
+
+
+def _number(value: object) -> int | float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def plausible(record: Record, *, within_us: int) -> Record:
+    """`record` without the times that are longer than `within_us`, the time since the submission, and some slack.
+
+    They would be believed by all that is planned after them.
+    """
+    most_ms = (max(within_us, 0) + TIME_SLACK_US) // MILLISECOND_US
+    if (record.delay_ms or 0) <= most_ms and (record.execution_ms or 0) <= most_ms:
+        return record
+    return msgspec.structs.replace(
+        record, delay_ms=sane_ms(record.delay_ms, most_ms), execution_ms=sane_ms(record.execution_ms, most_ms)
+    )
+
+
+def sane_ms(value: float | None, most_ms: int = MILLISECONDS_MAX) -> int | None:
+    """A time in whole milliseconds, where `value` can be one."""
+    return int(value) if value is not None and 0 <= value <= most_ms else None
+
+
+def _error_text(raw: bytes) -> str | None:
+    """The `error` of a record as text: a string as it is, null as none, anything else as compact JSON.
+
+    Only strings are decoded: a number in a traceback that Python cannot hold must not make the record undecodable.
+    """
+    if raw == b"null":
+        return None
+    text = _string.decode(raw) if raw.startswith(b'"') else compact(raw).decode()
+    return text[:MESSAGE_CHARS_MAX]
+
+
+def is_of_another(body: bytes, remote_id: str) -> bool:
+    """Whether the body of an answer is a record, and not that of the job `remote_id`."""
+    record = read_record(body)
+    return record is not None and not record.may_be_of(remote_id)

@@ -1,0 +1,141 @@
+"""What the result of a `/status` or a `/cancel` means for the job, and how a finished execution ended.
+
+Callers `match` on the outcomes exhaustively.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.service.answers import POINTLESS, Answer, Pointless, Trouble
+from orchestrator.core.service.records import Record, is_of_another, read_record
+from orchestrator.core.service.run_outcomes import OF_ANOTHER, Deferred, Uncertain
+from orchestrator.errors import NotSent, Unanswered
+
+NO_RECORD: Final = "the service answers with what is no job record"
+WEBHOOK_OF_ANOTHER: Final = "a webhook brings the record of another job"
+_OF_FINISHED: Final = re.compile(rb'"output"\s*:|"status"\s*:\s*"(?:COMPLETED|FAILED|TIMED_OUT|CANCELLED)"')
+
+KNOWN_UNFINISHED: Final = frozenset({"IN_QUEUE", "IN_PROGRESS", "RUNNING"})
+TERMINAL_STATUSES: Final = frozenset({"COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"})
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """Not finished. `known` is False for a status that we do not know: it does not prove that the job lives."""
+
+    status: str
+    known: bool
+    record: Record
+
+
+class Terminal(msgspec.Struct, frozen=True):
+    """The service has finished with the job; `verdict_of` says how."""
+
+    record: Record
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The service does not know the job (404)."""
+
+
+class AskAgain(msgspec.Struct, frozen=True):
+    """Nothing learned; the question is safe to repeat."""
+
+    trouble: Trouble
+    reason: str
+    retry_after_s: float | None = None
+
+
+class NoNews(msgspec.Struct, frozen=True):
+    """A 2xx answer that says nothing of the job: it cannot be read, has no status, or is about another one."""
+
+    reason: str
+    raw: bytes
+    """What came."""
+
+    is_torn: bool = False
+    """Whether it looks like the record of a job that has finished, damaged on its way: paid for, and not readable."""
+
+    is_of_another: bool = False
+
+
+StatusOutcome = Unfinished | Terminal | Gone | AskAgain | NoNews | Pointless
+
+
+def trouble_of(outcome: Uncertain | Deferred | AskAgain | NoNews) -> Trouble | None:
+    """Which trouble a request had; None where nobody knows whether it took effect, or what its answer means."""
+    return outcome.trouble if isinstance(outcome, Deferred | AskAgain) else None
+
+
+def status_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> StatusOutcome:
+    """What the result of a `GET /status/{remote_id}` means."""
+    if not isinstance(result, Answer):
+        return AskAgain(Trouble.TRANSPORT, str(result))
+    if 200 <= result.status < 300:  # noqa: PLR2004
+        return _of_record(read_record(result.body), result.body, remote_id)
+    if result.status in (404, 410):
+        return Gone()
+    if result.status in (401, 403, 407):
+        return Pointless(POINTLESS[result.status])
+    if result.status == 429:  # noqa: PLR2004
+        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+
+
+def cancel_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> AskAgain | None:
+    """What the result of a `POST /cancel/{remote_id}` means: None once nothing more can be done about the job.
+
+    That is every answer that speaks of the job: cancelled, finished already, unknown. Whether a request without an
+    answer, or with that of another job, had an effect does not matter, since it is harmless to repeat.
+    """
+    if not isinstance(result, Answer):
+        return AskAgain(Trouble.TRANSPORT, str(result))
+    if result.status == 429:  # noqa: PLR2004
+        return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
+    if 200 <= result.status < 300 and is_of_another(result.body, remote_id):  # noqa: PLR2004
+        return AskAgain(Trouble.SERVER, OF_ANOTHER)
+    if 200 <= result.status < 300 or result.status in (400, 404, 405, 409, 410, 422):  # noqa: PLR2004
+        return None
+    return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)
+
+
+def _of_record(record: Record | None, raw: bytes, remote_id: str) -> Unfinished | Terminal | NoNews:
+    """What a job record says of the job `remote_id`; `record` is None where `raw` could not be decoded."""
+    if record is None:
+        is_torn = raw.lstrip().startswith(b"{") and _OF_FINISHED.search(raw) is not None
+        return NoNews(NO_RECORD, raw, is_torn)
+    if not record.may_be_of(remote_id):
+        return NoNews(OF_ANOTHER, raw, is_of_another=True)
+    if not record.status:
+        return NoNews(NO_RECORD, raw)
+    if record.status in TERMINAL_STATUSES:
+        return Terminal(record)
+    return Unfinished(record.status, record.status in KNOWN_UNFINISHED, record)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """How a finished execution ended: `trouble` is None for a result that counts."""
+
+    trouble: Trouble | None
+    message: str = ""
+
+
+def verdict_of(record: Record, *, output_required: bool, rejected: str | None = None) -> Verdict:
+    """Whether a finished record is a result, and if not, which trouble it is.
+
+    `COMPLETED` without output is a result unless the run requires output: a handler may have nothing to say.
+    `rejected` is why the run's validator rejects the output, if it does.
+    """
+    if record.status == "COMPLETED":
+        if output_required and record.output in (None, b"null"):
+            rejected = "the output is null" if record.output else "the service said COMPLETED and gave no output"
+        return Verdict(None) if rejected is None else Verdict(Trouble.INVALID_OUTPUT, rejected)
+    message = record.error or f"the service said {record.status} and gave no reason"
+    match record.status:
+        case "TIMED_OUT":
+            return Verdict(Trouble.TIMED_OUT, message)
+        case "CANCELLED":
+            return Verdict(Trouble.CANCELLED, record.error or "cancelled at the service")
+        case _:
+            return Verdict(Trouble.FAILED, message)
