@@ -18,7 +18,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.admission import outstanding_max
 from orchestrator.core.polling.latency import Durations
-from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.units import SECOND_US
 from tests.guarantees import record
@@ -62,7 +62,7 @@ class Many:
         self._times: dict[int, tuple[int, int]] = {}
         self._numbers = 0
         self.durations = Durations()
-        self.plan = Plan(
+        self.plan = PollPlan(
             learned=self.durations.whole,
             execution=self.durations.execution,
             retention_of=lambda _: size.retention_us,

@@ -17,7 +17,7 @@ import msgspec
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.polling.admission import Throughput, at_service_max
 from orchestrator.core.polling.latency import Durations
-from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.units import SECOND_US
 from tests.guarantees import record
@@ -91,7 +91,7 @@ class Endpoint:
 
         for _ in range(case.known):
             self.durations.observe(0, int(case.time_s(self._random) * case.known_factor * 1_000))
-        self.plan = Plan(
+        self.plan = PollPlan(
             learned=self.durations.whole,
             execution=self.durations.execution,
             retention_of=lambda _: RETENTION_US_DEFAULT,

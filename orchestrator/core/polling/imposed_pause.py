@@ -10,7 +10,7 @@ microseconds UTC.
 import math
 from typing import Final
 
-from orchestrator.core.polling.deadline_calendar import Respite
+from orchestrator.core.polling.poll_deadlines import Respite
 from orchestrator.units import MINUTE_US, SECOND_US
 
 GAP_US_MIN: Final = SECOND_US // 4

@@ -3,8 +3,6 @@
 from dataclasses import KW_ONLY, dataclass
 
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.polling.deadline_calendar import Calendar
 
 
 @dataclass(slots=True, eq=False)
@@ -16,7 +14,7 @@ class Entry:
     since: int = 0
     """When the execution was asked for that is waited for: by `/run`, or by a later `/retry`."""
 
-    retry_in_doubt: ReasonCode | None = None
+    retry_in_doubt: str | None = None
     """The reason why nobody knows whether its `/retry` was applied."""
 
     is_unsure: bool = False
@@ -33,7 +31,9 @@ class Entry:
     """When its execution began, as the service says."""
 
     by_second: int | None = None
-    calendar: Calendar | None = None
+    is_among_missing: bool = False
+    """Whether it waits for its deadline among those that are missing."""
+
     deadline: int = 0
     finished_at: int | None = None
     """When an answer first said that it had finished."""

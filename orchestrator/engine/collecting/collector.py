@@ -26,7 +26,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
@@ -81,7 +81,7 @@ class Collector:
         self._task_pool = task_pool
         self._wakeup = Wakeup()
         self._segments = SegmentTracker(endpoint=endpoint, ledger=ledger)
-        self._plan = Plan(
+        self._plan = PollPlan(
             learned=endpoint.estimates.durations.whole,
             execution=endpoint.estimates.durations.execution,
             retention_of=self._retention_us,
@@ -105,7 +105,7 @@ class Collector:
 
     def soonest_deadline(self) -> int | None:
         """The earliest time at which a result may be lost if nobody asks, in microseconds UTC."""
-        return self._plan.soonest_deadline()
+        return self._plan.deadlines.soonest()
 
     def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
         """Takes over outstanding jobs of an earlier process."""
@@ -217,13 +217,13 @@ class Collector:
         """Takes over what has changed about the endpoint: its limit, whether webhooks arrive, how long results stay."""
         share = self._endpoint.api.limiter.figures(Operation.STATUS).share
         self._plan.allow(self._endpoint.estimates.status_per_s, share=share)
-        if self._plan.webhooks is not self._endpoint.estimates.webhook_health.healthy:
-            self._plan.webhooks = self._endpoint.estimates.webhook_health.healthy
-            if not self._plan.webhooks:
+        if self._plan.times.webhooks is not self._endpoint.estimates.webhook_health.healthy:
+            self._plan.times.webhooks = self._endpoint.estimates.webhook_health.healthy
+            if not self._plan.times.webhooks:
                 self._plan.replan()
         if self._counted_on_us != self._endpoint.estimates.retention.counted_on_us:
             self._counted_on_us = self._endpoint.estimates.retention.counted_on_us
-            self._plan.measure_anew()
+            self._plan.deadlines.measure_all()
 
     # --- one question
 
@@ -457,7 +457,7 @@ class Collector:
 
     def _since_finish_us(self, entry: Entry, now: int) -> int:
         """How long ago the job has probably finished; negative where it probably has not."""
-        return now - max(entry.job.unfinished_at or 0, (entry.job.sent_at or 0) + self._plan.takes_us(entry))
+        return now - max(entry.job.unfinished_at or 0, (entry.job.sent_at or 0) + self._plan.times.takes_us(entry))
 
     def _forgotten(self, entry: Entry) -> None:
         """The job is given up: if it was missing in its time, the service has forgotten it.
@@ -465,7 +465,7 @@ class Collector:
         Or it was never executed: that is more likely where webhooks arrive, it had none, and nobody has ever seen it.
         """
         job = entry.job
-        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks
+        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks
         if entry.gone_after_us is not None and is_known:
             self._endpoint.estimates.result_was_gone(job.run, entry.gone_after_us)
 

@@ -10,7 +10,7 @@ import anyio
 from orchestrator.client import Permit
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
-from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.service.answers import Pointless, Trouble
 from orchestrator.core.service.status_outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -26,7 +26,7 @@ class QuestionTurns:
     """Of one endpoint, and the plan of its outstanding jobs."""
 
     endpoint: Endpoint
-    plan: Plan
+    plan: PollPlan
     _pause: ImposedPause = field(init=False, default_factory=ImposedPause)
 
     def wait_us(self) -> int | None:
@@ -40,7 +40,7 @@ class QuestionTurns:
         if until <= now:
             self._pause.over()
             return least_us
-        imposed_us = self._pause.wait_us(now, until=until, respite=self.plan.respite(now))
+        imposed_us = self._pause.wait_us(now, until=until, respite=self.plan.deadlines.respite(now))
         return None if imposed_us is None else max(least_us, imposed_us)
 
     async def leave(self) -> Permit | None:
@@ -58,9 +58,9 @@ class QuestionTurns:
         now = self.endpoint.clock.now()
         self.endpoint.health.questions.refusals.asked(now)
         if self.endpoint.health.questions.breaker.is_tripped:
-            lost_at = self.plan.respite(now).lost_at
+            lost_at = self.plan.deadlines.respite(now).lost_at
             self.endpoint.health.questions.breaker.record_sent(now, left_us=None if lost_at is None else lost_at - now)
-        if (until := self._unwanted_until()) > now and self._pause.asked(now, self.plan.respite(now)):
+        if (until := self._unwanted_until()) > now and self._pause.asked(now, self.plan.deadlines.respite(now)):
             self.endpoint.warn(f"{self._why(until)}, but results would be gone by then: single ones are asked for")
 
     def answered(self, outcome: StatusOutcome) -> bool:

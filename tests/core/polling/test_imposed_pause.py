@@ -3,8 +3,8 @@
 import itertools
 import math
 
-from orchestrator.core.polling.deadline_calendar import Respite
 from orchestrator.core.polling.imposed_pause import GAP_US_MAX, GAP_US_MIN, ImposedPause
+from orchestrator.core.polling.poll_deadlines import Respite
 from tests.factories import S
 
 HOUR = 3_600 * S

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.deadlines import FEW, RETENTION_US_DEFAULT, hard_dea
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.latency import DurationHistogram
-from orchestrator.core.polling.poll_plan import REPLANNED_MAX, SCOUTS_MAX, Plan
+from orchestrator.core.polling.poll_plan import REPLANNED_MAX, SCOUTS_MAX, PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from tests.factories import TTL_US, S, a_job_in
 from tests.simulation.clock import EPOCH_AT
@@ -39,8 +39,8 @@ def learned(*seconds: float) -> DurationHistogram:
     return found
 
 
-def a_plan(known: DurationHistogram | None = None, *, per_s: float = 200.0, webhooks: bool = False) -> Plan:
-    return Plan(
+def a_plan(known: DurationHistogram | None = None, *, per_s: float = 200.0, webhooks: bool = False) -> PollPlan:
+    return PollPlan(
         learned=learned() if known is None else known,
         retention_of=lambda _: RETENTION_US,
         per_s=per_s,
@@ -48,7 +48,7 @@ def a_plan(known: DurationHistogram | None = None, *, per_s: float = 200.0, webh
     )
 
 
-def taken(plan: Plan, now: int) -> list[int]:
+def taken(plan: PollPlan, now: int) -> list[int]:
     """The jobs that are asked for at `now`, in their order."""
     found = []
     while (entry := plan.next(now)) is not None:
@@ -56,7 +56,7 @@ def taken(plan: Plan, now: int) -> list[int]:
     return found
 
 
-def is_unfinished(plan: Plan, number: int, at: int) -> Entry:
+def is_unfinished(plan: PollPlan, number: int, at: int) -> Entry:
     """The question of `at` is answered: the job is in progress."""
     entry = plan.get(number)
     assert entry is not None
@@ -68,7 +68,7 @@ def is_unfinished(plan: Plan, number: int, at: int) -> Entry:
 def test_an_empty_plan_wants_nothing() -> None:
     plan = a_plan()
 
-    assert (plan.next(EPOCH_AT), plan.wakes_at(EPOCH_AT), plan.soonest_deadline(), len(plan)) == (None, None, None, 0)
+    assert (plan.next(EPOCH_AT), plan.wakes_at(EPOCH_AT), plan.deadlines.soonest(), len(plan)) == (None, None, None, 0)
     plan.drop(1)
     assert not plan.hint(1, EPOCH_AT)
 
@@ -192,7 +192,7 @@ def test_when_webhooks_cease_to_arrive_everything_is_planned_anew_a_page_at_a_ti
         plan.add(job(number))
     at = EPOCH_AT + 11 * S
     assert taken(plan, at) == []
-    plan.webhooks = False
+    plan.times.webhooks = False
     plan.replan()
 
     assert plan.wakes_at(at) == at
@@ -284,17 +284,17 @@ def test_the_soonest_deadline_is_that_of_the_job_whose_result_is_safe_for_the_sh
             del jobs[number]
 
     soonest = min((safe_until(each, RETENTION_US) for each in jobs.values()), default=None)
-    assert plan.soonest_deadline() == (None if soonest is None else soonest // S * S)
+    assert plan.deadlines.soonest() == (None if soonest is None else soonest // S * S)
     assert len(plan) == len(jobs)
 
 
 # --- jobs in a queue
 
 
-def in_a_queue(*, gap_us: int, jobs: int, webhooks: bool = False) -> tuple[Plan, int]:
+def in_a_queue(*, gap_us: int, jobs: int, webhooks: bool = False) -> tuple[PollPlan, int]:
     """Jobs sent at once, and worked off one each `gap_us`, each in a second. The first forty have been collected."""
     execution = learned(1.0)
-    plan = Plan(
+    plan = PollPlan(
         learned=learned(20.0), execution=execution, retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=webhooks
     )
     for number in range(jobs):
@@ -353,7 +353,7 @@ def test_with_webhooks_or_after_trouble_the_place_in_the_queue_changes_nothing()
 
 
 def test_where_no_execution_is_known_the_place_in_the_queue_is_of_no_use() -> None:
-    plan = Plan(learned=learned(20.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False)
+    plan = PollPlan(learned=learned(20.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False)
     for number in range(60):
         plan.add(job(number))
     for entry in map(plan.get, range(40)):
@@ -368,7 +368,7 @@ def test_where_no_execution_is_known_the_place_in_the_queue_is_of_no_use() -> No
 
 
 def test_a_job_in_progress_is_asked_for_by_when_its_execution_began() -> None:
-    plan = Plan(
+    plan = PollPlan(
         learned=learned(20.0), execution=learned(45.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False
     )
     entry = plan.add(job(1))
@@ -382,7 +382,7 @@ def test_a_job_in_progress_is_asked_for_by_when_its_execution_began() -> None:
 
 
 def test_while_one_waits_in_the_queue_those_behind_it_are_not_asked_for() -> None:
-    plan = Plan(
+    plan = PollPlan(
         learned=learned(20.0), execution=learned(20.0), retention_of=lambda _: RETENTION_US, per_s=200.0, webhooks=False
     )
     for number in range(1, 11):
@@ -450,17 +450,17 @@ def test_where_little_is_known_only_the_scouts_are_asked_for_before_the_quickest
 
 def test_when_results_turn_out_to_be_kept_for_less_time_all_deadlines_come_sooner() -> None:
     kept_us = [RETENTION_US]
-    plan = Plan(learned=learned(10_000), retention_of=lambda _: kept_us[0], per_s=200.0, webhooks=True)
+    plan = PollPlan(learned=learned(10_000), retention_of=lambda _: kept_us[0], per_s=200.0, webhooks=True)
     for number in (1, 2):
         plan.add(job(number, sent_at=EPOCH_AT + number * S))
     plan.hint(1, EPOCH_AT + 3 * S)
     assert taken(plan, EPOCH_AT + 3 * S) == [1], "its question is on its way"
-    assert plan.soonest_deadline() == EPOCH_AT + 1 * S + RETENTION_US
+    assert plan.deadlines.soonest() == EPOCH_AT + 1 * S + RETENTION_US
 
     kept_us[0] = 5 * MINUTE
-    plan.measure_anew()
+    plan.deadlines.measure_all()
 
-    assert plan.soonest_deadline() == EPOCH_AT + 1 * S + 5 * MINUTE
+    assert plan.deadlines.soonest() == EPOCH_AT + 1 * S + 5 * MINUTE
     assert taken(plan, EPOCH_AT + 4 * MINUTE) == []
     assert taken(plan, EPOCH_AT + 5 * MINUTE) == [2]
 
@@ -471,7 +471,7 @@ def test_a_job_takes_as_long_as_every_second_of_its_like_and_no_time_where_nothi
         plan.add(job(1))
         entry = plan.get(1)
         assert entry is not None
-        assert plan.takes_us(entry) == pytest.approx(takes_s * S, rel=0.1)
+        assert plan.times.takes_us(entry) == pytest.approx(takes_s * S, rel=0.1)
 
 
 def test_overdue_is_what_nobody_asks_for_after_its_time_and_its_deadline() -> None:

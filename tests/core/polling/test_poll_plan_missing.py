@@ -1,14 +1,14 @@
 """When a job is asked for again that the service does not know."""
 
 from orchestrator.core.jobs.deadlines import safe_until
-from orchestrator.core.polling.poll_plan import Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from tests.core.polling.test_poll_plan import MINUTE, RETENTION_US, a_plan, job, learned, taken
 from tests.factories import S
 from tests.simulation.clock import EPOCH_AT
 
 
-def is_missing(plan: Plan, number: int, at: int, *, again_at: int) -> Entry:
+def is_missing(plan: PollPlan, number: int, at: int, *, again_at: int) -> Entry:
     """The question of `at` is answered with a 404; the job is to be asked for again at `again_at`."""
     entry = plan.get(number)
     assert entry is not None
@@ -62,7 +62,7 @@ def test_a_missing_job_of_which_nobody_knows_how_long_it_is_safe_waits_like_any_
     assert taken(plan, EPOCH_AT + 31 * S) == [2, 1]
 
 
-def many_missing(plan: Plan, missing: int) -> int:
+def many_missing(plan: PollPlan, missing: int) -> int:
     """So many jobs have been found missing; returns when their deadlines begin to press."""
     for number in range(1, missing + 1):
         plan.add(job(number))
@@ -70,11 +70,11 @@ def many_missing(plan: Plan, missing: int) -> int:
         assert entry is not None
         entry.gone_after_us = 0
         plan.schedule(entry, entry.deadline - S, is_firm=True)
-    at = plan.respite(EPOCH_AT).urgent_at
+    at = plan.deadlines.respite(EPOCH_AT).urgent_at
     return round(at)
 
 
-def turns(plan: Plan, at: int, number: int) -> list[int]:
+def turns(plan: PollPlan, at: int, number: int) -> list[int]:
     """What the next questions go to, of which each finds its job missing, or unfinished for another while."""
     found = []
     for n in range(number):
@@ -123,12 +123,12 @@ def test_thousands_that_are_missing_leave_most_questions_to_deadlines_of_others(
 
 def test_a_pause_of_all_questions_may_last_until_half_way_between_the_deadline_and_the_loss() -> None:
     plan = a_plan()
-    assert plan.respite(EPOCH_AT).lost_at is None
+    assert plan.deadlines.respite(EPOCH_AT).lost_at is None
     entry = plan.add(job(1))
-    respite = plan.respite(EPOCH_AT)
+    respite = plan.deadlines.respite(EPOCH_AT)
 
     assert respite.urgent_at < respite.until < (respite.lost_at or 0) == EPOCH_AT + RETENTION_US
     assert abs(respite.urgent_at - entry.deadline) <= S
     plan.add(job(2), is_unsure=True)
-    assert plan.respite(EPOCH_AT).until < EPOCH_AT
-    assert plan.respite(EPOCH_AT).lost_at == EPOCH_AT + RETENTION_US
+    assert plan.deadlines.respite(EPOCH_AT).until < EPOCH_AT
+    assert plan.deadlines.respite(EPOCH_AT).lost_at == EPOCH_AT + RETENTION_US

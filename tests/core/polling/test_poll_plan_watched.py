@@ -8,8 +8,9 @@ import pytest
 from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, RETENTION_US_DEFAULT
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.polling.ask_times import WATCH_SHARE
 from orchestrator.core.polling.latency import DurationHistogram
-from orchestrator.core.polling.poll_plan import WATCH_SHARE, Plan
+from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from tests.factories import TTL_US, S, a_job_in
 from tests.simulation.clock import EPOCH_AT
@@ -18,8 +19,8 @@ MINUTE = 60 * S
 PER_S = 10.0
 
 
-def a_plan(every_us: int | None) -> Plan:
-    return Plan(
+def a_plan(every_us: int | None) -> PollPlan:
+    return PollPlan(
         learned=DurationHistogram(),
         retention_of=lambda _: RETENTION_US_DEFAULT,
         per_s=PER_S,
@@ -39,14 +40,14 @@ def job(number: int) -> Job:
     )
 
 
-def answered(plan: Plan, entry: Entry, at: int) -> Entry:
+def answered(plan: PollPlan, entry: Entry, at: int) -> Entry:
     """It was asked for at `at`, and is in progress."""
     entry.asked_at, entry.asks = at, entry.asks + 1
     plan.refresh(entry, msgspec.structs.replace(entry.job, unfinished_at=at))
     return entry
 
 
-def asked_at(plan: Plan, entry: Entry) -> int:
+def asked_at(plan: PollPlan, entry: Entry) -> int:
     assert entry.ask_at is not None
     return entry.ask_at
 

@@ -367,7 +367,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs that are out already keep their deadlines",
         path="orchestrator/engine/collecting/collector.py::Collector._follow_endpoint",
-        old="self._plan.measure_anew()",
+        old="self._plan.deadlines.measure_all()",
         new="pass",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
     ),
@@ -411,7 +411,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job that was never executed tells of results that are forgotten",
         path="orchestrator/engine/collecting/collector.py::Collector._forgotten",
-        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks",
+        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks",
         new="is_known = True",
         tests=(FORGETFUL + "test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely",),
     ),

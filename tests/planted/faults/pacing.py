@@ -79,14 +79,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="times that were planned for many jobs stay when few are left",
-        path="orchestrator/core/polling/poll_plan.py::Plan._is_outdated",
-        old="return is_news or self._budget.has_changed(len(self._entries))",
+        path="orchestrator/core/polling/ask_times.py::AskTimes.are_outdated",
+        old="return is_news or self.budget.has_changed(outstanding)",
         new="return is_news",
         tests=("tests/core/polling/test_poll_plan.py::test_when_questions_are_to_spare_again_all_are_planned_anew",),
     ),
     Fault(
         name="what is missing at its deadline takes all questions",
-        path="orchestrator/core/polling/poll_plan.py::Plan._put_in",
+        path="orchestrator/core/polling/poll_deadlines.py::Deadlines.put_in",
         old="max(entry.deadline, entry.safe_second * SECOND_US) if entry.is_missing else entry.deadline",
         new="entry.deadline",
         tests=(
@@ -95,7 +95,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is missing is planned anew as if it were there",
-        path="orchestrator/core/polling/poll_plan.py::Plan._plan_timeless",
+        path="orchestrator/core/polling/poll_plan.py::PollPlan._plan_timeless",
         old="if entry is None or entry.is_asked or entry.troubles or entry.is_missing:",
         new="if entry is None or entry.is_asked or entry.troubles or entry.gone_at is not None:",
         tests=("tests/core/polling/test_poll_plan_missing.py::test_planning_anew_leaves_what_is_missing_alone",),

@@ -110,9 +110,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are missing have all the questions",
-        path="orchestrator/core/polling/poll_plan.py::Plan._pressing",
+        path="orchestrator/core/polling/poll_deadlines.py::Deadlines.pressing",
         old="turn = self._turns",
-        new="return self._missing\nturn = self._turns",
+        new="return self._most_urgent(self._missing, among_missing=True)\nturn = self._turns",
         tests=(
             "tests/core/polling/test_poll_plan_missing.py::test_thousands_that_are_missing_leave_half_of_the_questions_to_what_else_there_is_to_ask",
             "tests/core/polling/test_poll_plan_missing.py::test_thousands_that_are_missing_leave_most_questions_to_deadlines_of_others",
