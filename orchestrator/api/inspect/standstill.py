@@ -11,7 +11,7 @@ import msgspec
 
 from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.service_probe import service_state
-from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.diagnosis.rules import findings
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_registry import Standstill
 from orchestrator.engine.hosting.run_session import RunSession

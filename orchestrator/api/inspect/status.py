@@ -17,7 +17,7 @@ from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.facts import Facts
-from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.filters.filter import asks_input
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers

@@ -69,6 +69,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it stays until somebody does that."""
 
 
+def finding(cause: Cause, about: str, sentence: str, *evidence: str, advice: str, needs_person: bool = True) -> Finding:
+    """The finding of a rule, by the evidence for it."""
+    return Finding(
+        cause=cause, about=about, sentence=sentence, evidence=evidence, advice=advice, needs_person=needs_person
+    )
+
+
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """All that was found, the first cause first."""
 

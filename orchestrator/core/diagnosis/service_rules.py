@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from orchestrator.core.diagnosis.facts import Facts, RunState, ServiceState
-from orchestrator.core.diagnosis.findings import Cause, Finding
+from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
 from orchestrator.core.text.durations import rough_duration
@@ -171,11 +171,4 @@ def _of_workers(facts: Facts, service: ServiceState, health: Health, *, is_low_p
 def _finding(
     service: ServiceState, cause: Cause, sentence: str, evidence: str, advice: str, *, needs_person: bool = True
 ) -> Finding:
-    return Finding(
-        cause=cause,
-        about=service.name,
-        sentence=sentence,
-        evidence=(evidence,),
-        advice=advice,
-        needs_person=needs_person,
-    )
+    return finding(cause, service.name, sentence, evidence, advice=advice, needs_person=needs_person)

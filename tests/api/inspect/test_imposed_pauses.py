@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.core.diagnosis.run_rules import UNWANTED
+from orchestrator.core.diagnosis.limit_rules import UNWANTED
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation

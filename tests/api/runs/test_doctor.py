@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from orchestrator.api.runs.commands import retry
-from orchestrator.core.diagnosis import run_rules as diagnosis
+from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.failure_breaker import OFF
@@ -65,9 +65,9 @@ async def test_a_retry_that_waits_for_the_next_process_is_said_until_one_has_don
     assert (await patient.causes(), await patient.shown()) == ([], None)
     await retry(patient.path, "in", patient.around)
     [finding] = (await patient.diagnosis()).findings
-    assert (finding.cause, finding.sentence, finding.needs_person) == (Cause.NO_PROCESS, diagnosis.ASKED, True)
+    assert (finding.cause, finding.sentence, finding.needs_person) == (Cause.NO_PROCESS, ledger_rules.ASKED, True)
     assert finding.advice == f"orchestrator resume in --ledger {patient.path}"
-    assert await patient.shown() == diagnosis.ASKED
+    assert await patient.shown() == ledger_rules.ASKED
     script.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
     async with patient.at_work(jobs=3, settings=settings):
         await anyio.sleep(30)
@@ -96,7 +96,7 @@ async def test_429s_that_our_rate_does_not_cause_are_found(tmp_path: Path) -> No
         finding = (await patient.diagnosis()).findings[0]
         assert (finding.cause, finding.needs_person) == (Cause.STRAY_REFUSALS, False)
         assert re.match(r"[\d.]+% of the requests to /(run|status): ", finding.evidence[0])
-        assert await patient.shown() == diagnosis.STRAY_429S
+        assert await patient.shown() == limit_rules.STRAY_429S
 
 
 async def test_concurrency_that_binds_is_told_from_the_rate(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ async def test_what_stops_the_sending_is_tried_for_a_minute_and_then_said(
         assert (finding.cause, finding.needs_person) == (cause, True)
         assert finding.sentence == await patient.shown()
         assert finding.sentence.startswith(f"{gates.STOPPED}: {POINTLESS[status]}")
-        assert (diagnosis.READABLE in finding.evidence) is (status == 403)
+        assert (run_rules.READABLE in finding.evidence) is (status == 403)
         for _ in range(6):
             await anyio.sleep(10)  # meanwhile `/health` is good, so that single ones are tried again
             assert (await patient.causes())[0] is cause
@@ -226,10 +226,10 @@ async def test_without_a_process_open_runs_wait_and_later_their_results_expire(t
             await anyio.sleep(30)
         [finding] = (await patient.diagnosis()).findings
         assert (finding.cause, finding.advice) == (Cause.NO_PROCESS, f"orchestrator resume in --ledger {patient.path}")
-        assert await patient.shown() == diagnosis.NOBODY
+        assert await patient.shown() == ledger_rules.NOBODY
         await anyio.sleep(1_500)
         assert await patient.causes() == [Cause.RESULTS_EXPIRE, Cause.NO_PROCESS]
-        assert await patient.shown() == diagnosis.EXPIRING
+        assert await patient.shown() == ledger_rules.EXPIRING
         await anyio.sleep(1_500)
         assert "some may be gone already" in (await patient.diagnosis()).findings[0].evidence[0]
 
@@ -244,7 +244,7 @@ async def test_a_process_that_holds_the_ledger_and_says_nothing_is_found(tmp_pat
         with dispatcher_lock(patient.path, now=clock.now()):
             await anyio.sleep(3_600)
             [*_, finding] = reversed((await patient.diagnosis()).findings)
-            assert (finding.cause, finding.sentence) == (Cause.LEDGER_HELD, diagnosis.SILENT)
+            assert (finding.cause, finding.sentence) == (Cause.LEDGER_HELD, ledger_rules.SILENT)
             assert "it has said nothing for" in finding.evidence[0]
 
 
@@ -271,7 +271,7 @@ async def test_webhooks_that_do_not_come_are_said_by_status_too(tmp_path: Path) 
         await anyio.sleep(15)
         assert await patient.shown() is None
         await anyio.sleep(60)
-        assert await patient.shown() == diagnosis.WEBHOOKS_MISSING
+        assert await patient.shown() == run_rules.WEBHOOKS_MISSING
         key = patient.path.with_name("ledger.db.key")
         key.unlink()
         key.mkdir()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.diagnosis import run_rules
+from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules
 from orchestrator.core.diagnosis.facts import (
     SILENT_US_MAX,
     Facts,
@@ -17,7 +17,7 @@ from orchestrator.core.diagnosis.facts import (
     WebhookState,
 )
 from orchestrator.core.diagnosis.findings import RANK, Cause, Diagnosis, Finding
-from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Brake, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
@@ -80,7 +80,7 @@ def test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_p
 
 def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
     [finding] = of(RUN, NOBODY)
-    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, run_rules.NOBODY)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.NOBODY)
     assert finding.advice == "resume run night run"
     assert of(replace(RUN, is_of_flow=True), NOBODY)[0].advice == "carry out flows night run"
     queued = replace(RUN, counts={"queued": 2})
@@ -97,19 +97,19 @@ def test_a_pause_holds_up_what_is_queued() -> None:
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
     unserved = replace(RUN, is_unserved=True)
     [finding] = of(unserved)
-    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, run_rules.UNSERVED)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.UNSERVED)
     assert found(replace(unserved, held="there is no key")) == [Cause.RUN_HELD]
     assert found(replace(unserved, is_paused=True)) == [Cause.PAUSED]
     assert found(replace(unserved, is_cancelled=True)) == found(replace(unserved, counts={"outstanding": 1})) == []
 
 
 def test_results_expire_only_where_nobody_collects_them() -> None:
-    soon = replace(RUN, safe_us=run_rules.EXPIRING_US)
+    soon = replace(RUN, safe_us=ledger_rules.EXPIRING_US)
     assert found(soon) == []
     assert found(replace(soon, is_uncollectable=True)) == [Cause.RESULTS_EXPIRE]
     assert found(replace(soon, unreachable_us=1)) == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE]
     assert found(soon, NOBODY) == [Cause.RESULTS_EXPIRE, Cause.NO_PROCESS]
-    assert found(replace(soon, safe_us=run_rules.EXPIRING_US + 1), NOBODY) == [Cause.NO_PROCESS]
+    assert found(replace(soon, safe_us=ledger_rules.EXPIRING_US + 1), NOBODY) == [Cause.NO_PROCESS]
     assert "in 10 min" in of(soon, NOBODY)[0].evidence[0]
     assert "gone already" in of(replace(soon, safe_us=0), NOBODY)[0].evidence[0]
 
@@ -194,7 +194,7 @@ def test_what_was_asked_of_a_run_waits_for_somebody_who_works() -> None:
     over = replace(RUN, counts={"failed": 9}, asked=("retry", "resend"), asked_us=5 * MINUTE_US)
     assert found(over) == []
     [finding] = of(over, NOBODY)
-    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, run_rules.ASKED)
+    assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.ASKED)
     assert finding.evidence == ("asked 5 min ago: retry, resend",)
     assert of(replace(over, counts=RUN.counts), NOBODY)[0].evidence[1:] == finding.evidence
     assert found(over, replace(AT_WORK, silent_us=5 * MINUTE_US)) == [Cause.LEDGER_HELD]
@@ -226,7 +226,7 @@ def test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody(sending:
 def test_429s_that_our_rate_does_not_cause_are_told_before_the_rate(stray: float, why: str) -> None:
     run = replace(RUN, sending=replace(FREE, used=90, stray=stray, stray_operation="status"))
     stray_429s, rate = of(run)
-    assert (stray_429s.cause, stray_429s.sentence) == (Cause.STRAY_REFUSALS, run_rules.STRAY_429S)
+    assert (stray_429s.cause, stray_429s.sentence) == (Cause.STRAY_REFUSALS, limit_rules.STRAY_429S)
     assert stray_429s.evidence[0].startswith(f"{stray:.1%} of the requests to /status: {why}")
     assert rate.cause is Cause.RATE_LIMIT
     assert found(run, replace(AT_WORK, held_by=None)) == [Cause.NO_PROCESS]
@@ -285,10 +285,10 @@ def test_a_webhook_url_that_answers_here_may_not_be_reached_from_outside() -> No
 
 
 def test_a_disk_that_is_nearly_full_matters_to_open_runs() -> None:
-    full = replace(AT_WORK, free_bytes=run_rules.DISK_BYTES_MIN - 1)
+    full = replace(AT_WORK, free_bytes=ledger_rules.DISK_BYTES_MIN - 1)
     [finding] = of(RUN, full)
     assert (finding.cause, finding.evidence) == (Cause.DISK_FULL, ("256.0 MiB more can be written",))
-    assert found(RUN, replace(full, free_bytes=run_rules.DISK_BYTES_MIN)) == []
+    assert found(RUN, replace(full, free_bytes=ledger_rules.DISK_BYTES_MIN)) == []
     assert found(replace(RUN, counts={"succeeded": 1}), full) == []
 
 

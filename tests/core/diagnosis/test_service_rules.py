@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
 from orchestrator.core.diagnosis.findings import Cause
-from orchestrator.core.diagnosis.run_rules import findings
+from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
 from orchestrator.errors import Hurdle

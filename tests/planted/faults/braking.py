@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where a brake has stopped a run and nobody works, resume is advised alone",
-        path="orchestrator/core/diagnosis/run_rules.py::_nobody",
+        path="orchestrator/core/diagnosis/ledger_rules.py::process",
         old="and run.hold is None):",
         new="):",
         tests=(

@@ -76,14 +76,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="causes are told in the order in which they were looked for",
-        path="orchestrator/core/diagnosis/run_rules.py::findings",
+        path="orchestrator/core/diagnosis/rules.py::findings",
         old="return tuple(sorted(found, key=lambda finding: RANK[finding.cause]))",
         new="return tuple(found)",
         tests=(f"{DIAGNOSIS}::test_what_nothing_gets_past_comes_first",),
     ),
     Fault(
         name="a limit binds only in the moment in which all of it is used",
-        path="orchestrator/core/diagnosis/run_rules.py::_sending",
+        path="orchestrator/core/diagnosis/limit_rules.py::_sending",
         old="elif sending.used >= BINDING_SHARE * sending.allowance:",
         new="elif sending.used >= sending.allowance:",
         tests=(f"{DIAGNOSIS}::test_the_limit_that_binds_is_found_where_jobs_wait_and_needs_nobody",),
