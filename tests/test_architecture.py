@@ -262,7 +262,7 @@ NAMESAKES = {
     "orchestrator/cli/help/front_page.py",
     "orchestrator/cli/help/topics.py",
     "orchestrator/cli/runs/revalidate.py",
-    "orchestrator/core/jobs/escalation.py",
+    "orchestrator/core/jobs/escalation_text.py",
 }
 """`apply --check` looks at files and does nothing else, `runs recheck --dry-run` judges and writes nothing down, and rules for what follows trouble have words of their own."""
 

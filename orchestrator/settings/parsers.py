@@ -15,7 +15,8 @@ from orchestrator.clock import SystemClock, local_zone
 from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF as BREAKER_OFF
 from orchestrator.core.gates.failure_breaker import Rules
-from orchestrator.core.jobs.escalation import Rule, format_rule, parse_rule
+from orchestrator.core.jobs.escalation import EscalationRule
+from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.service.addresses import interface_url
@@ -233,12 +234,12 @@ def percentage(found: int) -> str:
     return f"{found / PERCENT:g}%"
 
 
-def rules(texts: Sequence[str]) -> tuple[Rule, ...]:
+def rules(texts: Sequence[str]) -> tuple[EscalationRule, ...]:
     """What jobs are given after their troubles."""
     return tuple(map(parse_rule, texts))
 
 
-def rule_texts(found: Sequence[Rule]) -> Sequence[str]:
+def rule_texts(found: Sequence[EscalationRule]) -> Sequence[str]:
     """The same as they are written."""
     return list(map(format_rule, found))
 

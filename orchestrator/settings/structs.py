@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.core.gates.brake_settings import BrakeSettings
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
-from orchestrator.core.jobs.escalation import Rule
+from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
@@ -149,7 +149,7 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     max_execution_us: int | None = None
     """How long a resumable job may be executed in all its segments together; None: however long."""
 
-    escalate: tuple[Rule, ...] = ()
+    escalate: tuple[EscalationRule, ...] = ()
     """What jobs are given after their troubles."""
 
     notify: str | None = None  # who is told of its end, and of what has stopped it (`written.notify`)

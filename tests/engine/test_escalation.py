@@ -12,7 +12,8 @@ import pytest
 
 from orchestrator.api.admin.limits import limits_set
 from orchestrator.api.outcomes.job_queries import job_show
-from orchestrator.core.jobs.escalation import FREE_MAX, parse_rule
+from orchestrator.core.jobs.escalation import FREE_MAX
+from orchestrator.core.jobs.escalation_text import parse_rule
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy

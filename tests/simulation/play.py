@@ -20,7 +20,8 @@ from anyio.abc import TaskGroup
 
 from orchestrator.api.foreground.run import run as run_program
 from orchestrator.core.gates.brakes import Canary, MaxFailures
-from orchestrator.core.jobs.escalation import Rule, parse_rule, problems_of
+from orchestrator.core.jobs.escalation import EscalationRule
+from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.openai import Via
@@ -384,7 +385,7 @@ class Play:
         return service
 
 
-def _rules(run: RunPlan, plan: Plan) -> tuple[Rule, ...]:
+def _rules(run: RunPlan, plan: Plan) -> tuple[EscalationRule, ...]:
     """Those that its attempts are enough for."""
     found = [parse_rule(text.format(other=OTHER_ENDPOINTS[run.where])) for text in plan.escalate]
     return tuple(rule for rule in found if problems_of([rule], max_attempts=run.max_attempts) is None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from orchestrator.api.runs.connection import connection_of
-from orchestrator.core.jobs.escalation import Rule, endpoints_of, with_ids
+from orchestrator.core.jobs.escalation import EscalationRule, endpoints_of, with_ids
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -63,7 +63,9 @@ class EndpointNames:
         environ = self.dependencies.environ
         return connection_of(choose({run_flags.CONFIG.name: self.config, **told}, environ), environ)
 
-    async def in_rules(self, rules: tuple[Rule, ...], told: Mapping[str, object] | None = None) -> tuple[Rule, ...]:
+    async def in_rules(
+        self, rules: tuple[EscalationRule, ...], told: Mapping[str, object] | None = None
+    ) -> tuple[EscalationRule, ...]:
         """The rules of an escalation, with ids for names. Raises as `id_of`."""
         ids = {each: await self.id_of(each, told) for each in endpoints_of(rules)}
         return with_ids(rules, ids)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from orchestrator.core.jobs.escalation import problems_of
+from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates.templates import template_of

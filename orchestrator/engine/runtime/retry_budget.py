@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from orchestrator.core.jobs.escalation import EXECUTIONS, Taken, budget_of, told, with_step
+from orchestrator.core.jobs.escalation import EXECUTIONS, NextEscalation, budget_of, with_step
+from orchestrator.core.jobs.escalation_text import description_of
 from orchestrator.core.jobs.job import FREE_EXECUTIONS, RETRIED_EXECUTIONS, Job, Transition
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.overrides import Escalation
@@ -64,7 +65,7 @@ class RetryBudgets:
         self._promised[run] += 1
         return None
 
-    def escalation(self, job: Job, taken: Taken) -> Escalation:
+    def escalation(self, job: Job, taken: NextEscalation) -> Escalation:
         """What the step that was `taken` gives to `job`.
 
         An endpoint that this process does not know of the run is none: the job stays where it is.
@@ -74,6 +75,6 @@ class RetryBudgets:
         return Escalation(
             endpoint=job.endpoint if there is None else there,
             escalated=with_step(job.escalated, taken),
-            told=told(step, None if there is None else step.endpoint),
+            told=description_of(step, None if there is None else step.endpoint),
             is_free=step.is_free,
         )

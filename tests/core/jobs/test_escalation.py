@@ -10,30 +10,32 @@ from hypothesis import strategies as st
 from orchestrator.core.jobs.escalation import (
     FREE,
     FREE_MAX,
-    PERCENT_MAX,
-    PERCENT_MIN,
     TAKEN_AWAY,
     TROUBLES,
     UNCHANGED,
-    Rule,
-    Step,
-    Taken,
+    EscalationRule,
+    EscalationStep,
+    NextEscalation,
     budget_of,
     decoded,
     endpoints_of,
-    format_rule,
     next_step,
-    parse_rule,
     policy_with,
-    problems_of,
-    told,
     with_step,
+)
+from orchestrator.core.jobs.escalation_text import (
+    PERCENT_MAX,
+    PERCENT_MIN,
+    description_of,
+    format_rule,
+    parse_rule,
+    problems_of,
 )
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MAX, EXECUTION_TIMEOUT_MS_MIN, Policy
 
-LONGER, ELSEWHERE = Step(percent=200), Step(endpoint="big")
-MORE_TIME_THEN_ELSEWHERE = Rule(troubles=(Trouble.TIMED_OUT,), steps=(LONGER, ELSEWHERE))
+LONGER, ELSEWHERE = EscalationStep(percent=200), EscalationStep(endpoint="big")
+MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(Trouble.TIMED_OUT,), steps=(LONGER, ELSEWHERE))
 
 
 @pytest.mark.parametrize(
@@ -41,44 +43,53 @@ MORE_TIME_THEN_ELSEWHERE = Rule(troubles=(Trouble.TIMED_OUT,), steps=(LONGER, EL
     [
         ("timed_out: execution-timeout*2, then endpoint big", MORE_TIME_THEN_ELSEWHERE),
         ("  timed_out :execution-timeout * 2.00 then endpoint  big ", MORE_TIME_THEN_ELSEWHERE),
-        ('failed ~ "worker was" : free', Rule(troubles=(Trouble.FAILED,), text="worker was", steps=(FREE,))),
+        ('failed ~ "worker was" : free', EscalationRule(troubles=(Trouble.FAILED,), text="worker was", steps=(FREE,))),
         (
             'failed,timed_out~"a \\"b\\": c": free and endpoint big, then give-up',
-            Rule(
+            EscalationRule(
                 troubles=(Trouble.FAILED, Trouble.TIMED_OUT),
                 text='a "b": c',
-                steps=(Step(is_free=True, endpoint="big"), Step(gives_up=True)),
+                steps=(EscalationStep(is_free=True, endpoint="big"), EscalationStep(gives_up=True)),
             ),
         ),
-        ("failed,lost: give-up", Rule(troubles=(Trouble.FAILED, Trouble.LOST), steps=(Step(gives_up=True),))),
+        (
+            "failed,lost: give-up",
+            EscalationRule(troubles=(Trouble.FAILED, Trouble.LOST), steps=(EscalationStep(gives_up=True),)),
+        ),
         (
             "failed: execution-timeout=90s and endpoint b, then give-up",
-            Rule(troubles=(Trouble.FAILED,), steps=(Step(timeout_ms=90_000, endpoint="b"), Step(gives_up=True))),
+            EscalationRule(
+                troubles=(Trouble.FAILED,),
+                steps=(EscalationStep(timeout_ms=90_000, endpoint="b"), EscalationStep(gives_up=True)),
+            ),
         ),
         (
             "failed: map a={{ row.a }}, please and map b={{ 'x, then y' }}, then endpoint c",
-            Rule(
+            EscalationRule(
                 troubles=(Trouble.FAILED,),
-                steps=(Step(templates=(("a", "{{ row.a }}, please"), ("b", "{{ 'x, then y' }}"))), Step(endpoint="c")),
+                steps=(
+                    EscalationStep(templates=(("a", "{{ row.a }}, please"), ("b", "{{ 'x, then y' }}"))),
+                    EscalationStep(endpoint="c"),
+                ),
             ),
         ),
         (
             'failed: map a="{{ row.a }}, then" and map b= {% if row.b %}1{% endif %}',
-            Rule(
+            EscalationRule(
                 troubles=(Trouble.FAILED,),
-                steps=(Step(templates=(("a", "{{ row.a }}, then"), ("b", "{% if row.b %}1{% endif %}"))),),
+                steps=(EscalationStep(templates=(("a", "{{ row.a }}, then"), ("b", "{% if row.b %}1{% endif %}"))),),
             ),
         ),
     ],
 )
-def test_a_rule_is_read_as_people_write_it(text: str, rule: Rule) -> None:
+def test_a_rule_is_read_as_people_write_it(text: str, rule: EscalationRule) -> None:
     assert parse_rule(text) == rule
     assert parse_rule(format_rule(rule)) == rule
 
 
 NOT_APART = st.characters().filter(lambda letter: letter != "=" and not letter.isspace())
 STEPS = st.builds(
-    Step,
+    EscalationStep,
     percent=st.just(UNCHANGED),
     timeout_ms=st.none() | st.integers(EXECUTION_TIMEOUT_MS_MIN, EXECUTION_TIMEOUT_MS_MAX),
     endpoint=st.none() | st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True),
@@ -87,17 +98,19 @@ STEPS = st.builds(
         max_size=2,
         unique_by=lambda pair: pair[0],
     ).map(tuple),
-) | st.builds(Step, percent=st.integers(PERCENT_MIN, PERCENT_MAX))
+) | st.builds(EscalationStep, percent=st.integers(PERCENT_MIN, PERCENT_MAX))
 
 
 @given(
     st.lists(st.sampled_from(TROUBLES), min_size=1, unique=True),
-    st.lists(STEPS.filter(lambda step: step != Step()), min_size=1, max_size=4),
+    st.lists(STEPS.filter(lambda step: step != EscalationStep()), min_size=1, max_size=4),
     st.booleans(),
 )
-def test_what_is_written_is_read_as_it_was(troubles: list[Trouble], steps: list[Step], gives_up: bool) -> None:
-    last = [Step(gives_up=True)] if gives_up else []
-    rule = Rule(troubles=tuple(troubles), steps=(*steps, *last))
+def test_what_is_written_is_read_as_it_was(
+    troubles: list[Trouble], steps: list[EscalationStep], gives_up: bool
+) -> None:
+    last = [EscalationStep(gives_up=True)] if gives_up else []
+    rule = EscalationRule(troubles=tuple(troubles), steps=(*steps, *last))
     assert parse_rule(format_rule(rule)) == rule
 
 
@@ -159,7 +172,9 @@ def test_rules_have_to_agree_with_one_another_and_with_the_attempts() -> None:
     assert endpoints_of([*rules, parse_rule("expired: endpoint big")]) == ["big", "c"]
 
 
-def step_taken(rules: Iterable[Rule], given: bytes | None, trouble: Trouble, step: Step, message: str = "") -> bytes:
+def step_taken(
+    rules: Iterable[EscalationRule], given: bytes | None, trouble: Trouble, step: EscalationStep, message: str = ""
+) -> bytes:
     """What a job was given after such trouble, which leads to that step."""
     taken = next_step(rules, trouble, message, given)
     assert taken is not None
@@ -200,25 +215,25 @@ def test_a_rule_for_what_an_error_says_goes_before_one_for_its_class_and_counts_
 
 def test_a_free_step_that_gives_something_gives_it_also_once_it_costs_an_attempt() -> None:
     rules = (parse_rule('failed~"gone": free and endpoint big'),)
-    given = step_taken(rules, None, Trouble.FAILED, Step(is_free=True, endpoint="big"), "gone")
+    given = step_taken(rules, None, Trouble.FAILED, EscalationStep(is_free=True, endpoint="big"), "gone")
     given = step_taken(rules, given, Trouble.FAILED, FREE, "gone")
     [first] = rules[0].steps
-    spent = with_step(None, Taken(first, "x"))
+    spent = with_step(None, NextEscalation(first, "x"))
     for _ in range(FREE_MAX):
-        spent = with_step(spent, Taken(FREE, "x"))
+        spent = with_step(spent, NextEscalation(FREE, "x"))
     assert step_taken(rules, spent, Trouble.FAILED, ELSEWHERE, "gone")
 
 
 def test_what_steps_give_adds_up() -> None:
-    once = with_step(None, Taken(Step(percent=150, templates=(("a", "1"),)), Trouble.FAILED))
-    twice = with_step(once, Taken(Step(percent=200, templates=(("b", "2"),)), Trouble.LOST))
+    once = with_step(None, NextEscalation(EscalationStep(percent=150, templates=(("a", "1"),)), Trouble.FAILED))
+    twice = with_step(once, NextEscalation(EscalationStep(percent=200, templates=(("b", "2"),)), Trouble.LOST))
     assert decoded(twice).taken == {Trouble.FAILED: 1, Trouble.LOST: 1}
     assert decoded(twice).templates == (("a", "1"), ("b", "2"))
     assert policy_with(Policy(execution_timeout_ms=10_000), twice).execution_timeout_ms == 30_000
     assert policy_with(Policy(), twice).execution_timeout_ms == 1_800_000
-    given_anew = with_step(twice, Taken(Step(timeout_ms=7_000), Trouble.LOST))
+    given_anew = with_step(twice, NextEscalation(EscalationStep(timeout_ms=7_000), Trouble.LOST))
     assert policy_with(Policy(execution_timeout_ms=10_000), given_anew).execution_timeout_ms == 7_000
-    longest = with_step(None, Taken(Step(percent=PERCENT_MAX), Trouble.LOST))
+    longest = with_step(None, NextEscalation(EscalationStep(percent=PERCENT_MAX), Trouble.LOST))
     assert (
         policy_with(Policy(execution_timeout_ms=500_000_000), longest).execution_timeout_ms == EXECUTION_TIMEOUT_MS_MAX
     )
@@ -227,21 +242,21 @@ def test_what_steps_give_adds_up() -> None:
 def test_a_policy_stays_as_it_is_without_more_time() -> None:
     policy = Policy(ttl_ms=60_000)
     assert policy_with(policy, None) is policy
-    assert policy_with(policy, with_step(None, Taken(ELSEWHERE, Trouble.LOST))) is policy
+    assert policy_with(policy, with_step(None, NextEscalation(ELSEWHERE, Trouble.LOST))) is policy
 
 
 @pytest.mark.parametrize(
     ("step", "endpoint", "words"),
     [
-        (Step(percent=250), None, "2.5 times the execution timeout"),
-        (Step(timeout_ms=60_000, endpoint="b"), "b", "execution timeout 1 min and endpoint b"),
-        (Step(templates=(("a", "1"), ("b", "2"))), None, "another a and b"),
-        (Step(endpoint="b"), None, "nothing new"),
+        (EscalationStep(percent=250), None, "2.5 times the execution timeout"),
+        (EscalationStep(timeout_ms=60_000, endpoint="b"), "b", "execution timeout 1 min and endpoint b"),
+        (EscalationStep(templates=(("a", "1"), ("b", "2"))), None, "another a and b"),
+        (EscalationStep(endpoint="b"), None, "nothing new"),
         (FREE, None, ""),
     ],
 )
-def test_a_step_is_told_in_words(step: Step, endpoint: str | None, words: str) -> None:
-    assert told(step, endpoint) == words
+def test_a_step_is_told_in_words(step: EscalationStep, endpoint: str | None, words: str) -> None:
+    assert description_of(step, endpoint) == words
 
 
 def test_a_budget_is_a_share_of_the_jobs_rounded_up() -> None:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.escalation import parse_rule
+from orchestrator.core.jobs.escalation_text import parse_rule
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Duty, Janitor
