@@ -23,7 +23,8 @@ from orchestrator.api.runs.job_progress import RunProgress
 from orchestrator.core.diagnosis.findings import Diagnosis
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.planning.bottlenecks import Line
-from orchestrator.core.planning.plan import Batch, Known, Plan, Terms, plan
+from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
+from orchestrator.core.planning.planner import plan_of
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
@@ -162,7 +163,7 @@ class FakeApp(FakeFlows):
         self.stopped = Stopped(ledger="l.db", was="process 7", ended=True, outcome="it stops")
         self.diagnosis = Diagnosis(findings=(), runs=0)
         self.put_back: list[PutBack] = []
-        self.planned = plan(
+        self.planned = plan_of(
             Batch(rows=3), "abc", Line(), Terms(ttl_us=86_400_000_000, execution_timeout_us=600_000_000), Known()
         )
         self.has_ended = False

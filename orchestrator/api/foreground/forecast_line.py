@@ -10,7 +10,8 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, Line
 from orchestrator.core.planning.forecast import Source, Times, Workers
 from orchestrator.core.planning.observed_times import Execution, experience
-from orchestrator.core.planning.plan import Batch, Known, Terms, plan
+from orchestrator.core.planning.plan import Batch, Known, Terms
+from orchestrator.core.planning.planner import plan_of
 from orchestrator.core.service.health import Health
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS
@@ -35,7 +36,7 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     if known.times is None:
         return None
     line = line_of(connection, settings, is_embedded=is_embedded)
-    return plan(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
+    return plan_of(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
 
 
 async def tell_after_canary(ledger: Ledger, session: RunSession, connection: ConnectionSettings, view: View) -> None:

@@ -21,7 +21,7 @@ from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.planning.observed_times import Execution
 from orchestrator.core.planning.plan import Batch, Plan
-from orchestrator.core.planning.plan import plan as planned
+from orchestrator.core.planning.planner import plan_of as planned
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.hosting.worker_scaling import knows_account

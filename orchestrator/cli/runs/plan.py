@@ -17,7 +17,8 @@ from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, un
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.progress_views import view_for_stderr
 from orchestrator.core.gates.costs import money
-from orchestrator.core.planning.plan import Plan, about
+from orchestrator.core.planning.plan import Plan
+from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
 from orchestrator.settings import brake_flags, output_flags, plan_flags, run_flags

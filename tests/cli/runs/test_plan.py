@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import Line
 from orchestrator.core.planning.forecast import Source, Times, Workers
-from orchestrator.core.planning.plan import Batch, Known, Terms, plan
+from orchestrator.core.planning.plan import Batch, Known, Terms
+from orchestrator.core.planning.planner import plan_of
 from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
@@ -21,7 +22,7 @@ BATCH = Batch(rows=800, done=100, repeats=7, input_bytes=3_000_000)
 def planned(terms: Terms = TERMS, batch: Batch = BATCH) -> FakeApp:
     app = FakeApp()
     workers = Workers(most=8, start_us=60 * SECOND_US)
-    app.planned = plan(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
+    app.planned = plan_of(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
     return app
 
 
@@ -47,12 +48,12 @@ def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
 
 def test_where_nothing_is_known_it_says_how_to_find_out() -> None:
     app = FakeApp()
-    app.planned = plan(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known())
+    app.planned = plan_of(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known())
     result = invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL)
     assert "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others, 2 too large\n" in result.stdout
     assert "  an execution: nothing is known of how long it takes here\n" in result.stdout
     assert "  to find out: --probe 20; or give --execution-time and --workers\n" in result.stdout
-    app.planned = plan(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
+    app.planned = plan_of(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
     assert "  input: 1 row, 9 bytes\n" in invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL).stdout
 
 

@@ -8,7 +8,9 @@ from orchestrator.core.gates.costs import Price
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, Line
 from orchestrator.core.planning.forecast import Source, Times, Workers
-from orchestrator.core.planning.plan import Batch, Known, Plan, Terms, about, plan
+from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
+from orchestrator.core.planning.plan_judgement import about
+from orchestrator.core.planning.planner import plan_of
 from tests.factories import S
 
 DAY = 86_400 * S
@@ -21,7 +23,9 @@ def planned(jobs: int = 800, *, times: Times | None = TIMES, workers: Workers | 
     batch = more.pop("batch", Batch(rows=jobs))
     line = more.pop("line", Line())
     terms = Terms(ttl_us=DAY, execution_timeout_us=600 * S, **more.pop("terms", {}))
-    return plan(batch, "abc", line, more.pop("kept", terms), Known(times=times, workers=workers, workers_from="seen"))
+    return plan_of(
+        batch, "abc", line, more.pop("kept", terms), Known(times=times, workers=workers, workers_from="seen")
+    )
 
 
 def test_the_verdict_says_when_it_ends_and_what_binds() -> None:
