@@ -65,7 +65,7 @@ unit-whole: $(READY)
 	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
 
 slow: $(READY)  ## the slow tests alone
-	$(PYTEST) -m slow
+	$(PYTEST) --dist loadfile -m slow
 
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks

@@ -27,8 +27,19 @@ RIDDLES: Final = {
 }
 """Words from which a stranger guesses nothing, or the wrong thing."""
 
-GERUNDS: Final = {"setting"}
-"""Nouns that happen to end so."""
+GERUNDS: Final = {
+    "opening",
+    "paging",
+    "pruning",
+    "scaling",
+    "serving",
+    "setting",
+    "spacing",
+    "spending",
+    "unpacking",
+    "wording",
+}
+"""Modules may end so: the field has no other noun for it."""
 
 WORLDS: Final = ("orchestrator/cli/", "orchestrator/emulator/", "orchestrator/worker.py")
 """What has names of its own: see `namesakes`."""
