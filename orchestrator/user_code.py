@@ -49,7 +49,7 @@ class UserCodeError(Exception):
     @property
     def message(self) -> str:
         """What the error says, without its kind."""
-        return message_of(self.error)
+        return error_message(self.error)
 
     def trace(self, limit: int | None = None) -> str:
         """The error with the places where it was raised: the last -`limit` of them."""
@@ -58,7 +58,7 @@ class UserCodeError(Exception):
 
 def in_words(error: BaseException) -> str:
     """The kind of an error of people's code, and what it says."""
-    message = message_of(error)
+    message = error_message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -75,7 +75,7 @@ def here() -> Path:
     return absolute(Path())
 
 
-def message_of(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """What an error says, as UTF-8 can carry it: to ask it for that runs people's code once more."""
     try:
         return str(error).encode(errors="replace").decode()

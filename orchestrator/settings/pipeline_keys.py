@@ -34,7 +34,7 @@ _notify: Final = Group(Notify)
 # --- how values are written
 
 
-def parse_name(text: str) -> str:
+def parse_pipeline_name(text: str) -> str:
     """The name of a pipeline or of a stage, of which those of flows and runs are made. Raises `ValueError`."""
     if not _NAME.fullmatch(text):
         raise ValueError(f'"{text:.80}" is no name; 1 to 64 letters, digits, dots, dashes and underscores are')
@@ -112,7 +112,7 @@ _arguments: Final = Form(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tu
 
 # --- the pipeline
 
-NAME: Final = _pipeline("name", parsed("NAME", parse_name), "What it is called.", default="required")
+NAME: Final = _pipeline("name", parsed("NAME", parse_pipeline_name), "What it is called.", default="required")
 INPUT_FILE: Final = _pipeline(
     "input",
     parsed("FILE", _template),

@@ -314,7 +314,7 @@ class OperationLimits(msgspec.Struct, frozen=True, kw_only=True):
     throttled: int | None
 
 
-class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointLimitStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one endpoint."""
 
     endpoint: str

@@ -41,7 +41,7 @@ GERUNDS: Final = {
 }
 """Modules may end so: the field has no other noun for it."""
 
-WORLDS: Final = ("orchestrator/cli/", "orchestrator/emulator/", "orchestrator/worker.py")
+WORLDS: Final = ("orchestrator/cli/", "orchestrator/api/python/", "orchestrator/emulator/", "orchestrator/worker.py")
 """What has names of its own: see `namesakes`."""
 
 
@@ -89,8 +89,8 @@ def gerunds(modules: Sequence[Module]) -> list[str]:
 def namesakes(modules: Sequence[Module]) -> list[str]:
     """Public functions and classes of different modules that have one name.
 
-    A command is called as the verb of `api` that it calls, and what imitates the service as the service's: the command
-    line and the emulator are worlds of their own.
+    A command is called as the verb of `api` that it calls, what users import as the thing that it hands them, and what
+    imitates the service as the service's: the command line, the Python face and the emulator are worlds of their own.
     """
     homes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for module in modules:

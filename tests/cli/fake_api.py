@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from orchestrator.api.admin.brakes import RunBrakes
+from orchestrator.api.admin.brakes import RunBrakeStatus
 from orchestrator.api.admin.ledger_admin import BackedUp, Compacted, LedgerInfo
 from orchestrator.api.admin.process_stop import Stopped
 from orchestrator.api.admin.revalidate import RecheckedRun
@@ -43,7 +43,7 @@ from orchestrator.settings.structs import (
 )
 from orchestrator.units import MIB
 from orchestrator.views.status import (
-    EndpointLimits,
+    EndpointLimitStatus,
     Failures,
     FoundJobs,
     LastProcess,
@@ -139,8 +139,8 @@ class FakeApp(FakeFlows):
         script: Callable[[View], None] = lambda view: None,
         runs: Sequence[RunStatus] = (),
         lines: Sequence[bytes] = (),
-        endpoints: Sequence[EndpointLimits] = (),
-        braked: RunBrakes | None = None,
+        endpoints: Sequence[EndpointLimitStatus] = (),
+        braked: RunBrakeStatus | None = None,
         verification: Verification | None = None,
     ) -> None:
         super().__init__()
@@ -245,13 +245,13 @@ class FakeApp(FakeFlows):
             write(line)
         return len(self.lines)
 
-    async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimits]:
+    async def limits(self, ledger: Path, name: str | None) -> list[EndpointLimitStatus]:
         self.asked.append((ledger, name))
         return list(self.endpoints)
 
     async def limits_set(
         self, ledger: Path, name: str, chosen: Mapping[Operation, Limit], *, endpoint: str | None = None
-    ) -> EndpointLimits:
+    ) -> EndpointLimitStatus:
         self.asked.append((ledger, name, chosen, *filter(None, [endpoint])))
         return self.endpoints[0]
 
@@ -269,16 +269,16 @@ class FakeApp(FakeFlows):
 
     async def limits_reset(
         self, ledger: Path, name: str, operations: Collection[Operation], *, endpoint: str | None = None
-    ) -> EndpointLimits:
+    ) -> EndpointLimitStatus:
         self.asked.append((ledger, name, operations, *filter(None, [endpoint])))
         return self.endpoints[0]
 
-    async def brakes(self, ledger: Path, name: str | None) -> RunBrakes:
+    async def brakes(self, ledger: Path, name: str | None) -> RunBrakeStatus:
         self.asked.append((ledger, name))
         assert self.braked is not None
         return self.braked
 
-    async def brakes_set(self, ledger: Path, name: str, settings: Mapping[str, str]) -> RunBrakes:
+    async def brakes_set(self, ledger: Path, name: str, settings: Mapping[str, str]) -> RunBrakeStatus:
         self.asked.append((ledger, name, dict(settings)))
         assert self.braked is not None
         return self.braked

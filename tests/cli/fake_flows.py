@@ -5,10 +5,10 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.api.flows.flows import Asked, Fires, FlowShown, FlowStatus
+from orchestrator.api.flows.flows import Asked, BackfillFires, FlowShown, FlowStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.rerun import Rerun
-from orchestrator.api.flows.schedules import History, ScheduleStatus, Trouble
+from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
@@ -73,12 +73,12 @@ class FakeFlows:
         self.flow = flow_status()
         self.served: list[ServeRequest] = []
         self.shown: FlowShown | None = None
-        self.fires = Fires(pipeline="captions", fires=(AT, AT + HOUR_US), known=0, zone="UTC")
+        self.fires = BackfillFires(pipeline="captions", fires=(AT, AT + HOUR_US), known=0, zone="UTC")
         self.was_known = False
         self.schedule = schedule_status()
         self.next: list[tuple[str, int, str]] = []
-        self.history: list[History] = []
-        self.troubles: list[Trouble] = []
+        self.history: list[ScheduleHistory] = []
+        self.troubles: list[ScheduleTrouble] = []
 
     async def tick(self, request: ServeRequest, view: View, *, stop: anyio.Event, within_us: int | None) -> Ticked:
         self.served.append(request)
@@ -94,11 +94,11 @@ class FakeFlows:
         self.asked.append((request.ledger, name))
         return self.flow
 
-    async def backfill_preview(self, ledger: Path, name: str, since: str, until: str) -> Fires:
+    async def backfill_preview(self, ledger: Path, name: str, since: str, until: str) -> BackfillFires:
         self.asked.append((ledger, name, since, until))
         return self.fires
 
-    async def backfill(self, ledger: Path, fires: Fires, *, parallel: int, again: bool) -> Asked:
+    async def backfill(self, ledger: Path, fires: BackfillFires, *, parallel: int, again: bool) -> Asked:
         self.asked.append((ledger, parallel, again))
         made = fires.fires if again else fires.fires[fires.known :]
         flows = tuple(f"captions@{fire}" for fire in made)
@@ -133,11 +133,11 @@ class FakeFlows:
         self.asked.append((ledger, name, number))
         return self.next
 
-    async def schedules_history(self, ledger: Path, name: str, most: int) -> list[History]:
+    async def schedules_history(self, ledger: Path, name: str, most: int) -> list[ScheduleHistory]:
         self.asked.append((ledger, name, most))
         return self.history
 
-    async def schedules_check(self, ledger: Path, name: str | None) -> list[Trouble]:
+    async def schedules_check(self, ledger: Path, name: str | None) -> list[ScheduleTrouble]:
         self.asked.append((ledger, name))
         return self.troubles
 

@@ -13,7 +13,7 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
 from orchestrator.core.service.answers import Trouble
 from orchestrator.settings.sources import RUNS
 from orchestrator.settings.structs import API_KEY_VARIABLES
-from orchestrator.views.status import EndpointLimits, OperationLimits, RunStatus, Summary
+from orchestrator.views.status import EndpointLimitStatus, OperationLimits, RunStatus, Summary
 from tests import reference
 from tests.cli.command_line import whole
 from tests.cli.fake_api import FakeApp, invoke
@@ -120,7 +120,7 @@ def known_at(line: str, flags: Mapping[str, set[str]], otherwise: set[str]) -> s
         Trouble,
         Summary.__struct_fields__,
         RunStatus.__struct_fields__,
-        EndpointLimits.__struct_fields__,
+        EndpointLimitStatus.__struct_fields__,
         OperationLimits.__struct_fields__,
         CONTRACT_LIMITS,
     ],

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.api.outcomes.outcome_pages import Rows, ended_jobs
+from orchestrator.api.outcomes.outcome_pages import WantedRows, ended_jobs
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from tests.conformance.backends import OpenBackend
@@ -23,7 +23,7 @@ async def took(ledger: Ledger, job: int, *names: str, at_s: int) -> None:
     await gone(ledger, await job_now(ledger, job), *names, at=AT + at_s * S)
 
 
-async def ended(ledger: Ledger, run: int, rows: Rows, *, after: int = 0) -> list[tuple[int, int]]:
+async def ended(ledger: Ledger, run: int, rows: WantedRows, *, after: int = 0) -> list[tuple[int, int]]:
     return [(place, job.job) async for place, job in ended_jobs(ledger, run, rows, after=after)]
 
 
@@ -37,14 +37,14 @@ async def test_jobs_come_in_the_order_in_which_they_ended_last(open_backend: Ope
         await took(ledger, 4, "cancelled", at_s=40)
         await took(ledger, 1, "reopened", *WORKED, at_s=50)
 
-        found = await ended(ledger, run.id, Rows.RESULTS)
+        found = await ended(ledger, run.id, WantedRows.RESULTS)
         assert [job for _, job in found] == [3, 2, 1]
-        assert [job for _, job in await ended(ledger, run.id, Rows.ALL)] == [3, 2, 4, 1]
-        assert [job for _, job in await ended(ledger, run.id, Rows.ERRORS)] == [4]
-        assert await ended(ledger, run.id, Rows.FAILED) == []
-        assert [job for _, job in await ended(ledger, other.id, Rows.RESULTS)] == [5]
-        assert await ended(ledger, run.id, Rows.RESULTS, after=found[0][0]) == found[1:]
-        assert await ended(ledger, run.id, Rows.RESULTS, after=found[-1][0]) == []
+        assert [job for _, job in await ended(ledger, run.id, WantedRows.ALL)] == [3, 2, 4, 1]
+        assert [job for _, job in await ended(ledger, run.id, WantedRows.ERRORS)] == [4]
+        assert await ended(ledger, run.id, WantedRows.FAILED) == []
+        assert [job for _, job in await ended(ledger, other.id, WantedRows.RESULTS)] == [5]
+        assert await ended(ledger, run.id, WantedRows.RESULTS, after=found[0][0]) == found[1:]
+        assert await ended(ledger, run.id, WantedRows.RESULTS, after=found[-1][0]) == []
 
 
 async def test_a_page_ends_after_so_many_events_and_before_so_many_bytes(open_backend: OpenBackend) -> None:
@@ -66,7 +66,7 @@ async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(o
     heard: list[tuple[int, float]] = []
 
     async def follows(ledger: Ledger, run: int) -> None:
-        async for _, job in ended_jobs(ledger, run, Rows.ALL, follow=True):
+        async for _, job in ended_jobs(ledger, run, WantedRows.ALL, follow=True):
             heard.append((job.job, running_loop().time()))
 
     async with open_backend() as ledger:

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
+from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.clock import Clock
 from orchestrator.core.gates import gates
@@ -168,10 +168,10 @@ class Process:
         return {name: n for name, n in found.items() if n}
 
     async def results(self) -> list[FinishedJob]:
-        return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.RESULTS)]
+        return [job async for job in finished_jobs(self.ledger, self.run.id, WantedRows.RESULTS)]
 
     async def failures(self) -> list[FinishedJob]:
-        return [job async for job in finished_jobs(self.ledger, self.run.id, Rows.ERRORS)]
+        return [job async for job in finished_jobs(self.ledger, self.run.id, WantedRows.ERRORS)]
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ class CostView(msgspec.Struct, frozen=True, kw_only=True):
     error: float
 
 
-class RunBrakes(msgspec.Struct, frozen=True, kw_only=True):
+class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How the brakes of a run stand."""
 
     run: str
@@ -73,7 +73,7 @@ class RunBrakes(msgspec.Struct, frozen=True, kw_only=True):
 AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
 
 
-async def brakes(ledger: Path, name: str | None) -> RunBrakes:
+async def brakes(ledger: Path, name: str | None) -> RunBrakeStatus:
     """How the brakes of the run `name` stand, or of the only one. Raises `UsageError`."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         return await _of(opened, await run_named(opened, name))
@@ -81,7 +81,7 @@ async def brakes(ledger: Path, name: str | None) -> RunBrakes:
 
 async def brakes_set(
     ledger: Path, name: str, settings: Mapping[str, str], dependencies: Dependencies | None = None
-) -> RunBrakes:
+) -> RunBrakeStatus:
     """Changes brakes of the run `name`, given as texts by the keys of their settings; whoever works on it goes by them
     within a second. Raises `UsageError` where there is no such run, and for what is refused.
     """
@@ -92,7 +92,7 @@ async def brakes_set(
         return await _of(opened, run, outcome=done.outcome)
 
 
-async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakes:
+async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
     kept, executed = await ledger.brakes.of(run.id), await ledger.brakes.executed()
     counts = await ledger.runs.counts(run.id)
     own = Took.together(took for place, took in executed.items() if place[0] == run.id)
@@ -100,7 +100,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
-    return RunBrakes(
+    return RunBrakeStatus(
         run=run.name,
         held_by=held_by,
         outcome=outcome,

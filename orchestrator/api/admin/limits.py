@@ -15,10 +15,10 @@ from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.endpoint_limits import Chosen
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.views.status import EndpointLimits, OperationLimits
+from orchestrator.views.status import EndpointLimitStatus, OperationLimits
 
 
-async def limits(ledger: Path, name: str | None) -> list[EndpointLimits]:
+async def limits(ledger: Path, name: str | None) -> list[EndpointLimitStatus]:
     """The limits of every endpoint of the ledger, or of those of the run `name`. Raises `UsageError`."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         runs = [run for run in await _everywhere(opened) if run.accepted]
@@ -50,7 +50,7 @@ async def limits_set(
     dependencies: Dependencies | None = None,
     *,
     endpoint: str | None = None,
-) -> EndpointLimits:
+) -> EndpointLimitStatus:
     """Sets limits of the endpoint of the run `name`, or of that one of the others to which jobs of it were sent again;
     whoever works on it takes them on within a second.
 
@@ -72,7 +72,7 @@ async def limits_reset(
     dependencies: Dependencies | None = None,
     *,
     endpoint: str | None = None,
-) -> EndpointLimits:
+) -> EndpointLimitStatus:
     """Forgets what was set for these operations, or for all where there are none. Raises like `limits_set`."""
     async with beside(ledger, dependencies) as opened:
         run = await _at(opened, name, endpoint)
@@ -82,13 +82,13 @@ async def limits_reset(
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 
-async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimits:
+async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimitStatus:
     """The limits of the endpoint that is `number` in the ledger."""
     chosen = (await ledger.limits.all()).get(number, {})
     held_by = holder(ledger.path)
     beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     its_runs = [run for run in runs if run.endpoint_id == number]
-    return EndpointLimits(
+    return EndpointLimitStatus(
         endpoint=its_runs[0].endpoint,
         service_url=its_runs[0].service_url,
         runs=tuple(run.name for run in its_runs),

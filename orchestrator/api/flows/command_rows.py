@@ -94,7 +94,7 @@ async def _run(
         try:
             end = await to_thread.run_sync(following, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         except BaseException:
-            await subprocesses.stop(process)
+            await subprocesses.stop_subprocess(process)
             raise
     subprocesses.check(process, told, end)
     if subprocesses.has_left_some(process):

@@ -117,7 +117,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Who works on the ledger, and begins them in their turn."""
 
 
-class Fires(msgspec.Struct, frozen=True, kw_only=True):
+class BackfillFires(msgspec.Struct, frozen=True, kw_only=True):
     """The fires that a backfill means."""
 
     pipeline: str
@@ -273,7 +273,7 @@ async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str) -> tuple
 
 async def backfill_preview(
     ledger: Path, name: str, since: str, until: str, dependencies: Dependencies | None = None
-) -> Fires:
+) -> BackfillFires:
     """The fires of the pipeline `name` from `since` to `until`, both included. Raises `UsageError`, also for more than
     `BACKFILL_MAX`.
     """
@@ -281,17 +281,22 @@ async def backfill_preview(
         return await fires_meant(opened, name, (since, until), ("--from", "--to"))
 
 
-async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: tuple[str, str]) -> Fires:
+async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: tuple[str, str]) -> BackfillFires:
     """The same, in a ledger that is open; `flags` are what the times are called."""
     pipeline = await pipeline_named(ledger, name)
     fires = _fires_between(pipeline.pipeline, times, flags)
     known = await ledger.flows.known(pipeline.id, fires)
     schedule = pipeline.pipeline.schedule
-    return Fires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
+    return BackfillFires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
 
 
 async def backfill(
-    ledger: Path, fires: Fires, *, parallel: int = 1, again: bool = False, dependencies: Dependencies | None = None
+    ledger: Path,
+    fires: BackfillFires,
+    *,
+    parallel: int = 1,
+    again: bool = False,
+    dependencies: Dependencies | None = None,
 ) -> Asked:
     """Flows for these fires, behind all others; for those that have one only with `again`."""
     async with beside(ledger, dependencies) as opened:
@@ -301,7 +306,7 @@ async def backfill(
         return Asked(pipeline=fires.pipeline, flows=tuple(made), known=known, held_by=held_by)
 
 
-async def make_up_for(ledger: Ledger, fires: Fires, *, parallel: int, again: bool) -> list[str]:
+async def make_up_for(ledger: Ledger, fires: BackfillFires, *, parallel: int, again: bool) -> list[str]:
     """The same, in a ledger that is open: the names of the flows that were made."""
     pipeline = await pipeline_named(ledger, fires.pipeline)
     return await ledger.flows.add(

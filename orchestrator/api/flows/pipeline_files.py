@@ -148,7 +148,7 @@ class _Reading:
                 self._add("stage", name, "this must be a table: [stage.NAME]")
                 continue
             try:
-                pipeline_keys.parse_name(name)
+                pipeline_keys.parse_pipeline_name(name)
             except ValueError as error:
                 self._add(table, "", str(error))
             if name in (INPUT, ALL):

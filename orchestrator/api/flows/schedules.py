@@ -68,7 +68,7 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of its endpoints, by its stages."""
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A fire, a stretch of fires for which nothing was done, or something of which nobody could be told. Times are
     microseconds since the epoch, UTC.
     """
@@ -91,7 +91,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """The command that has flows made for them."""
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleTrouble(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is wrong with a schedule."""
 
     pipeline: str
@@ -160,13 +160,13 @@ async def schedules_next(
 
 async def schedules_history(
     ledger: Path, name: str, most: int, dependencies: Dependencies | None = None
-) -> list[History]:
+) -> list[ScheduleHistory]:
     """What fired and what did not, newest first."""
     async with looking_at(ledger, dependencies) as opened:
         pipeline = await pipeline_named(opened, name)
         zone = "UTC" if pipeline.pipeline.schedule is None else pipeline.pipeline.schedule.zone
         fires = [
-            History(
+            ScheduleHistory(
                 fire_at=row.fire_at,
                 what="skipped" if row.skipped is not None else row.state or "removed",
                 flow=row.flow,
@@ -175,7 +175,7 @@ async def schedules_history(
             for row in await opened.fires.latest(pipeline.id, most)
         ]
         gaps = [
-            History(
+            ScheduleHistory(
                 fire_at=row.first_at,
                 until_at=row.until_at,
                 what=row.kind,
@@ -186,7 +186,7 @@ async def schedules_history(
             for row in await opened.fires.gaps(pipeline.id, most)
         ]
         untold = [
-            History(
+            ScheduleHistory(
                 fire_at=told.owed_at,
                 what=f"{told.news} not told",
                 flow=told.flow,
@@ -261,7 +261,7 @@ async def _settled(ledger: Ledger, name: str, view: View | None = None) -> tuple
 
 async def schedules_check(
     ledger: Path, name: str | None = None, dependencies: Dependencies | None = None
-) -> list[Trouble]:
+) -> list[ScheduleTrouble]:
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:
         chosen = await opened.pipelines.all() if name is None else [await pipeline_named(opened, name)]
@@ -272,7 +272,7 @@ async def schedules_check(
         ]
 
 
-async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | None) -> list[Trouble]:
+async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | None) -> list[ScheduleTrouble]:
     now = ledger.now()
     latest = await ledger.flows.latest(None, pipeline=each.id, states=sorted(LIVE))
     ended = await ledger.flows.latest(1, pipeline=each.id, states=_TOLD)
@@ -289,7 +289,9 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
     untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
     texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)
-    return [Trouble(pipeline=each.name, kind=kind, text=with_its_ledger(text, ledger.path)) for kind, text in texts]
+    return [
+        ScheduleTrouble(pipeline=each.name, kind=kind, text=with_its_ledger(text, ledger.path)) for kind, text in texts
+    ]
 
 
 def _untold(told: Sequence[Notification]) -> Iterator[str]:

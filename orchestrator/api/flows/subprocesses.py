@@ -46,10 +46,10 @@ async def carry_out(
         try:
             await to_thread.run_sync(partial(process.wait, within_s), abandon_on_cancel=True)
         except subprocess.TimeoutExpired:
-            await stop(process)
+            await stop_subprocess(process)
             raise CommandFailed(f"{told} did not end within {within_s:g} s") from None
         except BaseException:
-            await stop(process)
+            await stop_subprocess(process)
             raise
         said.seek(max(0, said.seek(0, os.SEEK_END) - SAID_SHOWN))
         check(process, told, said.read().decode(errors="replace"))
@@ -113,7 +113,7 @@ def check(process: "subprocess.Popen[bytes]", told: str, said: str) -> None:
         raise CommandFailed(f"{told} {how}{end and ': '}{end}")
 
 
-async def stop(process: "subprocess.Popen[bytes]") -> None:
+async def stop_subprocess(process: "subprocess.Popen[bytes]") -> None:
     """Ends it and whatever it has begun, first by asking."""
     with anyio.CancelScope(shield=True):
         _signal(process, signal.SIGTERM)

@@ -15,8 +15,8 @@ from typing import BinaryIO, Final
 import anyio
 from anyio import to_thread
 
-from orchestrator.api.outcomes.outcome_pages import Rows, ended_since, finished_jobs
-from orchestrator.api.outcomes.result_files import line_of
+from orchestrator.api.outcomes.outcome_pages import WantedRows, ended_since, finished_jobs
+from orchestrator.api.outcomes.result_files import outcome_line
 from orchestrator.errors import StorageError
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.ledger import Ledger
@@ -77,7 +77,7 @@ class Growing:
             await anyio.sleep(APPEND_EVERY_S)
 
     async def _so_far(self, began_at: int) -> AsyncIterator[FinishedJob]:
-        async for job in finished_jobs(self._ledger, self._run, Rows.RESULTS, inputs=self._has_inputs):
+        async for job in finished_jobs(self._ledger, self._run, WantedRows.RESULTS, inputs=self._has_inputs):
             if (job.ended_at or 0) >= began_at:
                 self._known.add(job.job)
             yield job
@@ -86,7 +86,7 @@ class Growing:
         ended = ended_since(
             self._ledger,
             self._run,
-            Rows.RESULTS,
+            WantedRows.RESULTS,
             after=self._place,
             inputs=self._has_inputs,
             bytes_max=BATCH_BYTES,
@@ -100,7 +100,7 @@ class Growing:
         lines: list[bytes] = []
         size = 0
         async for job in jobs:
-            line = line_of(job, self._include)
+            line = outcome_line(job, self._include)
             if lines and size + len(line) > BATCH_BYTES:
                 await self._append(lines)
                 lines, size = [], 0

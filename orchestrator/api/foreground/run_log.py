@@ -33,7 +33,7 @@ LOOK_S: Final = 1.0
 """How often to look what holds the process up."""
 
 
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+class RunLogLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the log, as JSON."""
 
     at: str
@@ -67,7 +67,7 @@ class LogBook:
         if self._file is None:
             return
         at = datetime.fromtimestamp(self._clock.now() / SECOND_US, UTC).isoformat(timespec="microseconds")
-        line = LogLine(
+        line = RunLogLine(
             at=at.replace("+00:00", "Z"),
             level=level,
             event=event,
@@ -80,7 +80,7 @@ class LogBook:
             self.close()
             self._view.warn(f"{self._path}: the log cannot be written any more ({error.strerror})")
 
-    def _encoded(self, line: LogLine) -> bytes:
+    def _encoded(self, line: RunLogLine) -> bytes:
         if self._form is LogFormat.JSON:
             return msgspec.json.encode(line) + b"\n"
         message = visible(line.message).replace("\n", "\n  ")  # a worker's words may hold anything

@@ -69,11 +69,11 @@ async def _serve(host: Host) -> list[RunStatus]:
             await engine.serving.serve_all()
             host.view.say(f"serving {host.path}; stop with Ctrl-C")
             host.ready(engine)
-            await RunNews(engine, host.view).serve()
+            await ServedRunsNews(engine, host.view).serve()
         return await runs_now(engine.ledger, None)
 
 
-class RunNews:
+class ServedRunsNews:
     """Tells which runs an engine serves, cannot serve, and has finished."""
 
     def __init__(self, engine: Engine, view: View) -> None:

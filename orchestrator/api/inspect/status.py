@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
 from orchestrator.api.outcomes.job_queries import filter_of
-from orchestrator.api.outcomes.outcome_pages import Rows, chosen_jobs, ended_jobs, finished_jobs, is_meant
+from orchestrator.api.outcomes.outcome_pages import WantedRows, chosen_jobs, ended_jobs, finished_jobs, is_meant
 from orchestrator.api.outcomes.result_files import check_is_there, included, outcome_of
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
@@ -274,7 +274,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
 
 
 async def _jobs(ledger: Ledger, run: int, request: ResultsRequest, *, inputs: bool) -> AsyncGenerator[FinishedJob]:
-    rows = Rows.FAILED if request.failed else Rows.ERRORS if request.errors else Rows.RESULTS
+    rows = WantedRows.FAILED if request.failed else WantedRows.ERRORS if request.errors else WantedRows.RESULTS
     chosen = filter_of(request.where, now=ledger.now())
     if request.where and request.order is None and not request.follow:
         async for job in chosen_jobs(ledger, run, rows, chosen, inputs=inputs):
@@ -286,7 +286,7 @@ async def _jobs(ledger: Ledger, run: int, request: ResultsRequest, *, inputs: bo
 
 
 async def _in_order(
-    ledger: Ledger, run: int, rows: Rows, request: ResultsRequest, *, inputs: bool
+    ledger: Ledger, run: int, rows: WantedRows, request: ResultsRequest, *, inputs: bool
 ) -> AsyncGenerator[FinishedJob]:
     if request.order is ResultOrder.COMPLETION or request.follow:
         async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):

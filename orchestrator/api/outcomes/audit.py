@@ -34,7 +34,7 @@ Progress = Callable[[str, int, int], None]
 """Is told what is looked at, how many of it are done, and of how many (0: unknown)."""
 
 
-class Kind(StrEnum):
+class Flaw(StrEnum):
     """What can be wrong with a ledger."""
 
     DAMAGE = "damage"
@@ -65,29 +65,29 @@ class Kind(StrEnum):
     """A results or errors file that is not what the ledger has."""
 
 
-ADVICE: Final[Mapping[Kind, str]] = MappingProxyType(
+ADVICE: Final[Mapping[Flaw, str]] = MappingProxyType(
     {
-        Kind.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another {run_flags.LEDGER};"
+        Flaw.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another {run_flags.LEDGER};"
         " what can still be read: orchestrator results NAME",
-        Kind.INPUT: f"give the same `orchestrator run` with the same input again under another {run_flags.NAME} for"
+        Flaw.INPUT: f"give the same `orchestrator run` with the same input again under another {run_flags.NAME} for"
         " these rows",
-        Kind.HISTORY: "the ledger was changed by something else, or this is a defect: please report it",
-        Kind.OUTCOME: "the ledger was changed by something else, or this is a defect: please report it",
-        Kind.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run these"
+        Flaw.HISTORY: "the ledger was changed by something else, or this is a defect: please report it",
+        Flaw.OUTCOME: "the ledger was changed by something else, or this is a defect: please report it",
+        Flaw.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run these"
         f" rows again under another {run_flags.NAME}",
-        Kind.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
-        Kind.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
-        Kind.INCOMPLETE: f"go on with the run until it has finished: orchestrator resume NAME {run_flags.OUTPUT} FILE",
-        Kind.FILES: f"write the files again: orchestrator resume NAME {run_flags.OUTPUT} FILE",
+        Flaw.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
+        Flaw.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
+        Flaw.INCOMPLETE: f"go on with the run until it has finished: orchestrator resume NAME {run_flags.OUTPUT} FILE",
+        Flaw.FILES: f"write the files again: orchestrator resume NAME {run_flags.OUTPUT} FILE",
     }
 )
 """What to do about each kind."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     """Everything of one kind that is wrong."""
 
-    kind: Kind
+    kind: Flaw
     count: int
     examples: tuple[str, ...]
     advice: str
@@ -97,21 +97,21 @@ class Findings:
     """What is wrong so far; holds a few examples of each kind, however many there are."""
 
     def __init__(self) -> None:
-        self._counts: dict[Kind, int] = {}
-        self._examples: dict[Kind, list[str]] = {}
+        self._counts: dict[Flaw, int] = {}
+        self._examples: dict[Flaw, list[str]] = {}
 
-    def add(self, kind: Kind, what: str) -> None:
+    def add(self, kind: Flaw, what: str) -> None:
         """One more of `kind`."""
         self._counts[kind] = self._counts.get(kind, 0) + 1
         examples = self._examples.setdefault(kind, [])
         if len(examples) < EXAMPLES_MAX:
             examples.append(what)
 
-    def all(self) -> tuple[Finding, ...]:
-        """One finding for each kind, in the order of `Kind`."""
+    def all(self) -> tuple[AuditFinding, ...]:
+        """One finding for each kind, in the order of `Flaw`."""
         return tuple(
-            Finding(kind=kind, count=self._counts[kind], examples=tuple(self._examples[kind]), advice=ADVICE[kind])
-            for kind in Kind
+            AuditFinding(kind=kind, count=self._counts[kind], examples=tuple(self._examples[kind]), advice=ADVICE[kind])
+            for kind in Flaw
             if kind in self._counts
         )
 
@@ -140,14 +140,14 @@ async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -
     size = await ledger.audit.file_bytes()
     progress(f"the file, {size / 1e6:,.0f} MB", 0, 0)
     for fault in await _readable(findings, "pages", ledger.audit.damage) or ():
-        findings.add(Kind.DAMAGE, fault)
+        findings.add(Flaw.DAMAGE, fault)
     figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or AuditCounts()
     submissions = await _readable(findings, "submissions", partial(_submissions, ledger, findings, progress)) or 0
     for number, run in enumerate(runs):
         progress("counts", number, len(runs))
         totals = await _readable(findings, "counts", partial(ledger.audit.totals, run.id))
         for fault in _count_faults(totals) if totals else ():
-            findings.add(Kind.COUNTS, fault)
+            findings.add(Flaw.COUNTS, fault)
     return msgspec.structs.replace(figures, runs=len(runs), submissions=submissions, file_bytes=size)
 
 
@@ -155,7 +155,7 @@ async def _readable(findings: Findings, what: str, part: Callable[[], Awaitable[
     try:
         return await part()
     except StorageError as error:
-        findings.add(Kind.DAMAGE, f"the {what} cannot be read to their end: {error}")
+        findings.add(Flaw.DAMAGE, f"the {what} cannot be read to their end: {error}")
         return None
 
 
@@ -182,36 +182,39 @@ async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -
     while True:
         page = await ledger.audit.submissions_after(submission=after, most=PAGE_SUBMISSIONS)
         for submission in page.astray:
-            findings.add(Kind.SUBMISSION, f"submission {submission} belongs to a job that is not there")
+            findings.add(Flaw.SUBMISSION, f"submission {submission} belongs to a job that is not there")
         if not page.number:
             return number
         number, after = number + page.number, page.last
         progress("submissions", number, 0)
 
 
-def page_faults(page: Page) -> Iterator[tuple[Kind, str]]:
+def page_faults(page: Page) -> Iterator[tuple[Flaw, str]]:
     """Everything that is wrong with the jobs of a page."""
     histories = {history.job: history for history in page.histories}
     for facts in page.jobs:
         yield from _job_faults(facts, histories.pop(facts.job, None))
     for job in histories:
-        yield Kind.HISTORY, f"there are events of job {job}, which is not there"
+        yield Flaw.HISTORY, f"there are events of job {job}, which is not there"
     for job, submission in page.strays:
-        yield Kind.SUBMISSION, f"an event of job {job} is about submission {submission}, which is not one of its own"
+        yield (
+            Flaw.SUBMISSION,
+            f"an event of job {job} is about submission {submission}, which is not one of its own",
+        )
 
 
-def _job_faults(facts: JobFacts, history: JobHistory | None) -> Iterator[tuple[Kind, str]]:
+def _job_faults(facts: JobFacts, history: JobHistory | None) -> Iterator[tuple[Flaw, str]]:
     name = f"job {facts.job} ({facts.custom_id})"
     if not facts.has_input:
-        yield Kind.INPUT, f"{name} has no input"
+        yield Flaw.INPUT, f"{name} has no input"
     if (fault := _history_fault(facts, history)) is not None:
-        yield Kind.HISTORY, f"{name} {fault}"
+        yield Flaw.HISTORY, f"{name} {fault}"
     if (fault := _outcome_fault(facts)) is not None:
-        yield Kind.OUTCOME, f"{name} is {facts.state} and {fault}"
+        yield Flaw.OUTCOME, f"{name} is {facts.state} and {fault}"
     if facts.checked is False:
-        yield Kind.CHECKSUM, f"the output of {name} is not what was collected"
+        yield Flaw.CHECKSUM, f"the output of {name} is not what was collected"
     if (fault := _submission_fault(facts)) is not None:
-        yield Kind.SUBMISSION, f"{name} {fault}"
+        yield Flaw.SUBMISSION, f"{name} {fault}"
 
 
 def _history_fault(facts: JobFacts, history: JobHistory | None) -> str | None:

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.outcomes.audit import Findings, Kind, Progress
-from orchestrator.api.outcomes.outcome_pages import Rows, is_meant, jobs_of
+from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
+from orchestrator.api.outcomes.outcome_pages import WantedRows, is_meant, jobs_of
 from orchestrator.api.outcomes.result_files import outcome_of
 from orchestrator.core.filters.filter import Filter, asks_input
 from orchestrator.core.jobs.lifecycle import unfinished
@@ -82,7 +82,7 @@ class _Comparison:
         self._chosen = chosen
         self._ledger, self._run = ledger, run
         self._path, self._order = path, order
-        self._rows = Rows.ERRORS if form.is_errors else Rows.RESULTS
+        self._rows = WantedRows.ERRORS if form.is_errors else WantedRows.RESULTS
         self._reader = reader_of(path, form.format, is_errors=form.is_errors)
         self._findings, self._progress = findings, progress
         self.lines = 0
@@ -132,7 +132,7 @@ class _Comparison:
         if job.ended_at is not None and job.ended_at > written_at:
             self.newer += 1
         else:
-            self._findings.add(Kind.FILES, f"{self._path} has no line for {job.custom_id}, or not in its place")
+            self._findings.add(Flaw.FILES, f"{self._path} has no line for {job.custom_id}, or not in its place")
         return row
 
     async def _is_later(self, place: Place, job: FinishedJob) -> bool:
@@ -162,4 +162,4 @@ class _Comparison:
         return await self._ledger.jobs.place(run=self._run, custom_id=custom_id)
 
     def _wrong(self, row: Written, what: str) -> None:
-        self._findings.add(Kind.FILES, f"{row.place} {what}")
+        self._findings.add(Flaw.FILES, f"{row.place} {what}")

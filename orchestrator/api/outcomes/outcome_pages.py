@@ -26,7 +26,7 @@ PAGE_BYTES_MAX: Final = 4 * MIB
 DAMAGED: Final = "its output is damaged in the ledger; orchestrator verify tells what else is"
 
 
-class Rows(Enum):
+class WantedRows(Enum):
     """Which rows of a run are wanted: those of the results file, those of the errors file or of it those
     that have failed, or all.
     """
@@ -41,15 +41,15 @@ class Rows(Enum):
         """Whether those that succeeded belong to them if their output cannot be unpacked any more; one that is stored
         as it came can always be.
         """
-        return self in (Rows.ERRORS, Rows.FAILED)
+        return self in (WantedRows.ERRORS, WantedRows.FAILED)
 
     def has(self, job: FinishedJob) -> bool:
         """Whether `job` is one of them, by its trouble."""
-        return self is Rows.ALL or (job.trouble is None) is (self is Rows.RESULTS)
+        return self is WantedRows.ALL or (job.trouble is None) is (self is WantedRows.RESULTS)
 
 
 async def finished_jobs(
-    ledger: Ledger, run: int, rows: Rows, *, inputs: bool = False
+    ledger: Ledger, run: int, rows: WantedRows, *, inputs: bool = False
 ) -> AsyncGenerator[FinishedJob, None]:
     """The run's finished jobs, in input order, with their `inputs` if wanted. It may run while the run does.
 
@@ -73,7 +73,7 @@ async def finished_jobs(
 
 
 async def chosen_jobs(
-    ledger: Ledger, run: int, rows: Rows, chosen: Filter, *, inputs: bool = False
+    ledger: Ledger, run: int, rows: WantedRows, chosen: Filter, *, inputs: bool = False
 ) -> AsyncGenerator[FinishedJob, None]:
     """The run's finished jobs that `chosen` means, in the order in which they were taken in."""
     states = {*rows.value, State.SUCCEEDED}  # whose output may be damaged
@@ -90,7 +90,13 @@ async def chosen_jobs(
 
 
 async def jobs_of(
-    ledger: Ledger, run: int, rows: Rows, *, order: ResultOrder, chosen: Filter | None = None, inputs: bool = False
+    ledger: Ledger,
+    run: int,
+    rows: WantedRows,
+    *,
+    order: ResultOrder,
+    chosen: Filter | None = None,
+    inputs: bool = False,
 ) -> AsyncGenerator[FinishedJob, None]:
     """The run's finished jobs in either order, of which those that are `chosen` have that of the input as they were
     taken in.
@@ -112,7 +118,7 @@ async def jobs_of(
 
 
 async def ended_jobs(
-    ledger: Ledger, run: int, rows: Rows, *, after: int = 0, follow: bool = False, inputs: bool = False
+    ledger: Ledger, run: int, rows: WantedRows, *, after: int = 0, follow: bool = False, inputs: bool = False
 ) -> AsyncIterator[tuple[int, FinishedJob]]:
     """The run's finished jobs in the order in which they ended, each with its place there, from `after` a place on.
 
@@ -133,7 +139,7 @@ async def ended_jobs(
 
 
 async def ended_since(
-    ledger: Ledger, run: int, rows: Rows, *, after: int, inputs: bool = False, bytes_max: int = PAGE_BYTES_MAX
+    ledger: Ledger, run: int, rows: WantedRows, *, after: int, inputs: bool = False, bytes_max: int = PAGE_BYTES_MAX
 ) -> AsyncIterator[tuple[int, FinishedJob | None]]:
     """The run's finished jobs that have ended after the place `after`, as `ended_jobs` without `follow`, of which pages
     of `bytes_max` are held.
@@ -152,7 +158,7 @@ async def ended_since(
         yield upto, None
 
 
-async def _ended(ledger: Ledger, run: int, rows: Rows, after: int, bytes_max: int, *, inputs: bool) -> Ended:
+async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_max: int, *, inputs: bool) -> Ended:
     return await ledger.results.ended(
         run,
         rows.value,

@@ -10,7 +10,7 @@ import msgspec
 from anyio import to_thread
 from msgspec import UNSET
 
-from orchestrator.api.outcomes.outcome_pages import Rows, jobs_of
+from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.core.filters.filter import Filter
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.json_compact import compact
@@ -132,7 +132,7 @@ async def _write_files(
     include = await included(ledger, run, include)
     of_results, of_errors = forms_of(output, errors, writing, include)
     inputs = of_results.needs_input or of_errors.needs_input
-    jobs = jobs_of(ledger, run, Rows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
+    jobs = jobs_of(ledger, run, WantedRows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
     with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
         good, bad = _Written(results), _Written(failures)
         async for job in jobs:
@@ -188,7 +188,7 @@ class _Written:
         await to_thread.run_sync(self._file.write, held)
 
 
-def line_of(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
+def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
     """The line of `job` in JSON lines, with what it is to `include`."""
     outcome = outcome_of(job, include)
     return encoded(outcome.line, outcome.more)

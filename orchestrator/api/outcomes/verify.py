@@ -6,7 +6,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from orchestrator.api.outcomes.audit import AuditCounts, Finding, Findings, Kind, Progress, audit_ledger
+from orchestrator.api.outcomes.audit import AuditCounts, AuditFinding, Findings, Flaw, Progress, audit_ledger
 from orchestrator.api.outcomes.compare import Files, compare_files
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.runs.run_lookup import run_named
@@ -27,7 +27,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     ledger: str
     ok: bool
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     figures: AuditCounts
     files: Files | None
     wall_s: float
@@ -55,7 +55,7 @@ async def verify(request: VerifyRequest, progress: Progress) -> Verification:
                     ledger, run.id, request.output, request.errors, findings, ticker.at, writing=writing, chosen=chosen
                 )
                 for lack in files.lacks if request.complete else ():
-                    findings.add(Kind.INCOMPLETE, lack)
+                    findings.add(Flaw.INCOMPLETE, lack)
             group.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         raise leading(group) from group

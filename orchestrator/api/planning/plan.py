@@ -26,7 +26,7 @@ from orchestrator.core.service.health import Health
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.ports.local_endpoints import absolute, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import OrchestratorError, Problems, UsageError
 from orchestrator.formats.input.readers import Places, Reading
@@ -76,7 +76,7 @@ async def plan(
     if request.probe is not None and counted.jobs and not counted.oversize:
         await probed(asked, request.probe, rows=counted.rows, view=view or Silent(), dependencies=given, stop=stop)
     url = LOCAL if is_local(asked.endpoint) else asked.connection.serverless_url.rstrip("/")
-    endpoint = absolute(asked.endpoint) if url == LOCAL else asked.endpoint
+    endpoint = absolute_endpoint(asked.endpoint) if url == LOCAL else asked.endpoint
     done, executions = await _of_ledger(asked.ledger, given, asked.name, url, endpoint)
     health, trip_us = await _health(asked.connection, given, url, endpoint)
     if request.workers_there is None and request.figures.workers is None:

@@ -12,13 +12,13 @@ from orchestrator.api.foreground.progress_line import ProgressLine
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
-from orchestrator.api.outcomes.outcome_pages import Rows, finished_jobs
+from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.api.python.attached_run import AttachedRun
 from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.result_pages import Key, Order, first_key, page_from
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames
-from orchestrator.api.runs.job_progress import JobProgress, progress_of, resumable
+from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, resumable
 from orchestrator.api.runs.keyword_options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
@@ -150,7 +150,7 @@ class Run:
                 print(job.custom_id, job.share, job.message)
         """
         self._session.check_open()
-        return list((await progress_of(self._session.ledger, resumable(self._attached.run), limit)).jobs)
+        return list((await progress_of_jobs(self._session.ledger, resumable(self._attached.run), limit)).jobs)
 
     # --- what is asked of it
 
@@ -293,7 +293,7 @@ class Run:
         if cluster:
             return list((await failures_of(ledger, run, limit)).clusters)
         failed: list[Result] = []
-        async with aclosing(finished_jobs(ledger, run.id, Rows.ERRORS, inputs=True)) as jobs:
+        async with aclosing(finished_jobs(ledger, run.id, WantedRows.ERRORS, inputs=True)) as jobs:
             async for job in jobs:
                 failed.append(Result.of(job))
                 if len(failed) >= limit:

@@ -21,7 +21,7 @@ from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import endpoint_at, is_same_account
 from orchestrator.engine.intake.intake import turn_to_take_in
-from orchestrator.engine.ports.local_endpoints import absolute, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import Intake as RowsIntake
@@ -41,7 +41,7 @@ def target_of(session: LedgerSession, endpoint: str | Function) -> tuple[str, st
         session.know(name, endpoint)
         return LOCAL, name
     if is_local(endpoint):
-        name = absolute(endpoint)
+        name = absolute_endpoint(endpoint)
         file = name.removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
             raise UsageError(f"endpoint={endpoint!r}: there is no file {file}")

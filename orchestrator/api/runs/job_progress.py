@@ -60,7 +60,7 @@ async def progress(ledger: Path, name: str | None, limit: int) -> RunProgress:
     Raises `UsageError` where there is no such run, or its jobs are not resumable.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        return await progress_of(opened, resumable(await run_named(opened, name)), limit)
+        return await progress_of_jobs(opened, resumable(await run_named(opened, name)), limit)
 
 
 async def follow_progress(
@@ -80,7 +80,7 @@ async def follow(
     """As `follow_progress`, of `run`."""
     shown: Mapping[str, JobProgress] = {}
     while not stop.is_set():
-        found = await progress_of(ledger, run, limit)
+        found = await progress_of_jobs(ledger, run, limit)
         now = {job.custom_id: _without_time(job) for job in found.jobs}
         if news := [job for job in found.jobs if now[job.custom_id] != shown.get(job.custom_id)]:
             show(msgspec.structs.replace(found, jobs=news))
@@ -105,7 +105,7 @@ def resumable(run: Run) -> Run:
     return run
 
 
-async def progress_of(ledger: Ledger, run: Run, limit: int) -> RunProgress:
+async def progress_of_jobs(ledger: Ledger, run: Run, limit: int) -> RunProgress:
     """How far the first `limit` jobs of `run` without an outcome are."""
     now = ledger.now()
     rows = await ledger.segments.unfinished(run.id, after=0, most=limit + 1)

@@ -14,7 +14,7 @@ from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import endpoint_at
-from orchestrator.engine.ports.local_endpoints import absolute, is_local
+from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
@@ -44,7 +44,7 @@ def check_given(request: RunRequest) -> None:
         check_templates(request.reading.templates)
         _check_sources(source)
     if request.endpoint is not None and is_local(request.endpoint):
-        file = absolute(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
+        file = absolute_endpoint(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
             raise UsageError(f"{run_flags.ENDPOINT} {request.endpoint}: there is no file {file}")
         _check_is_text(file)
@@ -197,7 +197,7 @@ def _target(request: RunRequest, known: Run | None) -> tuple[str, str]:
         assert known is not None
         return known.service_url, known.endpoint
     if is_local(request.endpoint):
-        return LOCAL, absolute(request.endpoint)
+        return LOCAL, absolute_endpoint(request.endpoint)
     if request.source is None and known is not None and known.service_url != LOCAL:
         return known.service_url, request.endpoint
     return request.connection.serverless_url.rstrip("/"), request.endpoint

@@ -18,7 +18,10 @@ from orchestrator.core.text.wording import counted
 from orchestrator.settings import run_flags, schedule_flags
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows.schedules import History, ScheduleStatus  # at run time `--help` would pay for it
+    from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
+        ScheduleHistory,
+        ScheduleStatus,
+    )
 
 TROUBLE_EXIT_CODE = 1
 
@@ -175,7 +178,7 @@ async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
     return 0
 
 
-def _history_row(found: "History") -> Iterable[str]:
+def _history_row(found: "ScheduleHistory") -> Iterable[str]:
     if found.backfill is None:
         return local(found.fire_at, "UTC"), found.what, found.flow or "-", found.why
     return local(found.fire_at, "UTC"), f"{found.what}: {counted(found.fires, 'fire')}", "-", found.backfill

@@ -18,7 +18,7 @@ from orchestrator.settings import brake_flags, run_flags
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.brakes import CostView, RunBrakes
+    from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
 
 Json = Annotated[bool | None, flags.option(run_flags.JSON, "The brakes as JSON on standard output.")]
 
@@ -73,7 +73,7 @@ async def _set(name: str, choices: Choices, ledger: Path, as_json: bool) -> int:
     return 0
 
 
-def _put(found: "RunBrakes", *, as_json: bool) -> None:
+def _put(found: "RunBrakeStatus", *, as_json: bool) -> None:
     if as_json:
         streams.put_json(found)
         return
@@ -90,7 +90,7 @@ def _put(found: "RunBrakes", *, as_json: bool) -> None:
         streams.say(why)
 
 
-def _cost(found: "RunBrakes") -> str:
+def _cost(found: "RunBrakeStatus") -> str:
     """What was spent and is expected; without a price, for how long workers were busy."""
     if found.spent is None or found.expected is None:
         return f"{found.execution_s:,.1f} s in {found.executions:,} executions"

@@ -22,7 +22,7 @@ from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
-from orchestrator.views.status import EndpointLimits, OperationLimits
+from orchestrator.views.status import EndpointLimitStatus, OperationLimits
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ def _parse_operation(text: str) -> Operation:
         raise ValueError(f'"{text:.40}" is no operation; there are {", ".join(Operation)}') from None
 
 
-def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
+def _tell(endpoint: EndpointLimitStatus, done: str, *, as_json: bool) -> None:
     if as_json:
         streams.put_json(endpoint)
     else:
@@ -155,7 +155,7 @@ def _tell(endpoint: EndpointLimits, done: str, *, as_json: bool) -> None:
     streams.say(f"limits {done}; {when_set(endpoint.held_by, endpoint.outcome)}")
 
 
-def _put(endpoint: EndpointLimits) -> None:
+def _put(endpoint: EndpointLimitStatus) -> None:
     streams.headline(f"{endpoint_at(endpoint.endpoint, endpoint.service_url)}, used by {', '.join(endpoint.runs)}")
     tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handlers import AGGREGATE, Handler, HandlerJob, HandlerReport, encode, is_async
-from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, message_of, trace_of
+from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, error_message, trace_of
 
 
 async def run_handler(
@@ -75,7 +75,7 @@ def failure_result(error: BaseException, execution: JobExecution) -> WorkerResul
     """The failure of a handler that raised: a JSON document inside a string (as observed)."""
     document = {
         "error_type": str(type(error)),
-        "error_message": message_of(error),
+        "error_message": error_message(error),
         "error_traceback": trace_of(error),
         "hostname": socket.gethostname(),
         "worker_id": execution.worker_id,

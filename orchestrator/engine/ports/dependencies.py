@@ -18,7 +18,7 @@ from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.ports.worker_ports import (
-    EndpointIds,
+    AccountEndpointIds,
     MakeBounds,
     MakeEndpointIds,
     MakePrices,
@@ -87,7 +87,7 @@ def real_prices(service: Service, rest_url: str) -> WorkerPrices:
     return EndpointPrices(service, rest_url)
 
 
-def real_endpoint_ids(service: Service, rest_url: str) -> EndpointIds:
+def real_endpoint_ids(service: Service, rest_url: str) -> AccountEndpointIds:
     """The ids of endpoints by their names in the account. Raises `UsageError` for a bad URL."""
     from orchestrator.account import endpoint_ids  # noqa: PLC0415  who gives ids needs no account
 

@@ -11,7 +11,13 @@ from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.emulator.workers.handlers import Handler, load_handler
-from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT, LOCAL_KEY, LOCAL_URL, LOCAL_WORKERS, absolute
+from orchestrator.engine.ports.local_endpoints import (
+    LOCAL_ENDPOINT,
+    LOCAL_KEY,
+    LOCAL_URL,
+    LOCAL_WORKERS,
+    absolute_endpoint,
+)
 from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
 from orchestrator.units import SECOND_US
 
@@ -31,7 +37,7 @@ class EmbeddedService:
         clock: Clock,
         function: Handler | None = None,
     ) -> None:
-        handler = function or load_handler(absolute(endpoint).removeprefix(LOCAL))
+        handler = function or load_handler(absolute_endpoint(endpoint).removeprefix(LOCAL))
         self._deliverer = Deliverer(clock)
         self._emulator = Emulator(
             EmulatorSettings(

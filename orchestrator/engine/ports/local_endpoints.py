@@ -26,7 +26,7 @@ def is_local(endpoint: str) -> bool:
     return endpoint.startswith(LOCAL)
 
 
-def absolute(endpoint: str) -> str:
+def absolute_endpoint(endpoint: str) -> str:
     """A `local:` endpoint with the full path of its file, so that it is the same from every folder."""
     file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
     if not colon or not file or not function:

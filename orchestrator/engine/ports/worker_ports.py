@@ -30,7 +30,7 @@ class WorkerPrices(Protocol):
         ...
 
 
-class EndpointIds(Protocol):
+class AccountEndpointIds(Protocol):
     """The ids of the endpoints of an account. Calls raise `OrchestratorError`."""
 
     async def of(self, given: str) -> str:
@@ -38,7 +38,7 @@ class EndpointIds(Protocol):
         ...
 
 
-MakeEndpointIds = Callable[[Service, str], EndpointIds]
+MakeEndpointIds = Callable[[Service, str], AccountEndpointIds]
 """Those of the account whose key a service has, at a REST URL."""
 
 MakePrices = Callable[[Service, str], WorkerPrices]

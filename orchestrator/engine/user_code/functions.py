@@ -58,7 +58,7 @@ class CheckLoad(msgspec.Struct, frozen=True, kw_only=True, tag="load"):
 Task = StepCall | CheckCall | CheckLoad
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a task."""
 
     rows: tuple[bytes, ...] = ()
@@ -77,7 +77,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class PerformsTasks(Protocol):
     """Calls people's functions."""
 
-    def do(self, task: Task) -> Answer:
+    def do(self, task: Task) -> TaskResult:
         """Calls one, for as long as it takes. Raises `UserProcessDied`."""
         ...
 
@@ -96,7 +96,7 @@ class UserFunctions:
     def __init__(self) -> None:
         self._found: dict[str, Callable[[Any], Any]] = {}
 
-    def do(self, task: Task) -> Answer:
+    def do(self, task: Task) -> TaskResult:
         """Calls one; never raises."""
         try:
             match task:
@@ -107,8 +107,8 @@ class UserFunctions:
                 case CheckLoad():
                     self._loaded_check(task)
         except UsageError as error:
-            return Answer(refused=str(error))
-        return Answer()
+            return TaskResult(refused=str(error))
+        return TaskResult()
 
     def close(self) -> None:
         """Finds them anew, from now on."""
@@ -116,23 +116,23 @@ class UserFunctions:
 
     # --- steps
 
-    def _rows(self, task: StepCall) -> Answer:
+    def _rows(self, task: StepCall) -> TaskResult:
         step: Step = self._found.get(task.reference) or load_function(task.reference, "step")
         self._found[task.reference] = step
         try:
             given = _decode(task.given)
         except (ValueError, RecursionError) as error:
-            return Answer(error=f"what it is to be given cannot be decoded: {error}")
+            return TaskResult(error=f"what it is to be given cannot be decoded: {error}")
         try:
             texts = [call(text_or_why, value) for value in _several(call(step, given))]
         except UserCodeError as error:
-            return Answer(error=error.trace(limit=TRACE_PLACES).rstrip())
+            return TaskResult(error=error.trace(limit=TRACE_PLACES).rstrip())
         except NoRowError as error:
-            return Answer(error=str(error))
+            return TaskResult(error=str(error))
         for number, text in enumerate(texts):
             if isinstance(text, str):
-                return Answer(error=no_row(number, len(texts), text))
-        return Answer(rows=tuple(text for text in texts if isinstance(text, bytes)))
+                return TaskResult(error=no_row(number, len(texts), text))
+        return TaskResult(rows=tuple(text for text in texts if isinstance(text, bytes)))
 
     # --- checks
 
@@ -149,16 +149,16 @@ class UserFunctions:
         return self._found[task.reference]
 
     @staticmethod
-    def _judged(check: Check, output: bytes | None) -> Answer:
+    def _judged(check: Check, output: bytes | None) -> TaskResult:
         try:
             value = None if output is None else _decode(output)
         except (ValueError, RecursionError) as error:
-            return Answer(error=f"the output cannot be decoded: {error}")
+            return TaskResult(error=f"the output cannot be decoded: {error}")
         try:
             said = call(check, value)
         except UserCodeError as error:
-            return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))
-        return Answer(error=f"the check has returned {said}" if said is None or said is False else None)
+            return TaskResult(died=f"it ended with {error}") if error.is_exit else TaskResult(error=str(error))
+        return TaskResult(error=f"the check has returned {said}" if said is None or said is False else None)
 
 
 class NoRowError(Exception):

@@ -16,7 +16,7 @@ from typing import IO, Final
 
 import msgspec
 
-from orchestrator.engine.user_code.functions import Answer, PerformsTasks, Task, UserFunctions, UserProcessDied
+from orchestrator.engine.user_code.functions import PerformsTasks, Task, TaskResult, UserFunctions, UserProcessDied
 
 LENGTH_BYTES: Final = 8
 """Before each message stands its length, big-endian."""
@@ -29,7 +29,7 @@ _PROGRAM: Final = (
 )
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_answer: Final = msgspec.msgpack.Decoder(Answer).decode
+_answer: Final = msgspec.msgpack.Decoder(TaskResult).decode
 
 
 class UserProcess:
@@ -40,7 +40,7 @@ class UserProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._end: weakref.finalize[[subprocess.Popen[bytes]], UserProcess] | None = None
 
-    def do(self, task: Task) -> Answer:
+    def do(self, task: Task) -> TaskResult:
         """Has it call a function, for as long as that takes. Raises `UserProcessDied`."""
         with self._turn:
             process = self._running()
@@ -71,7 +71,7 @@ class UserProcess:
         return process
 
     @staticmethod
-    def _asked(process: "subprocess.Popen[bytes]", task: Task) -> Answer:
+    def _asked(process: "subprocess.Popen[bytes]", task: Task) -> TaskResult:
         assert process.stdin is not None
         assert process.stdout is not None
         write(process.stdin, _encode(task))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.outcomes.audit import EXAMPLES_MAX, AuditCounts, Finding, Findings, Kind, audit_ledger
+from orchestrator.api.outcomes.audit import EXAMPLES_MAX, AuditCounts, AuditFinding, Findings, Flaw, audit_ledger
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.ledger import Ledger
@@ -51,7 +51,7 @@ def ledger(original: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(original, tmp_path / "db"))
 
 
-def audited(path: Path) -> tuple[dict[Kind, Finding], AuditCounts]:
+def audited(path: Path) -> tuple[dict[Flaw, AuditFinding], AuditCounts]:
     findings = Findings()
 
     async def main() -> AuditCounts:
@@ -85,68 +85,76 @@ OUTSTANDING, SUCCEEDED, FAILED, UNTOUCHED = 4, 5, 6, 9
 @pytest.mark.parametrize(
     ("sql", "kind", "what"),
     [
-        (f"DELETE FROM outcomes WHERE job_id = {SUCCEEDED}", Kind.OUTCOME, "is succeeded and has no outcome"),
+        (f"DELETE FROM outcomes WHERE job_id = {SUCCEEDED}", Flaw.OUTCOME, "is succeeded and has no outcome"),
         (
             f"INSERT INTO outcomes (job_id) VALUES ({UNTOUCHED})",
-            Kind.OUTCOME,
+            Flaw.OUTCOME,
             "is queued and has an outcome",
         ),
         (
             f"UPDATE outcomes SET trouble = NULL WHERE job_id = {FAILED}",
-            Kind.OUTCOME,
+            Flaw.OUTCOME,
             "is failed and its outcome is a result",
         ),
         (
             f"UPDATE outcomes SET submission_id = (SELECT min(id) FROM submissions) WHERE job_id = {SUCCEEDED}",
-            Kind.OUTCOME,
+            Flaw.OUTCOME,
             "which is not one of its own",
         ),
-        (f"UPDATE outcomes SET output = X'31' WHERE job_id = {SUCCEEDED}", Kind.CHECKSUM, "is not what was collected"),
-        (f"UPDATE outcomes SET packed = 1 WHERE job_id = {SUCCEEDED}", Kind.CHECKSUM, "is not what was collected"),
-        (f"DELETE FROM payloads WHERE job_id = {UNTOUCHED}", Kind.INPUT, "has no input"),
-        (f"DELETE FROM events WHERE job_id = {SUCCEEDED}", Kind.HISTORY, "is succeeded without any event"),
+        (
+            f"UPDATE outcomes SET output = X'31' WHERE job_id = {SUCCEEDED}",
+            Flaw.CHECKSUM,
+            "is not what was collected",
+        ),
+        (f"UPDATE outcomes SET packed = 1 WHERE job_id = {SUCCEEDED}", Flaw.CHECKSUM, "is not what was collected"),
+        (f"DELETE FROM payloads WHERE job_id = {UNTOUCHED}", Flaw.INPUT, "has no input"),
+        (f"DELETE FROM events WHERE job_id = {SUCCEEDED}", Flaw.HISTORY, "is succeeded without any event"),
         (
             f"DELETE FROM events WHERE job_id = {SUCCEEDED} AND event = 'completed'",
-            Kind.HISTORY,
+            Flaw.HISTORY,
             "is succeeded, but its events (claimed,accepted) lead to outstanding",
         ),
         (
             f"DELETE FROM events WHERE job_id = {OUTSTANDING} AND event = 'claimed'",
-            Kind.HISTORY,
+            Flaw.HISTORY,
             "is outstanding, but its events (accepted) lead to nowhere",
         ),
-        (f"UPDATE jobs SET attempt = 7 WHERE id = {FAILED}", Kind.HISTORY, "attempt 7, but its last event"),
-        (f"UPDATE jobs SET ended_at = 7 WHERE id = {FAILED}", Kind.HISTORY, "ended at 7, but its last event"),
-        ("UPDATE events SET job_id = 999 WHERE id = 1", Kind.HISTORY, "there are events of job 999"),
+        (f"UPDATE jobs SET attempt = 7 WHERE id = {FAILED}", Flaw.HISTORY, "attempt 7, but its last event"),
+        (f"UPDATE jobs SET ended_at = 7 WHERE id = {FAILED}", Flaw.HISTORY, "ended at 7, but its last event"),
+        ("UPDATE events SET job_id = 999 WHERE id = 1", Flaw.HISTORY, "there are events of job 999"),
         (
             f"UPDATE submissions SET job_id = {UNTOUCHED} WHERE job_id = {OUTSTANDING}",
-            Kind.SUBMISSION,
+            Flaw.SUBMISSION,
             "which is not one of its own",
         ),
         (
             f"UPDATE submissions SET remote_id = NULL WHERE job_id = {OUTSTANDING}",
-            Kind.SUBMISSION,
+            Flaw.SUBMISSION,
             "what the service calls it is not known",
         ),
         (
             f"UPDATE submissions SET job_id = 999 WHERE job_id = {OUTSTANDING}",
-            Kind.SUBMISSION,
+            Flaw.SUBMISSION,
             "belongs to a job that is not there",
         ),
         (
             "UPDATE counts SET n = n + 1 WHERE name = 'succeeded'",
-            Kind.COUNTS,
+            Flaw.COUNTS,
             "run run counts 3 jobs as succeeded, and has 2",
         ),
         (
             "UPDATE counts SET n = n + 1 WHERE name = 'uncertain_seen'",
-            Kind.COUNTS,
+            Flaw.COUNTS,
             "counts 3 unanswered submissions, and has events of 2",
         ),
-        ("DELETE FROM jobs WHERE id = 9", Kind.DAMAGE, "row 9 of payloads belongs to a row of jobs that is not there"),
+        (
+            "DELETE FROM jobs WHERE id = 9",
+            Flaw.DAMAGE,
+            "row 9 of payloads belongs to a row of jobs that is not there",
+        ),
     ],
 )
-def test_what_others_do_to_the_tables_is_found(ledger: Path, sql: str, kind: Kind, what: str) -> None:
+def test_what_others_do_to_the_tables_is_found(ledger: Path, sql: str, kind: Flaw, what: str) -> None:
     change(ledger, sql)
 
     found, _ = audited(ledger)
@@ -205,7 +213,7 @@ def test_many_findings_are_counted_and_a_few_are_told(tmp_path: Path) -> None:
 
     found, _ = audited(tmp_path / "db")
 
-    assert (found[Kind.INPUT].count, len(found[Kind.INPUT].examples)) == (50, EXAMPLES_MAX)
+    assert (found[Flaw.INPUT].count, len(found[Flaw.INPUT].examples)) == (50, EXAMPLES_MAX)
 
 
 def test_damaged_pages_are_found_and_the_rest_is_looked_at_all_the_same(tmp_path: Path) -> None:
@@ -217,10 +225,10 @@ def test_damaged_pages_are_found_and_the_rest_is_looked_at_all_the_same(tmp_path
 
     found, figures = audited(tmp_path / "db")
 
-    assert found.keys() == {Kind.DAMAGE}
-    assert any("page" in example or "Tree" in example for example in found[Kind.DAMAGE].examples)
-    assert any("the jobs cannot be read to their end" in example for example in found[Kind.DAMAGE].examples)
-    assert "orchestrator results" in found[Kind.DAMAGE].advice
+    assert found.keys() == {Flaw.DAMAGE}
+    assert any("page" in example or "Tree" in example for example in found[Flaw.DAMAGE].examples)
+    assert any("the jobs cannot be read to their end" in example for example in found[Flaw.DAMAGE].examples)
+    assert "orchestrator results" in found[Flaw.DAMAGE].advice
     assert figures.runs == 1
 
 

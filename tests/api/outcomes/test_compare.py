@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.api.admin.run_admin import export_run
 from orchestrator.api.inspect.status import results
-from orchestrator.api.outcomes.audit import Kind
+from orchestrator.api.outcomes.audit import Flaw
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
@@ -78,7 +78,7 @@ def verified(folder: Path, *, name: str | None = None, complete: bool = False) -
 def wrong(folder: Path) -> list[str]:
     """What is said of the files, without the folder."""
     findings = verified(folder).findings
-    assert {finding.kind for finding in findings} <= {Kind.FILES}
+    assert {finding.kind for finding in findings} <= {Flaw.FILES}
     return [example.replace(f"{folder}/", "") for finding in findings for example in finding.examples]
 
 
@@ -251,12 +251,12 @@ def test_an_exported_file_is_known_with_its_run_and_its_filter(folder: Path) -> 
     for where, order in (("", ResultOrder.COMPLETION), ("line>3", ResultOrder.INPUT)):
         anyio.run(export, where, order)
         found = anyio.run(verify, request, lambda *_: None)
-        assert [each for each in found.findings if each.kind is Kind.FILES] == []
+        assert [each for each in found.findings if each.kind is Flaw.FILES] == []
         assert found.files is not None
         assert (found.files.results + found.files.errors < 7) is bool(where)
     edit(folder / "x", lambda lines: lines.pop())
     found = anyio.run(verify, request, lambda *_: None)
-    assert [each.kind for each in found.findings if each.kind is Kind.FILES] == [Kind.FILES]
+    assert [each.kind for each in found.findings if each.kind is Flaw.FILES] == [Flaw.FILES]
 
 
 def test_a_file_that_is_not_there_is_a_wrong_command(folder: Path) -> None:
@@ -318,4 +318,4 @@ def test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_sto
         anyio.run(results, request, lines.append)
         assert b"".join(lines) == (tmp_path / name).read_bytes()
     verification = verified(tmp_path)
-    assert [(found.kind, found.count) for found in verification.findings] == [(Kind.CHECKSUM, 1)]
+    assert [(found.kind, found.count) for found in verification.findings] == [(Flaw.CHECKSUM, 1)]

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.api.outcomes.job_queries import whole_of
-from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of, resumable
+from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.commands import Action, CancelledRun
@@ -25,12 +25,12 @@ async def test_how_far_the_jobs_of_a_run_are(tmp_path: Path) -> None:
         await p.begin()
         await p.until_event(lambda step: step.after.state is State.OUTSTANDING and step.after.segment == 2)
         await anyio.sleep(300)
-        found = await progress_of(p.ledger, p.run, 10)
+        found = await progress_of_jobs(p.ledger, p.run, 10)
         [job] = found.jobs
         assert (found.run, found.is_whole, job.segment, job.state) == ("run", True, 2, "outstanding")
         assert (job.share, job.message, job.checkpoint_at) == (0.1 * 3, None, job.reported_at)
         assert 200 < job.executed_s < 400
-        assert (await progress_of(p.ledger, p.run, 1)).is_whole
+        assert (await progress_of_jobs(p.ledger, p.run, 1)).is_whole
 
 
 async def test_what_changes_is_followed_until_the_end(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from orchestrator.api.flows.flows import FlowShown, StageStatus
-from orchestrator.api.flows.schedules import History, Trouble
+from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleTrouble
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.settings.structs import ControlAction
@@ -102,8 +102,8 @@ def test_the_next_fires_and_the_history_are_shown() -> None:
 
     assert "has not fired yet" in invoke(program, "schedules", "history", "captions").stderr
     program.history = [
-        History(fire_at=AT, what="succeeded", flow=FLOW),
-        History(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
+        ScheduleHistory(fire_at=AT, what="succeeded", flow=FLOW),
+        ScheduleHistory(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
     ]
     shown = invoke(program, "schedules", "history", "captions", "--most", "5", COLUMNS="200").stdout
     assert FLOW in shown
@@ -113,14 +113,14 @@ def test_the_next_fires_and_the_history_are_shown() -> None:
 
 def test_names_of_flows_stand_whole_on_one_line_so_that_they_can_be_copied() -> None:
     program = FakeApp()
-    program.history = [History(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
+    program.history = [ScheduleHistory(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
     assert FLOW in invoke(program, "schedules", "captions", "--most", "5", COLUMNS="80").stdout
 
 
 def test_a_check_exits_with_1_where_anything_is_wrong() -> None:
     program = FakeApp()
     assert invoke(program, "schedules", "check").exit_code == 0
-    program.troubles = [Trouble(pipeline="captions", kind="late", text="it has not ended")]
+    program.troubles = [ScheduleTrouble(pipeline="captions", kind="late", text="it has not ended")]
     result = invoke(program, "schedules", "check", "captions", "--json")
     assert (result.exit_code, json.loads(result.stdout)[0]["kind"]) == (1, "late")
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator.api.admin.brakes import CostView, RunBrakes
+from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
 from tests.cli.command_line import call
 from tests.cli.fake_api import FakeApp, invoke
 
-BRAKES = RunBrakes(
+BRAKES = RunBrakeStatus(
     run="captions",
     held_by="process 7 since noon",
     outcome="they are in force",

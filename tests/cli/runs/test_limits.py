@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.views.status import EndpointLimits, OperationLimits
+from orchestrator.views.status import EndpointLimitStatus, OperationLimits
 from tests.cli.fake_api import FakeApp, invoke
 
-LIMITS = EndpointLimits(
+LIMITS = EndpointLimitStatus(
     endpoint="abc123",
     service_url="https://api.example",
     runs=("captions", "titles"),
@@ -33,7 +33,7 @@ LIMITS = EndpointLimits(
 )
 
 
-def app(limits: EndpointLimits = LIMITS) -> FakeApp:
+def app(limits: EndpointLimitStatus = LIMITS) -> FakeApp:
     return FakeApp(endpoints=(limits,))
 
 

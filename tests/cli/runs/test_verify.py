@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, Finding, Kind
+from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, Flaw
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
 from orchestrator.settings.structs import VerifyRequest
@@ -22,7 +22,7 @@ FIGURES = AuditCounts(
 )
 
 
-def verification(*findings: Finding, files: Files | None = None) -> Verification:
+def verification(*findings: AuditFinding, files: Files | None = None) -> Verification:
     return Verification(
         ledger="orchestrator.db", ok=not findings, findings=findings, figures=FIGURES, files=files, wall_s=1.25
     )
@@ -46,7 +46,7 @@ def test_a_good_ledger_is_one_line_with_figures() -> None:
 
 
 def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
-    finding = Finding(kind=Kind.CHECKSUM, count=12, examples=("the first", "the second"), advice="restore a copy")
+    finding = AuditFinding(kind=Flaw.CHECKSUM, count=12, examples=("the first", "the second"), advice="restore a copy")
 
     result = invoke(FakeApp(verification=verification(finding)), "verify")
 
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
 
 
 def test_what_has_to_be_complete_and_is_not_is_told_once() -> None:
-    finding = Finding(kind=Kind.INCOMPLETE, count=1, examples=("r lacks 3",), advice="go on")
+    finding = AuditFinding(kind=Flaw.INCOMPLETE, count=1, examples=("r lacks 3",), advice="go on")
     files = Files(results=7, errors=0, newer=3, lacks=("r lacks 3",))
 
     app = FakeApp(verification=verification(finding, files=files))
@@ -76,7 +76,7 @@ def test_what_has_to_be_complete_and_is_not_is_told_once() -> None:
 
 
 def test_json_holds_all_of_it() -> None:
-    finding = Finding(kind=Kind.HISTORY, count=1, examples=("a job",), advice="report it")
+    finding = AuditFinding(kind=Flaw.HISTORY, count=1, examples=("a job",), advice="report it")
 
     result = invoke(FakeApp(verification=verification(finding)), "verify", "--json")
 
@@ -122,8 +122,8 @@ def test_errors_without_output_is_refused() -> None:
     assert "--errors needs --output" in result.stderr
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_each_kind_of_finding_is_documented_and_has_advice(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(Flaw))
+def test_each_kind_of_finding_is_documented_and_has_advice(kind: Flaw) -> None:
     assert f"| `{kind}` |" in REFERENCE
     assert ADVICE[kind]
 

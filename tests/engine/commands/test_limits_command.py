@@ -20,7 +20,7 @@ from orchestrator.ledger.runs.commands import Command
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.settings.structs import RunSettings
-from orchestrator.views.status import EndpointLimits, OperationLimits
+from orchestrator.views.status import EndpointLimitStatus, OperationLimits
 from tests.engine.rows import empty_ledger
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def two_endpoints(folder: Path) -> Path:
     )
 
 
-def of(endpoint: EndpointLimits) -> Mapping[str, OperationLimits]:
+def of(endpoint: EndpointLimitStatus) -> Mapping[str, OperationLimits]:
     return {line.operation: line for line in endpoint.operations}
 
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.revalidate import recheck
-from orchestrator.api.outcomes.audit import Finding, Findings, audit_ledger
+from orchestrator.api.outcomes.audit import AuditFinding, Findings, audit_ledger
 from orchestrator.api.outcomes.job_queries import job_show
 from orchestrator.api.runs.commands import beside
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
@@ -39,7 +39,7 @@ async def counts(d: Desk) -> Mapping[str, int]:
         return run.counts
 
 
-async def contradictions(d: Desk) -> tuple[Finding, ...]:
+async def contradictions(d: Desk) -> tuple[AuditFinding, ...]:
     """What in the ledger contradicts something else."""
     async with beside(d.ledger, d.dependencies) as ledger:
         findings = Findings()

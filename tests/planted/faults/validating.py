@@ -33,7 +33,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a check that ends its thread is a verdict",
         path="orchestrator/engine/user_code/functions.py::UserFunctions._judged",
-        old='return Answer(died=f"it ended with {error}") if error.is_exit else Answer(error=str(error))',
+        old='return TaskResult(died=f"it ended with {error}") if error.is_exit else TaskResult(error=str(error))',
         new="return Answer(error=str(error))",
         tests=(
             "tests/engine/collecting/test_validation_pool.py::test_a_check_that_dies_costs_no_result_and_holds_the_run",
