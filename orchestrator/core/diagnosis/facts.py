@@ -86,6 +86,12 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     refused_us: int = 0
     """How long ago that was."""
 
+    refused_status: int | None = None
+    """The status of the answers that refused them."""
+
+    held_status: int | None = None
+    """The status of the answers for which the process at work sends nothing more of it."""
+
     hold: Hold | None = None
     """Which brake stopped it when somebody worked on it last; None for none, or where people have lifted it since."""
 

@@ -21,11 +21,11 @@ READABLE: Final = (
     " the one that was refused"
 )
 
-_BY_REASON: Final[Mapping[str, Cause]] = {
-    POINTLESS[401]: Cause.KEY_REFUSED,
-    POINTLESS[403]: Cause.KEY_REFUSED,
-    POINTLESS[404]: Cause.ENDPOINT_UNKNOWN,
-    POINTLESS[410]: Cause.ENDPOINT_UNKNOWN,
+_BY_STATUS: Final[Mapping[int | None, Cause]] = {
+    401: Cause.KEY_REFUSED,
+    403: Cause.KEY_REFUSED,
+    404: Cause.ENDPOINT_UNKNOWN,
+    410: Cause.ENDPOINT_UNKNOWN,
 }
 
 _ADVICE: Final[Mapping[Cause, str]] = {
@@ -78,12 +78,12 @@ def refusal_of(facts: Facts, run: RunState) -> str | None:
         return None
     service = facts.service_of(run)
     is_there = service is not None and service.health is not None
-    return None if is_there and _cause_of(run.refused) is Cause.ENDPOINT_UNKNOWN else run.refused
+    return None if is_there and _cause_of(run.refused_status) is Cause.ENDPOINT_UNKNOWN else run.refused
 
 
 def _of_refusal(facts: Facts, run: RunState, refusal: str) -> Finding:
     """Nobody works any more, or the process at work finds out anew whether it was mended."""
-    cause = _cause_of(refusal)
+    cause = _cause_of(run.refused_status)
     again = "" if facts.is_worked_on else f": {facts.resume(run)}"
     return finding(
         cause,
@@ -95,8 +95,8 @@ def _of_refusal(facts: Facts, run: RunState, refusal: str) -> Finding:
     )
 
 
-def _cause_of(refusal: str) -> Cause:
-    return next((cause for reason, cause in _BY_REASON.items() if reason in refusal), Cause.STOPPED)
+def _cause_of(status: int | None) -> Cause:
+    return _BY_STATUS.get(status, Cause.STOPPED)
 
 
 def _readable(facts: Facts, run: RunState, cause: Cause) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _of_gate(facts: Facts, run: RunState, held: str) -> Iterator[Finding]:
             return
         cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
     elif held.startswith(gates.STOPPED):
-        cause = _cause_of(held)
+        cause = _cause_of(run.held_status)
         advice, evidence = _ADVICE[cause], _readable(facts, run, cause)
     else:
         advice = "do what it says; the process at work tries again every 30 s"

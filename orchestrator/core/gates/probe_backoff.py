@@ -24,9 +24,12 @@ class Probing:
         something has worked.
         """
 
-    def stop(self, now: int, why: str) -> None:
+        self.status: int | None = None
+        """The status of the answers that it stands still for."""
+
+    def stop(self, now: int, why: str, status: int | None = None) -> None:
         """It stands still from `now` on."""
-        self.why = now, why
+        self.why, self.status = (now, why), status
         self.wait(now)
 
     def wait(self, now: int) -> None:
@@ -40,4 +43,4 @@ class Probing:
 
     def works(self) -> None:
         """It is mended indeed."""
-        self._pause_us, self.due_at, self.why = 0, None, None
+        self._pause_us, self.due_at, self.why, self.status = 0, None, None, None

@@ -21,6 +21,9 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Since when submissions were refused for so long that going on was pointless, and why; None once one was accepted.
     """
 
+    refused_status: int | None = None
+    """The status of the answers that refused them."""
+
     def here_us(self, there_us: int) -> int:
         """How long a time of the service's lasts here."""
         return there_us if self.time_scale == 1.0 else round(there_us / self.time_scale)

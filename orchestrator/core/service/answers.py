@@ -54,9 +54,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pointless(msgspec.Struct, frozen=True):
-    """No job of this run can get through until somebody changes something."""
+    """No job of this run can get through until somebody changes something. `status` is that of the answer."""
 
     reason: str
+    status: int
 
 
 POINTLESS: Final = {
@@ -70,7 +71,7 @@ POINTLESS: Final = {
 }
 """The refusals that concern every job of a run, with what to tell the user."""
 
-OF_THE_ADDRESS: Final = frozenset(POINTLESS[status] for status in (404, 405, 410))
+OF_THE_ADDRESS: Final = frozenset({404, 405, 410})
 """Of these the address may be to blame: who reads of them has to see it."""
 
 

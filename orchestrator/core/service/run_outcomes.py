@@ -82,7 +82,7 @@ def _refused(answer: Answer) -> RunOutcome:
     if status in (408, 425, 503):
         return Deferred(Trouble.SERVER, f"the service answered {status}", answer.retry_after_s)
     if status in POINTLESS:
-        return Pointless(POINTLESS[status])
+        return Pointless(POINTLESS[status], status)
     if 400 <= status < 500:  # noqa: PLR2004
         return Rejected(f"the service refused the job ({status}{hint_of(answer.body)})")
     return Uncertain(f"the service answered {status}{hint_of(answer.body)}")

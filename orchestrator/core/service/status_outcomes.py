@@ -77,7 +77,7 @@ def status_outcome(result: Answer | NotSent | Unanswered, remote_id: str) -> Sta
     if result.status in (404, 410):
         return Gone()
     if result.status in (401, 403, 407):
-        return Pointless(POINTLESS[result.status])
+        return Pointless(POINTLESS[result.status], result.status)
     if result.status == 429:  # noqa: PLR2004
         return AskAgain(Trouble.THROTTLED, "too many requests (429)", result.retry_after_s)
     return AskAgain(Trouble.SERVER, f"the service answered {result.status}", result.retry_after_s)

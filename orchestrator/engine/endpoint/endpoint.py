@@ -77,11 +77,17 @@ class Endpoint:
     def learned(self) -> Learned:
         """What others are to know of it when this process is gone."""
         scale, counted_on_us = self.api.time_scale, self.estimates.retention.counted_on_us
-        return Learned(time_scale=scale, counted_on_us=counted_on_us, refused=self.health.probing.why)
+        return Learned(
+            time_scale=scale,
+            counted_on_us=counted_on_us,
+            refused=self.health.probing.why,
+            refused_status=self.health.probing.status,
+        )
 
     def recall(self, learned: Learned) -> None:
         """Begins with what an earlier process knew; but how long results are kept is found out anew."""
         self.api.time_scale, self.health.probing.why = learned.time_scale, learned.refused
+        self.health.probing.status = learned.refused_status
 
     def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
         """When an answer is believed that `job`, first called finished at `finished_at`, has finished.

@@ -75,18 +75,18 @@ class EndpointHealth:
             by_retry=by_retry,
         )
 
-    def stop_submitting(self, reason: str) -> None:
+    def stop_submitting(self, refusal: Pointless) -> None:
         """Going on submitting is pointless until somebody mends something."""
         if self.stopped is None:
-            self.stopped = reason
-            self.probing.stop(self._clock.now(), reason)
+            self.stopped = self._placed(refusal)
+            self.probing.stop(self._clock.now(), self.stopped, refusal.status)
             self._changes.wake()
 
-    def stop_collecting(self, reason: str) -> None:
+    def stop_collecting(self, refusal: Pointless) -> None:
         """Even `/status` is refused."""
-        self.stop_submitting(reason)
+        self.stop_submitting(refusal)
         if self.uncollectable is None:
-            self.uncollectable = reason
+            self.uncollectable = self._placed(refusal)
             self._changes.wake()
 
     def go_on(self) -> None:
@@ -118,9 +118,9 @@ class EndpointHealth:
             self.probing.works()
             self.missing_jobs.accepted(now)
         if isinstance(outcome, Pointless):
-            self._refused(self.submissions.refusals, outcome.reason, sent_at, now)
+            self._refused(self.submissions.refusals, outcome, sent_at, now)
             if self.submissions.refusals.are_lasting:
-                self.stop_submitting(self._placed(outcome.reason))
+                self.stop_submitting(outcome)
         elif self.submissions.refusals.over(sent_at=sent_at):
             self._changes.wake()
         if isinstance(outcome, Uncertain | Deferred) and trouble_of(outcome) is not Trouble.THROTTLED:
@@ -137,9 +137,9 @@ class EndpointHealth:
         An answer that is no news is none, unless it is always about the same job: then that one is to blame.
         """
         if isinstance(outcome, Pointless):
-            self._refused(self.questions.refusals, outcome.reason, sent_at, now)
+            self._refused(self.questions.refusals, outcome, sent_at, now)
             if self.questions.refusals.are_lasting:
-                self.stop_collecting(self._placed(outcome.reason))
+                self.stop_collecting(outcome)
         elif self.questions.refusals.over(sent_at=sent_at):
             self._changes.wake()
         if isinstance(outcome, NoNews):
@@ -157,14 +157,19 @@ class EndpointHealth:
         if trips and trouble_of(outcome) is not Trouble.TRANSPORT:
             self._warn(f"{outcome.reason}: no question is answered; asking every few seconds until one is")
 
-    def _refused(self, refusals: Refusals, reason: str, sent_at: int, now: int) -> None:
+    def _refused(self, refusals: Refusals, refusal: Pointless, sent_at: int, now: int) -> None:
         was_refused = self.submissions.refusals.are_on or self.questions.refusals.are_on
         if refusals.refused(sent_at=sent_at, now=now) and not was_refused:  # mostly both are, and once said is enough
-            self._warn(f"{self._placed(reason)}: nothing is sent for now; the run stops if that lasts for a minute")
+            self._warn(f"{self._placed(refusal)}: nothing is sent for now; the run stops if that lasts for a minute")
 
-    def _placed(self, reason: str) -> str:
-        """`reason` with the address, id and all, where that may be wrong."""
-        return f"{reason}: {self._api.url}" if reason in OF_THE_ADDRESS else reason
+    def _placed(self, refusal: Pointless) -> str:
+        """The reason with the address, id and all, where that may be wrong."""
+        return f"{refusal.reason}: {self._api.url}" if refusal.status in OF_THE_ADDRESS else refusal.reason
+
+    @property
+    def stopped_status(self) -> int | None:
+        """The status of the answers that have stopped it, while it stands still."""
+        return None if self.stopped is None else self.probing.status
 
     @property
     def is_silent(self) -> bool:

@@ -8,7 +8,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
 from orchestrator.core.gates.probe_backoff import PAUSE_US_MAX
-from orchestrator.core.service.answers import POINTLESS
+from orchestrator.core.service.answers import POINTLESS, Pointless
 from orchestrator.core.service.health import is_of_service
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
@@ -45,7 +45,7 @@ class EndpointProbe:
             self._health.go_on()
         return 0.0
 
-    async def stop_if_shut(self, reason: str) -> None:
+    async def stop_if_shut(self, refusal: Pointless) -> None:
         """Where nothing was ever accepted, and the endpoint refuses to say even how it is, the key is wrong, or the
         address: nobody need wait a minute for that.
         """
@@ -57,7 +57,7 @@ class EndpointProbe:
         finally:
             self._is_looking = False
         if answer is not None and answer.status in POINTLESS and not self._health.has_worked:
-            self._health.stop_submitting(reason)
+            self._health.stop_submitting(refusal)
 
     async def is_answering(self) -> bool:
         """Whether the service answers a question that costs nothing; else the breaker stays tripped."""

@@ -63,6 +63,7 @@ class ServedEndpoint(NamedTuple):
             # But for what people ask: the ledger says that itself, and at once.
             held=None if sending is None else sending.held_up,
             stopped=endpoint.why_stopped(run) if sending is None else sending.why_stopped,
+            refused_status=endpoint.health.stopped_status,
             crawl_s=None if sending is None else sending.crawl_s,
             webhook_share=endpoint.estimates.webhook_health.share,
             is_released=is_released,

@@ -157,7 +157,7 @@ class RequestSender:
             outcome = self._with_own_id(job, run_outcome(result))
         health.submission(outcome, sent_at, self._clock.now(), by_retry=job.by_retry)
         if isinstance(outcome, Pointless):
-            self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome.reason))
+            self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome))
         if isinstance(outcome, Deferred) and outcome.trouble is Trouble.TRANSPORT:
             health.unreachable(outcome.reason, sent_at, self._clock.now())
         # The first answers tell how fast the service's time runs, and their jobs were claimed before.

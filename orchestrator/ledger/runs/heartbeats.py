@@ -65,6 +65,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str | None = None
     """Why going on to submit is pointless until somebody mends something."""
 
+    refused_status: int | None = None
+    """The status of the answers that have stopped it, where it is the service that refuses."""
+
     crawl_s: float | None = None
     """How long a job takes at the pace at which single ones find out whether all may go; 0 for the pace of late. None
     where all may go, or none.
@@ -106,6 +109,7 @@ def together(one: RunReport, other: RunReport) -> RunReport:
         collecting=one.collecting and msgspec.structs.replace(one.collecting, safe_until=min(untils, default=None)),
         held=one.held or other.held,
         stopped=one.stopped or other.stopped,
+        refused_status=one.refused_status or other.refused_status,
         is_unserved=one.is_unserved and other.is_unserved,
         is_bound=one.is_bound or other.is_bound,
         is_uncollectable=one.is_uncollectable or other.is_uncollectable,

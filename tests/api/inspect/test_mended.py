@@ -10,6 +10,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.responses import Pointless
 from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.transactions.run_controls import RunControls
@@ -41,7 +42,7 @@ async def test_status_says_the_sentence_of_the_display_where_somebody_is_at_work
 ) -> None:
     shut = f"{STOPPED}: the service refused the API key (401)"
     async with process(tmp_path / "db", Scripted(run=numbered(), health=Reply(401)), jobs=3) as p:
-        p.endpoint.health.stop_submitting("the service refused the API key (401)")
+        p.endpoint.health.stop_submitting(Pointless("the service refused the API key (401)", 401))
         await p.begin()
         await anyio.sleep(1)
         assert await shown(p, "process 7") == p.session.held_up == shut
@@ -78,7 +79,7 @@ async def test_a_stopped_endpoint_is_probed_at_growing_pauses_and_goes_on_once_i
     transport = Scripted(run=numbered(), health=lambda asked: WELL if asked.at_s > MENDED_AT_S else Reply(401))
     transport.scripts["status"] = COMPLETED
     async with process(tmp_path / "db", transport, jobs=100) as p:
-        p.endpoint.health.stop_collecting("the service refused the API key (401)")
+        p.endpoint.health.stop_collecting(Pointless("the service refused the API key (401)", 401))
         assert held_up(p) == f"{STOPPED}: the service refused the API key (401)"
         await p.begin()
         await p.finish()

@@ -6,6 +6,7 @@ import anyio
 import msgspec
 import pytest
 
+from orchestrator.core.service.answers import Pointless
 from orchestrator.api.outcomes.outcome_pages import PAGE_JOBS
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
@@ -87,11 +88,11 @@ async def test_an_endpoint_tells_of_a_change_once_and_keeps_the_first_reason(tmp
     async with process(tmp_path / "db", Scripted()) as p:
         rings: list[int] = []
         p.endpoint.changes.add(lambda: rings.append(1))
-        p.endpoint.health.stop_submitting("first")
-        p.endpoint.health.stop_submitting("second")
+        p.endpoint.health.stop_submitting(Pointless("first", 401))
+        p.endpoint.health.stop_submitting(Pointless("second", 401))
         assert (p.endpoint.health.stopped, len(rings)) == ("first", 1)
-        p.endpoint.health.stop_collecting("third")
-        p.endpoint.health.stop_collecting("fourth")
+        p.endpoint.health.stop_collecting(Pointless("third", 401))
+        p.endpoint.health.stop_collecting(Pointless("fourth", 401))
         assert (p.endpoint.health.stopped, p.endpoint.health.uncollectable, len(rings)) == ("first", "third", 2)
 
 

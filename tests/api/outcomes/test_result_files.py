@@ -12,6 +12,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
+from orchestrator.core.service.responses import Pointless
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
@@ -94,7 +95,7 @@ def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_s
     endpoint.runs.lack(2, "a variable is missing", ["SECRET"])
     assert gates.held_up(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
     assert gates.held_up(gate_results(endpoint, 2, RunControls())) == f"{STOPPED}: a variable is missing"
-    endpoint.health.stop_submitting("no such endpoint")
+    endpoint.health.stop_submitting(Pointless("no such endpoint", 401))
     assert gates.held_up(gate_results(endpoint, 1, RunControls())) == f"{STOPPED}: no such endpoint"
     assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True))) == PAUSED
     assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True, cancel=True))) == CANCELLED

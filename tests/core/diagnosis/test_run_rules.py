@@ -115,28 +115,28 @@ def test_results_expire_only_where_nobody_collects_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "cause"),
+    ("held", "status", "cause"),
     [
-        (gates.suspected(0), Cause.TRYING),
-        (gates.REFUSED, Cause.TRYING),
-        (gates.UNANSWERED, Cause.TRYING),
-        (f"{gates.STOPPED}: {POINTLESS[401]}", Cause.KEY_REFUSED),
-        (f"{gates.STOPPED}: {POINTLESS[403]}", Cause.KEY_REFUSED),
-        (f"{gates.STOPPED}: {POINTLESS[404]}", Cause.ENDPOINT_UNKNOWN),
-        (f"{gates.STOPPED}: {POINTLESS[410]}", Cause.ENDPOINT_UNKNOWN),
-        (f"{gates.STOPPED}: {POINTLESS[402]}", Cause.STOPPED),
-        (f"{gates.STOPPED}: 20 executions in a row failed", Cause.STOPPED),
-        ("the process that works on this ledger has no API key", Cause.RUN_HELD),
+        (gates.suspected(0), None, Cause.TRYING),
+        (gates.REFUSED, None, Cause.TRYING),
+        (gates.UNANSWERED, None, Cause.TRYING),
+        (f"{gates.STOPPED}: {POINTLESS[401]}", 401, Cause.KEY_REFUSED),
+        (f"{gates.STOPPED}: {POINTLESS[403]}", 403, Cause.KEY_REFUSED),
+        (f"{gates.STOPPED}: {POINTLESS[404]}", 404, Cause.ENDPOINT_UNKNOWN),
+        (f"{gates.STOPPED}: {POINTLESS[410]}", 410, Cause.ENDPOINT_UNKNOWN),
+        (f"{gates.STOPPED}: {POINTLESS[402]}", 402, Cause.STOPPED),
+        (f"{gates.STOPPED}: 20 executions in a row failed", None, Cause.STOPPED),
+        ("the process that works on this ledger has no API key", None, Cause.RUN_HELD),
     ],
 )
-def test_a_gate_is_said_in_its_own_words(held: str, cause: Cause) -> None:
-    [finding] = of(replace(RUN, held=held))
+def test_a_gate_is_said_in_its_own_words(held: str, status: int | None, cause: Cause) -> None:
+    [finding] = of(replace(RUN, held=held, held_status=status))
     assert (finding.cause, finding.sentence) == (cause, held)
     assert finding.needs_person is (cause is not Cause.TRYING)
     assert found(replace(RUN, held=held), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
 
 
-REFUSED = replace(RUN, refused=POINTLESS[403], refused_us=3 * HOUR_US)
+REFUSED = replace(RUN, refused=POINTLESS[403], refused_status=403, refused_us=3 * HOUR_US)
 WELL = ServiceState(
     endpoint=RUN.endpoint,
     service_url=RUN.service_url,
@@ -160,11 +160,11 @@ def test_a_key_that_was_refused_last_is_why_nobody_works() -> None:
     assert found(replace(REFUSED, is_paused=True), NOBODY) == [Cause.NO_PROCESS, Cause.PAUSED]
     assert found(replace(REFUSED, is_cancelled=True), NOBODY) == [Cause.NO_PROCESS]
     assert found(replace(REFUSED, counts={"outstanding": 1}), NOBODY) == [Cause.NO_PROCESS]
-    assert found(replace(REFUSED, refused=POINTLESS[402]), NOBODY) == [Cause.STOPPED]
+    assert found(replace(REFUSED, refused=POINTLESS[402], refused_status=402), NOBODY) == [Cause.STOPPED]
 
 
 def test_an_endpoint_that_answers_again_was_unknown_once() -> None:
-    unknown = replace(REFUSED, refused=f"{POINTLESS[404]}: http://service/v2/abc")
+    unknown = replace(REFUSED, refused=f"{POINTLESS[404]}: http://service/v2/abc", refused_status=404)
     assert found(unknown, NOBODY) == [Cause.ENDPOINT_UNKNOWN]
     assert [each.cause for each in asked_too(unknown, NOBODY)] == [Cause.NO_PROCESS]
 
@@ -175,7 +175,7 @@ def test_single_submissions_find_out_in_vain_whether_a_key_was_mended() -> None:
     assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
     assert "resume" not in finding.advice
     assert found(replace(trying, refused=None)) == [Cause.TRYING]
-    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}")
+    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}", held_status=401)
     assert asked_too(stopped, AT_WORK)[0].evidence[1:] == (run_rules.READABLE,)
     assert found(REFUSED) == [], "since then a process has begun, and does not say so"
 

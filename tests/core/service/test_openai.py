@@ -90,8 +90,11 @@ def test_a_500_is_an_execution_that_failed(body: bytes, told: str) -> None:
         (Unanswered("cut"), Uncertain("cut")),
         (answer(502), Uncertain("the service answered 502")),
         (answer(400, b'{"error":"too long"}'), Rejected("the service refused the job (400: too long)")),
-        (answer(401), Pointless("the service refused the API key (401)")),
-        (answer(404, b'{"error":"endpoint not found"}'), Pointless("the service does not know this endpoint (404)")),
+        (answer(401), Pointless("the service refused the API key (401)", 401)),
+        (
+            answer(404, b'{"error":"endpoint not found"}'),
+            Pointless("the service does not know this endpoint (404)", 404),
+        ),
         (
             answer(404, b'{"object":"error","message":"The model `x` does not exist."}'),
             Rejected("the worker refused the request (404: The model `x` does not exist.)"),

@@ -89,7 +89,7 @@ def test_a_refused_job_is_rejected(status: int) -> None:
 def test_a_refusal_that_concerns_all_jobs_makes_going_on_pointless(status: int) -> None:
     outcome = run_outcome(answer(status, HTML))
 
-    assert outcome == Pointless(POINTLESS[status])
+    assert outcome == Pointless(POINTLESS[status], status)
     assert str(status) in POINTLESS[status]
 
 
@@ -175,7 +175,7 @@ def test_a_retry_that_the_service_no_longer_makes_is_rejected(status: int) -> No
 
 @pytest.mark.parametrize("status", [401, 402, 403, 407])
 def test_a_retry_that_no_job_would_get_is_pointless(status: int) -> None:
-    assert retry_outcome(answer(status), "ab12-u1") == Pointless(POINTLESS[status])
+    assert retry_outcome(answer(status), "ab12-u1") == Pointless(POINTLESS[status], status)
 
 
 def test_a_retry_without_effect_is_deferred() -> None:

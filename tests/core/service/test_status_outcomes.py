@@ -103,7 +103,7 @@ def test_a_404_says_that_the_job_is_gone(status: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 407])
 def test_a_refusal_of_the_key_is_pointless(status: int) -> None:
-    assert status_outcome(answer(status), "ab12-u1") == Pointless(POINTLESS[status])
+    assert status_outcome(answer(status), "ab12-u1") == Pointless(POINTLESS[status], status)
 
 
 @pytest.mark.parametrize("status", [402, 405])

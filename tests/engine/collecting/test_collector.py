@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
+from orchestrator.core.service.responses import Pointless
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.collector import IDLE_S
 from orchestrator.formats.input.rows import Row
@@ -360,7 +361,7 @@ async def test_results_are_collected_with_the_margin_that_was_left(tmp_path: Pat
 async def test_an_idle_collector_sleeps(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted()) as p:
         assert await p.collector._poll() == IDLE_S
-        p.endpoint.health.stop_collecting("enough")
+        p.endpoint.health.stop_collecting(Pointless("enough", 401))
         assert await p.collector._poll() == IDLE_S
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.core.service.answers import Pointless
 from orchestrator.client.jobs.rate_limiter import RateLimiter
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
@@ -163,7 +164,7 @@ async def test_claimed_jobs_are_given_back_where_going_on_has_become_pointless_w
     async with process(tmp_path / "db", transport, jobs=100) as p:
         await p.start("dispatcher")
         await anyio.sleep(0.5)
-        p.endpoint.health.stop_submitting("no such endpoint")
+        p.endpoint.health.stop_submitting(Pointless("no such endpoint", 401))
         sent = len(transport.asked)
         assert p.progress.count("submitting") > 5  # claimed ahead
         await anyio.sleep(1)

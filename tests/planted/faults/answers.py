@@ -265,7 +265,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a wrong key is tried for a minute",
         path="orchestrator/engine/sending/request_sender.py::RequestSender._on_result",
-        old="self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome.reason))",
+        old="self._task_pool.launch(partial(self._endpoint.probe.stop_if_shut, outcome))",
         new="pass",
         tests=(REFUSED + "test_where_nothing_was_ever_accepted_and_the_health_is_refused_too_nobody_waits_a_minute",),
     ),
