@@ -91,7 +91,7 @@ ONE_ROW: Final = Walk(
                 "ledger/jobs/claims.py::Claims.take",
                 "ledger/jobs/claims.py::Claims._claimed_for_run",
                 "core/jobs/job.py::claimed",
-                "ledger/transactions/group_commit.py::Transaction.apply",
+                "ledger/transactions/transaction.py::Transaction.apply",
                 "ledger/transitions/apply.py::transitions_apply",
             ),
         ),

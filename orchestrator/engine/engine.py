@@ -49,7 +49,7 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.brakes import Brakes
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Command, Reply
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings

@@ -11,6 +11,7 @@ from sqlalchemy import false, update
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.core.service.webhook_token import Notice
+from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.flows.fires import Fires
 from orchestrator.ledger.flows.flows import Flows
 from orchestrator.ledger.flows.groups import Groups
@@ -39,7 +40,6 @@ from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.retention import Pruning
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
 from orchestrator.ledger.runs import clock_repair
-from orchestrator.ledger.runs.commands import Commands
 from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
 from orchestrator.ledger.runs.endpoint_limits import ChosenLimits
 from orchestrator.ledger.runs.heartbeats import Heartbeats
@@ -50,8 +50,9 @@ from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.ledger_files import Place
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
-from orchestrator.ledger.transactions.group_commit import GroupCommitWriter, OnCommit, Settled, Subscriber
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter, Subscriber
 from orchestrator.ledger.transactions.repository import Access
+from orchestrator.ledger.transactions.transaction import OnCommit, Settled
 
 _WRITE_NOTHING: Final = update(runs).values(name=runs.c.name).where(false())
 """Needs a ledger that can be written; `BEGIN IMMEDIATE` alone is content with a read-only one, and only reads it."""

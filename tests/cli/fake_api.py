@@ -42,10 +42,9 @@ from orchestrator.settings.structs import (
     VerifyRequest,
 )
 from orchestrator.units import MIB
+from orchestrator.views.jobs import Failures, FoundJobs, WholeJob
+from orchestrator.views.limits import EndpointLimitStatus
 from orchestrator.views.status import (
-    EndpointLimitStatus,
-    Failures,
-    FoundJobs,
     LastProcess,
     MarginSummary,
     RunControl,
@@ -54,7 +53,6 @@ from orchestrator.views.status import (
     Snapshot,
     Summary,
     UncertainSummary,
-    WholeJob,
 )
 from tests.cli.command_line import Result, call
 from tests.cli.fake_flows import FakeFlows

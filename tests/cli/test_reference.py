@@ -13,7 +13,8 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
 from orchestrator.core.service.answers import Trouble
 from orchestrator.settings.sources import RUNS
 from orchestrator.settings.structs import API_KEY_VARIABLES
-from orchestrator.views.status import EndpointLimitStatus, OperationLimits, RunStatus, Summary
+from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
+from orchestrator.views.status import RunStatus, Summary
 from tests import reference
 from tests.cli.command_line import whole
 from tests.cli.fake_api import FakeApp, invoke

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.ledger.runs.commands import Action, CancelledJobs, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command import Action, CancelledJobs, NewLimits, ResetLimits
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, jobs_now, obeyed

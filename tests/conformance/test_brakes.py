@@ -12,8 +12,8 @@ from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
+from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.jobs.brakes import Kept, OfRun
-from orchestrator.ledger.runs.commands import Action, NewBrakes
 from orchestrator.units import DAY_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.groups import Group
-from orchestrator.ledger.flows.handovers import Gathering, HandedOver, Relay
+from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, Relay
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By

@@ -8,7 +8,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.handovers import HandedOver, Owed, Relay
+from orchestrator.ledger.flows.handover_rows import HandedOver, Owed, Relay
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run

@@ -14,7 +14,8 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST, Beside
-from orchestrator.ledger.runs.intakes import Hold, IntakeResult
+from orchestrator.ledger.runs.intake_writes import IntakeResult
+from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
 from tests.conformance.backends import OpenBackend

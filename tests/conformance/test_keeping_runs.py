@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import JOBS_THERE, NO_RUN, Action, Argument, NewName
+from orchestrator.ledger.commands.command import JOBS_THERE, NO_RUN, Action, Argument, NewName
 from orchestrator.ledger.runs.intake_pace import Beside
 from tests.conformance.backends import OpenBackend
 from tests.factories import S

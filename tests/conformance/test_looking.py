@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.ledger.runs.commands import Action, Reply
+from orchestrator.ledger.commands.command import Action, Reply
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.transactions.group_commit import Settled
+from orchestrator.ledger.transactions.transaction import Settled
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_job
 from tests.ledger.ledgers import a_run, brought_to, jobs_now

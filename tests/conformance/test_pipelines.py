@@ -11,7 +11,7 @@ from orchestrator.core.pipelines.pipeline import Schedule
 from orchestrator.core.pipelines.schedule_calendar import Fire
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.fires import Found
-from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
 from tests.conformance.backends import OpenBackend

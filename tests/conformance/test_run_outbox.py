@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.ledger.runs.commands import Action
 from orchestrator.settings.structs import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S

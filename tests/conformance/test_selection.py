@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.job_queries import SelectedJob
+from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.runs.commands import Action, Command, ReplyCode
+from orchestrator.ledger.commands.command import Action, Command, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.structs import LOCAL, RunSettings
 from tests.engine.commands.test_command_inbox import asked

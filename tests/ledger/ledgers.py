@@ -15,7 +15,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
-from orchestrator.ledger.runs.commands import Argument, Command
+from orchestrator.ledger.commands.command import Argument, Command
 from orchestrator.ledger.runs.input_rows import Clash, Intake, packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot

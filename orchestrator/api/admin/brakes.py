@@ -14,7 +14,7 @@ from orchestrator.core.gates.failure_breaker import Phase
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.runs.commands import Action, NewBrakes
+from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import brake_flags
 from orchestrator.units import MILLISECOND_US, SECOND_US

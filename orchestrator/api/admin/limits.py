@@ -11,11 +11,11 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.endpoint_limits import Chosen
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.views.status import EndpointLimitStatus, OperationLimits
+from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 
 async def limits(ledger: Path, name: str | None) -> list[EndpointLimitStatus]:

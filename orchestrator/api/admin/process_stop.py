@@ -9,7 +9,7 @@ import msgspec
 from orchestrator.api.runs.commands import asked, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import holder
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.commands.command import Action
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX
 
 ENDED_S_MAX: Final = 2 * IN_FLIGHT_S_MAX

@@ -15,7 +15,7 @@ from orchestrator.engine.commands.revalidate import Revalidator, validated_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import Action, NewValidator
+from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers import check_function, schema_file
 

@@ -18,8 +18,8 @@ from orchestrator.errors import LedgerBusyError, OrchestratorError, UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.formats.output.writers import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.reports.exports import Told
-from orchestrator.ledger.runs.commands import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import parsers as written
 from orchestrator.settings import run_flags

@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.placeholders import Word, expanded, placeholder
 from orchestrator.core.text.json_compact import compact
 from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
 from orchestrator.formats.input.custom_id import decode_custom_id
-from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import MIB
 
 LINES_MAX: Final = 100_000

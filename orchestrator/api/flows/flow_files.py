@@ -32,7 +32,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow, StageRow
+from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.ledger.runs.runs import Run

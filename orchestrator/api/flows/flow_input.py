@@ -25,7 +25,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.rows import Problem
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import MIB, SECOND_US
 
 LOOK_S: Final = 5.0

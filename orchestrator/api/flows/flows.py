@@ -21,10 +21,10 @@ from orchestrator.core.text.name_match import meant_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.flows.flows import Flow, StageRow
+from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
-from orchestrator.ledger.runs.commands import Action
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import RunStatus
 

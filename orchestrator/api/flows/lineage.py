@@ -8,7 +8,7 @@ from orchestrator.api.flows.flows import flow_named, looking_at
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.ledger.flows.handovers import KIN_MAX
+from orchestrator.ledger.flows.lineage import KIN_MAX
 from orchestrator.ledger.jobs.results import Origin
 
 

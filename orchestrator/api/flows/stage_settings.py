@@ -15,8 +15,8 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import check_writable, errors_for
 from orchestrator.formats.output.writers import forms_of, part_of
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow, StageRow
-from orchestrator.ledger.flows.handovers import Gathering
+from orchestrator.ledger.flows.flow_rows import Flow, StageRow
+from orchestrator.ledger.flows.handover_rows import Gathering
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.settings import run_flags

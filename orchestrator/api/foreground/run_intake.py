@@ -18,7 +18,7 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import Places
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import Action, Retried
+from orchestrator.ledger.commands.command import Action, Retried
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_flags
 from orchestrator.settings.structs import RunRequest, RunSettings

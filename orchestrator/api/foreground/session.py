@@ -26,7 +26,7 @@ from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, holder
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import RunRequest, RunSettings
 from orchestrator.units import SECOND_US

@@ -14,7 +14,7 @@ from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder, is_held_here
-from orchestrator.ledger.runs.commands import Action, ReplyCode
+from orchestrator.ledger.commands.command import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls

@@ -8,8 +8,8 @@ from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.ledger import held_since
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
-from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
@@ -68,7 +68,7 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         is_uncollectable=said.is_uncollectable,
         is_low_priority=bool(run.settings.policy.low_priority),
         sending=_sending(run, present),
-        held_status=said.refused_status,
+        stopped_status=said.refused_status,
         refused=refused,
         refused_status=seen.learned_of(run).refused_status,
         hold=seen.brakes.get(run.id),

@@ -25,16 +25,11 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.jobs.history import EventRow
 from orchestrator.ledger.reports.job_detail import JobDetail
-from orchestrator.ledger.reports.job_queries import Cluster, SelectedJob
+from orchestrator.ledger.reports.job_queries import Cluster
+from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import LOCAL
-from orchestrator.views.status import (
-    ClusterRow,
-    Failures,
-    FoundJobs,
-    JobRow,
-    WholeJob,
-)
+from orchestrator.views.jobs import ClusterRow, Failures, FoundJobs, JobRow, WholeJob
 
 PAGE: Final = 1_000
 SCAN_MAX: Final = 1_000_000

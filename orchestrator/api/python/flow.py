@@ -12,8 +12,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.ledger.flows.flows import Flow as FlowRow
-from orchestrator.ledger.flows.flows import StageRow
+from orchestrator.ledger.flows.flow_rows import Flow as FlowRow
+from orchestrator.ledger.flows.flow_rows import StageRow
 from orchestrator.settings.structs import ControlAction
 
 FlowStates = Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"]

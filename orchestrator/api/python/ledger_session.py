@@ -27,7 +27,8 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import ANSWER_S, Action, Argument
+from orchestrator.ledger.commands.command import Action, Argument
+from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import ConnectionSettings
 from orchestrator.units import SECOND_US

@@ -13,7 +13,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.commands.command import Action
 
 NEWS_S_MAX: Final = 30.0
 """How long to wait for news of a flow before it is looked at all the same."""

@@ -22,10 +22,10 @@ from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, re
 from orchestrator.api.runs.keyword_options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
-from orchestrator.ledger.runs.commands import Action, CancelledRun, Retried
+from orchestrator.ledger.commands.command import Action, CancelledRun, Retried
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
-from orchestrator.views.status import ClusterRow, Snapshot
+from orchestrator.views import jobs, status
 
 RETRIED_S_MAX: Final = 600.0
 """How long a retry may take to be carried out: some seconds for a hundred thousand jobs."""
@@ -105,7 +105,7 @@ class Run:
         clock = self._session.dependencies.clock
         began_at = clock.now()
 
-        def look() -> Snapshot:
+        def look() -> status.Snapshot:
             now = clock.now()
             standing = self._attached.standing
             return snapshot_of(standing, rows_read=None, now=now, wall_s=(now - began_at) / SECOND_US)
@@ -278,10 +278,10 @@ class Run:
         return found
 
     @overload
-    async def failures(self, *, cluster: Literal[True] = True, limit: int = 20) -> list[ClusterRow]: ...
+    async def failures(self, *, cluster: Literal[True] = True, limit: int = 20) -> list[jobs.ClusterRow]: ...
     @overload
     async def failures(self, *, cluster: Literal[False], limit: int = 20) -> list[Result]: ...
-    async def failures(self, *, cluster: bool = True, limit: int = 20) -> list[ClusterRow] | list[Result]:
+    async def failures(self, *, cluster: bool = True, limit: int = 20) -> list[jobs.ClusterRow] | list[Result]:
         """The largest kinds of its failures, each with its `number`, `cluster`, `count`, `share`, `class_`, `sample`,
         and `try_ids`, some `custom_id`s; or, without `cluster`, the first jobs that have failed, in input order.
 

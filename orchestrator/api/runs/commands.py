@@ -13,11 +13,8 @@ from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
-from orchestrator.ledger.flows.flows import Flow
-from orchestrator.ledger.runs.commands import (
-    ANSWER_S,
+from orchestrator.ledger.commands.command import (
     NOT_TAKEN_IN,
-    OBEYED,
     Action,
     Argument,
     CancelledJobs,
@@ -28,6 +25,9 @@ from orchestrator.ledger.runs.commands import (
     Retried,
     this_user,
 )
+from orchestrator.ledger.commands.commands import ANSWER_S
+from orchestrator.ledger.commands.ledger_changes import OBEYED
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, ControlAction
 from orchestrator.views.status import RunControl

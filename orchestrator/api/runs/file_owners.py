@@ -16,7 +16,7 @@ from orchestrator.formats.output.atomic_file import holds_data, is_stream, same_
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import format_of, parts_of
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import output_flags, run_flags
 from orchestrator.settings.structs import OutputFormat, partial_of

@@ -9,7 +9,7 @@ from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.intakes import IntakeResult
+from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.settings import input_flags, run_flags
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RunRequest
 from orchestrator.units import SECOND_US

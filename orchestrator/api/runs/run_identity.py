@@ -21,7 +21,7 @@ from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
-from orchestrator.ledger.runs.commands import MAY_BE_TAKEN
+from orchestrator.ledger.commands.command import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import parsers, run_flags
 from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, RunRequest, RunSettings

@@ -26,7 +26,7 @@ from orchestrator.core.text.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags
 from orchestrator.units import MILLISECOND_US, SECOND_US
-from orchestrator.views.status import ClusterRow, FoundJobs, JobRow, WholeJob
+from orchestrator.views.jobs import ClusterRow, FoundJobs, JobRow, WholeJob
 
 if TYPE_CHECKING:
     from rich.console import RenderableType  # at run time `--help` would pay for it

@@ -22,7 +22,7 @@ from orchestrator.errors import UsageError
 from orchestrator.settings import run_flags
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
-from orchestrator.views.status import EndpointLimitStatus, OperationLimits
+from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 T = TypeVar("T")
 

@@ -89,7 +89,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     refused_status: int | None = None
     """The status of the answers that refused them."""
 
-    held_status: int | None = None
+    stopped_status: int | None = None
     """The status of the answers for which the process at work sends nothing more of it."""
 
     hold: Hold | None = None

@@ -123,7 +123,7 @@ def _of_gate(facts: Facts, run: RunState, held: str) -> Iterator[Finding]:
             return
         cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
     elif held.startswith(gates.STOPPED):
-        cause = _cause_of(run.held_status)
+        cause = _cause_of(run.stopped_status)
         advice, evidence = _ADVICE[cause], _readable(facts, run, cause)
     else:
         advice = "do what it says; the process at work tries again every 30 s"

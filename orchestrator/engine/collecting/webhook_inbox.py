@@ -34,7 +34,7 @@ from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import Request
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import Submitted
-from orchestrator.ledger.transactions.group_commit import Settled
+from orchestrator.ledger.transactions.transaction import Settled
 from orchestrator.ledger.transitions.segment_writes import Reported
 from orchestrator.units import MIB, SECOND_US
 

@@ -15,8 +15,8 @@ from orchestrator.core.filters.filter_parser import FilterError, parse
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command import NO_RUN, CancelledJobs, Command, Reply
 from orchestrator.ledger.jobs.cancels import Chosen
-from orchestrator.ledger.runs.commands import NO_RUN, CancelledJobs, Command, Reply
 
 PAGE: Final = 1_000
 ANSWERED_S_MAX: Final = 60.0

@@ -18,7 +18,7 @@ from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.text.durations import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import Command, Reply, Retried
+from orchestrator.ledger.commands.command import Command, Reply, Retried
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MILLISECOND_US
 

@@ -23,7 +23,7 @@ from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow, StageRow
+from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.runs.runs import Run
 
 

@@ -26,7 +26,7 @@ from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, 
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.groups import Group, Member
-from orchestrator.ledger.flows.handovers import HandedOver, Relay
+from orchestrator.ledger.flows.handover_rows import HandedOver, Relay
 from orchestrator.ledger.runs.runs import TellCounts
 from orchestrator.units import MIB, SECOND_US
 

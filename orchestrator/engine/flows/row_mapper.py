@@ -19,7 +19,7 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.formats.input.jsonl import RowReader
 from orchestrator.formats.input.rows import Row
 from orchestrator.formats.text.value_text import text_or_why
-from orchestrator.ledger.flows.handovers import HandedOver, Owed
+from orchestrator.ledger.flows.handover_rows import HandedOver, Owed
 from orchestrator.ledger.runs.input_rows import PackedRow, packed_rows
 
 _decode: Final = msgspec.json.Decoder().decode

@@ -25,8 +25,8 @@ from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.flows import Flow
-from orchestrator.ledger.runs.commands import Command, Reply
+from orchestrator.ledger.commands.command import Command, Reply
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.commands import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
+from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL
 

@@ -18,7 +18,8 @@ from orchestrator.errors import IntakeBusyError, Problems, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import Gone
 from orchestrator.ledger.runs.input_rows import InputRow, PackedRow, packed_rows
-from orchestrator.ledger.runs.intakes import Hold, IntakeResult
+from orchestrator.ledger.runs.intake_writes import IntakeResult
+from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.ledger.runs.runs import Run
 
 READ_AHEAD: Final = 1

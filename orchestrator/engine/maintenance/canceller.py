@@ -23,8 +23,8 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command import Command, Reply
 from orchestrator.ledger.jobs.cancels import Owed
-from orchestrator.ledger.runs.commands import Command, Reply
 from orchestrator.units import SECOND_US
 
 PAGE: Final = 100

@@ -15,8 +15,8 @@ from orchestrator.ledger.flows.outbox import missed_owe
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 
 
 class Found(NamedTuple):

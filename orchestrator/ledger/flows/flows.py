@@ -1,170 +1,28 @@
 """Flows: which there are, what they wait for, and how they end."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Sequence
+from typing import Final
 
-import msgspec
-from sqlalchemy import bindparam, case, func, insert, literal_column, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, func, insert, literal_column, select, update
 
-from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, after, before, late_from
-from orchestrator.core.pipelines.notifications import OF_EVENT
-from orchestrator.core.pipelines.overlap_policy import Live
-from orchestrator.core.pipelines.pipeline import News, Schedule, flow_name, run_name
-from orchestrator.core.text.durations import format_duration
+from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, FlowState
+from orchestrator.core.pipelines.pipeline import News, flow_name
 from orchestrator.ledger.flows.failing_flows import schedule_pause
+from orchestrator.ledger.flows.flow_events import FLOW_STEPS, flow_control_runs, flow_happens
 from orchestrator.ledger.flows.flow_holds import BRAKED, PAUSED, WHY_BRAKED
+from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
 from orchestrator.ledger.flows.outbox import flow_owe
-from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, pipelines, stages
+from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.ledger.transactions.run_controls import UNFINISHED, continue_write, control_set
+from orchestrator.ledger.transactions.run_controls import UNFINISHED
 from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.reopened_flows import followers_leave
 from orchestrator.settings.structs import ControlAction
 
-
-class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One execution of a pipeline. Times are microseconds UTC."""
-
-    id: int
-    name: str
-    pipeline: int
-    pipeline_name: str
-    definition: int
-    fire_at: int
-    again: int
-    kind: FlowKind
-    state: FlowState
-    parallel: int
-    recorded_at: int
-    started_at: int | None
-    ended_at: int | None
-    why: str
-    is_cancelled: bool
-    """It is to end, and has not ended yet."""
-
-    is_overruled: bool
-    """Somebody went on with it though too many had failed."""
-
-    is_late: bool
-    """It was told that it is late."""
-
-    due_at: int
-    """It does not begin before."""
-
-    is_braked: bool
-    """It is held by a brake of one of its runs until that lets it go on: nothing of it is paused."""
-
-    def why_late(self, schedule: Schedule | None, now: int) -> str | None:
-        """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
-        if schedule is None or schedule.late_after_us is None:
-            return None
-        since = late_from(
-            self.kind,
-            fire_at=self.fire_at,
-            recorded_at=self.recorded_at,
-            due_at=self.due_at,
-            jitter_us=schedule.jitter_us,
-        )
-        if now <= since + schedule.late_after_us:
-            return None
-        after_what = "its time" if since == self.fire_at else "it was asked for"
-        return f"has not ended {format_duration(schedule.late_after_us)} after {after_what}"
-
-    @property
-    def live(self) -> Live:
-        """What the rules of overlap have to know of it."""
-        return Live(self.id, self.kind, self.state, self.fire_at, self.due_at, self.is_cancelled, self.parallel)
-
-
-class StageRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A stage of a flow that has begun."""
-
-    flow: int
-    stage: str
-    again: int
-    run: int | None
-    source: str
-    sha256: str
-    began_at: int
-    is_short: bool
-    """The flow was held before it, since too few rows have succeeded."""
-
-    only_failed: bool
-    """What has succeeded in the run before is taken over."""
-
-
-class PartOfFlow(msgspec.Struct, frozen=True, array_like=True):
-    """What a run is to its flow."""
-
-    flow: str
-    stage: str
-    again: int
-    latest: int
-    """How often the stage was carried out until now: by another run where that is more than `again`."""
-
-    @property
-    def replaced_by(self) -> str | None:
-        """The run that carries out its stage in its place; None where it does itself."""
-        return None if self.again == self.latest else run_name(self.flow, self.stage, self.latest)
-
-
-_later: Final = stages.alias("later")
-_LATEST: Final = (
-    select(func.max(_later.c.again))
-    .where(_later.c.flow_id == stages.c.flow_id, _later.c.stage == stages.c.stage)
-    .scalar_subquery()
-)
-_PART: Final = (
-    select(flows.c.name, stages.c.stage, stages.c.again, _LATEST)
-    .select_from(stages.join(flows, flows.c.id == stages.c.flow_id))
-    .where(stages.c.run_id == bindparam("run"))
-)
-_FLOWS: Final = select(
-    flows.c.id,
-    flows.c.name,
-    flows.c.pipeline_id,
-    pipelines.c.name,
-    flows.c.definition_id,
-    flows.c.fire_at,
-    flows.c.again,
-    flows.c.kind,
-    flows.c.state,
-    flows.c.parallel,
-    flows.c.recorded_at,
-    flows.c.started_at,
-    flows.c.ended_at,
-    flows.c.why,
-    flows.c.is_cancelled,
-    flows.c.is_overruled,
-    flows.c.is_late,
-    flows.c.due_at,
-    flows.c.is_braked,
-).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
-
-
-def _step(event: FlowEvent) -> Any:
-    """The UPDATE by which `event` happens to the flow `of`, where it may."""
-    state = after(event)
-    change: dict[str, Any] = {"state": state.value, "why": bindparam("because"), "is_braked": 0}
-    if state in ENDED:
-        change["ended_at"] = bindparam("now")
-    elif event is FlowEvent.CONTINUED:
-        change["is_overruled"] = case((flows.c.is_braked == 1, flows.c.is_overruled), else_=1)
-    elif event in (FlowEvent.STARTED, FlowEvent.REOPENED):
-        change |= {"started_at": bindparam("now"), "ended_at": None, "is_cancelled": 0}
-        if event is FlowEvent.REOPENED:
-            change["due_at"] = bindparam("now")
-    may = flows.c.state.in_([literal_column(f"'{before_it}'") for before_it in sorted(before(event))])
-    return update(flows).where(flows.c.id == bindparam("of"), may).values(**change)
-
-
-_STEPS: Final[Mapping[FlowEvent, Any]] = {event: _step(event) for event in FlowEvent}
-_RUNS_OF: Final = select(stages.c.run_id).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id.is_not(None))
 _SHORT: Final = (
     update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)
 )
@@ -179,21 +37,21 @@ class Flows(Repository):
 
     async def live(self) -> list[Flow]:
         """Those that have not ended, in the order of their fires."""
-        query = _FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
+        query = FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
         return values(Flow, await self._access.rows(query))
 
     async def named(self, name: str) -> Flow | None:
         """The one of that name, or None."""
-        return next(iter(values(Flow, await self._access.rows(_FLOWS.where(flows.c.name == name)))), None)
+        return next(iter(values(Flow, await self._access.rows(FLOWS.where(flows.c.name == name)))), None)
 
     async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
         """The first one for that fire, or None."""
         first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
-        return next(iter(values(Flow, await self._access.rows(_FLOWS.where(first)))), None)
+        return next(iter(values(Flow, await self._access.rows(FLOWS.where(first)))), None)
 
     async def of_fires(self, pipeline: int, fire_times: Sequence[int]) -> list[Flow]:
         """The latest one for each of these fires, in the order of the fires."""
-        query = _FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
+        query = FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
         found = values(Flow, await self._access.rows(query.order_by(flows.c.again), batch_of(fire_times)))
         return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
 
@@ -210,7 +68,7 @@ class Flows(Repository):
         self, most: int | None, *, pipeline: int | None = None, states: Collection[FlowState] = ()
     ) -> list[Flow]:
         """The latest ones, newest fires first; those of one pipeline, or in some states, where that is said."""
-        query = _FLOWS.order_by(flows.c.fire_at.desc(), flows.c.id.desc()).limit(most)
+        query = FLOWS.order_by(flows.c.fire_at.desc(), flows.c.id.desc()).limit(most)
         if pipeline is not None:
             query = query.where(flows.c.pipeline_id == pipeline)
         if states:
@@ -220,11 +78,11 @@ class Flows(Repository):
     async def touched(self, since: int) -> list[Flow]:
         """Those that have not ended, or have since then, in the order of their fires."""
         recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
-        return values(Flow, await self._access.rows(_FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+        return values(Flow, await self._access.rows(FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
 
     async def part(self, run: int) -> PartOfFlow | None:
         """Which part of a flow that run is, or None."""
-        return next(iter(values(PartOfFlow, await self._access.rows(_PART, {"run": run}))), None)
+        return next(iter(values(PartOfFlow, await self._access.rows(PART, {"run": run}))), None)
 
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""
@@ -285,7 +143,7 @@ class Flows(Repository):
         """`event` happens to a flow; False where it cannot any more."""
 
         async def block(transaction: Transaction) -> bool:
-            return await _happens(transaction.connection, flow, event, why, self._access.now())
+            return await flow_happens(transaction.connection, flow, event, why, self._access.now())
 
         return await self._access.write(block)
 
@@ -295,7 +153,7 @@ class Flows(Repository):
         rows = [{"of": number, "because": "", "now": now} for number in numbers]
 
         async def block(transaction: Transaction) -> None:
-            await transaction.connection.execute(_STEPS[FlowEvent.STARTED], rows)
+            await transaction.connection.execute(FLOW_STEPS[FlowEvent.STARTED], rows)
 
         await self._access.write(block)
 
@@ -322,9 +180,9 @@ class Flows(Repository):
 
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
-            if not await _happens(connection, flow, FlowEvent.REOPENED, "", now):
+            if not await flow_happens(connection, flow, FlowEvent.REOPENED, "", now):
                 return False
-            await _control_runs(connection, flow, ControlAction.CONTINUE)
+            await flow_control_runs(connection, flow, ControlAction.CONTINUE)
             await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
             asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
             latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
@@ -358,7 +216,7 @@ class Flows(Repository):
         """
 
         async def block(transaction: Transaction) -> bool:
-            done = await _happens(transaction.connection, flow, FlowEvent.HELD, why, self._access.now())
+            done = await flow_happens(transaction.connection, flow, FlowEvent.HELD, why, self._access.now())
             await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
             return done
 
@@ -380,11 +238,11 @@ class Flows(Repository):
         async def block(transaction: Transaction) -> bool:
             connection = transaction.connection
             now = self._access.now()
-            done = await _happens(connection, flow, event, why, now)
+            done = await flow_happens(connection, flow, event, why, now)
             if not done and action is ControlAction.PAUSE:
                 done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
             if done:
-                await _control_runs(connection, flow, action, at=now)
+                await flow_control_runs(connection, flow, action, at=now)
                 await connection.execute(_SHORT, {"flow": flow, "run": short})
             return done
 
@@ -401,11 +259,11 @@ class Flows(Repository):
             waits = flows.c.state == FlowState.WAITING.value
             state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
             if state is not None:
-                return await _happens(connection, flow, FlowEvent.CANCELLED, why, now)
+                return await flow_happens(connection, flow, FlowEvent.CANCELLED, why, now)
             asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
             done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
             if done:
-                await _control_runs(connection, flow, ControlAction.CANCEL)
+                await flow_control_runs(connection, flow, ControlAction.CANCEL)
             return bool(done)
 
         return await self._access.write(block)
@@ -414,7 +272,7 @@ class Flows(Repository):
         """Cancels the runs of a flow that is to end."""
 
         async def block(transaction: Transaction) -> None:
-            await _control_runs(transaction.connection, flow, ControlAction.CANCEL)
+            await flow_control_runs(transaction.connection, flow, ControlAction.CANCEL)
 
         await self._access.write(block)
 
@@ -438,7 +296,7 @@ class Flows(Repository):
 
         async def block(transaction: Transaction) -> bool:
             connection, now = transaction.connection, self._access.now()
-            if not await _happens(connection, flow, event, why, now) or pause_after is None:
+            if not await flow_happens(connection, flow, event, why, now) or pause_after is None:
                 return False
             return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
 
@@ -476,22 +334,3 @@ class Flows(Repository):
             return True
 
         return await self._access.write(block)
-
-
-async def _happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:
-    found = await connection.execute(_STEPS[event], {"of": flow, "because": why, "now": now})
-    if not found.rowcount:
-        return False
-    if (news := OF_EVENT.get(event)) is not None:
-        await flow_owe(connection, flow, news, why, now)
-    return True
-
-
-async def _control_runs(
-    connection: AsyncConnection, flow: int, action: ControlAction, *, at: int | None = None
-) -> None:
-    """Asks something of all of them; to continue `at` that time goes past their brakes, too."""
-    for run in (await connection.execute(_RUNS_OF, {"flow": flow})).scalars().all():
-        await control_set(connection, run, action)
-        if action is ControlAction.CONTINUE and at is not None:
-            await continue_write(connection, run, at=at)

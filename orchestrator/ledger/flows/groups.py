@@ -8,7 +8,8 @@ import msgspec
 from sqlalchemy import bindparam, literal_column, select, text, update
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.ledger.flows.handovers import HANDOVER, LINEAGE, Relay, named_anew, rows_put
+from orchestrator.ledger.flows.handover_rows import Relay
+from orchestrator.ledger.flows.handovers import HANDOVER, LINEAGE, named_anew, rows_put
 from orchestrator.ledger.flows.jobs_without_request import complete, fail, forget_failed, nothing
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.runs.runs import TellCounts, write_counted
@@ -16,8 +17,8 @@ from orchestrator.ledger.schema.handover_tables import READY, By, gathers, group
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.group_counts import due_add
 
 

@@ -9,104 +9,25 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, Kin, Owed, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
+from orchestrator.ledger.flows.lineage import BECAME, KIN, OF_PARENTS
 from orchestrator.ledger.runs.input_rows import Intake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
 from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, payloads, row_metadata, runs
-from orchestrator.ledger.schema.row_codec import fitting, unpack, values
+from orchestrator.ledger.schema.row_codec import fitting, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.group_counts import due_add, opens
 from orchestrator.units import MIB
 
 PAGE_BYTES_MAX: Final = 8 * MIB
 """Outputs and inputs that are handed over at a time, but for a row that is larger by itself."""
-
-KIN_MAX: Final = 1_000
-"""So many relatives of a row are shown at most."""
-
-
-class Relay(msgspec.Struct, frozen=True, array_like=True):
-    """One run that hands its rows over to another."""
-
-    from_run: int
-    to_run: int
-    flow: int
-    stage: str
-    """The one that is handed them."""
-
-    definition: int
-    """The number of the pipeline's version that its flow began with."""
-
-    intake: int
-    endpoint: int
-    """The number of the endpoint of `to_run`."""
-
-    is_gathering: bool
-    """Whether it is handed groups; a row by itself has ended without one, then."""
-
-
-class Gathering(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run gathers what it is handed."""
-
-    by: By
-    runs: Sequence[int]
-    """All through which its rows come, to where they begin."""
-
-    begins: Sequence[int]
-    """Of these, where each row begins a group: with `ALL` none."""
-
-
-class Owed(msgspec.Struct, frozen=True, array_like=True):
-    """A row that has ended, as its step is to be given it."""
-
-    job: int
-    custom_id: str
-    line: int
-    state: State
-    stored_input: bytes
-    packed_input: int
-    stored: bytes | None
-    packed: int | None
-    metadata: bytes | None = None
-    """What its row carries unsent."""
-
-    @property
-    def input(self) -> bytes:
-        """As it came."""
-        return unpack(self.stored_input, self.packed_input)
-
-    @property
-    def output(self) -> bytes | None:
-        """As it came."""
-        return None if self.stored is None else unpack(self.stored, self.packed or 0)
-
-
-class Kin(msgspec.Struct, frozen=True, array_like=True):
-    """A row that another was made of, or is made of it, directly or not; or that row itself."""
-
-    job: int
-    run: int
-    custom_id: str
-    line: int
-    state: State
-    trouble: str | None
-
-
-class HandedOver(msgspec.Struct, frozen=True):
-    """What a row has become."""
-
-    of: Owed
-    rows: Sequence[PackedRow] = ()
-    """With ids of their own."""
-
-    error: str | None = None
-    """Why its step failed."""
 
 
 _RELAYS: Final = (
@@ -191,27 +112,6 @@ _FAILED_BEFORE: Final = select(handovers.c.job_id, handovers.c.failed_job).where
     handovers.c.to_run == bindparam("to"),
     handovers.c.job_id.in_(IN_BATCH),
     handovers.c.failed_job.is_not(None),
-)
-_OF_PARENTS: Final = select(lineage.c.child, lineage.c.parent).where(lineage.c.child.in_(IN_BATCH))
-
-_CALLED: Final = select(jobs.c.id.label("job")).where(
-    jobs.c.run_id.in_(IN_BATCH), jobs.c.custom_id == bindparam("custom_id")
-)
-_up = _CALLED.cte("up", recursive=True)
-_UP: Final = _up.union(select(lineage.c.parent).select_from(lineage.join(_up, lineage.c.child == _up.c.job)))
-_down = _CALLED.cte("down", recursive=True)
-_DOWN: Final = _down.union(select(lineage.c.child).select_from(lineage.join(_down, lineage.c.parent == _down.c.job)))
-_KIN: Final = (
-    select(jobs.c.id, jobs.c.run_id, jobs.c.custom_id, jobs.c.line, jobs.c.state, outcomes.c.trouble)
-    .select_from(jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id))
-    .where(jobs.c.id.in_(select(_UP.c.job)) | jobs.c.id.in_(select(_DOWN.c.job)))
-    .order_by(jobs.c.id)
-    .limit(KIN_MAX)
-)
-_BECAME: Final = (
-    select(handovers.c.job_id, func.sum(handovers.c.children))
-    .where(handovers.c.job_id.in_(IN_BATCH))
-    .group_by(handovers.c.job_id)
 )
 
 
@@ -306,17 +206,17 @@ class Handovers(Repository):
     async def parents(self, jobs_: Collection[int]) -> Mapping[int, Sequence[int]]:
         """Of which rows these were made."""
         found: dict[int, list[int]] = {}
-        for child, parent in await self._access.rows(_OF_PARENTS, batch_of(jobs_)):
+        for child, parent in await self._access.rows(OF_PARENTS, batch_of(jobs_)):
             found.setdefault(child, []).append(parent)
         return found
 
     async def kin(self, among: Collection[int], custom_id: str) -> list[Kin]:
         """The rows of that name in these runs, all that they were made of, and all that was made of them."""
-        return values(Kin, await self._access.rows(_KIN, {"custom_id": custom_id, **batch_of(among)}))
+        return values(Kin, await self._access.rows(KIN, {"custom_id": custom_id, **batch_of(among)}))
 
     async def became(self, jobs_: Collection[int]) -> Mapping[int, int]:
         """How many rows each of these has become in all stages behind it, of those that were handed over."""
-        return {row[0]: row[1] for row in await self._access.rows(_BECAME, batch_of(jobs_))}
+        return {row[0]: row[1] for row in await self._access.rows(BECAME, batch_of(jobs_))}
 
     async def children(self, jobs_: Collection[int], to_run: int) -> Mapping[int, int]:
         """How many rows each of these has become there, of those that were handed over."""

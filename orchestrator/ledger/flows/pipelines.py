@@ -12,8 +12,8 @@ from orchestrator.ledger.flows.fires import gap_add
 from orchestrator.ledger.flows.outbox import pause_owe
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.sqlite.statements import greatest, upsert
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
 

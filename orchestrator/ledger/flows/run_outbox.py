@@ -13,8 +13,8 @@ from orchestrator.core.pipelines.run_news import RunNews, end_of, of_run
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.run_news import counts_of, news_owe, wanted_by
 
 

@@ -20,9 +20,9 @@ from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
 from orchestrator.ledger.schema.row_codec import is_taken_in, remote_ids_of, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.run_controls import progress_add
+from orchestrator.ledger.transactions.transaction import Transaction
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True, array_like=True):

@@ -17,7 +17,7 @@ from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
 from orchestrator.ledger.schema.job_tables import jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 
 _old_jobs: Final = jobs.alias("old_jobs")
 _old_payloads: Final = payloads.alias("old_payloads")

@@ -24,8 +24,8 @@ from orchestrator.ledger.schema.handover_tables import reusable, reused
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import checksum, detail_of, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.units import MIB, SECOND_US
 

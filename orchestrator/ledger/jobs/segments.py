@@ -10,8 +10,8 @@ from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.segments import Mark, Standing
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, progress, submissions
 from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
 
 

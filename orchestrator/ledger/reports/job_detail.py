@@ -12,7 +12,8 @@ from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.history import EventRow, History
 from orchestrator.ledger.jobs.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.reports.failed_executions import FailedExecution, FailedExecutions
-from orchestrator.ledger.reports.job_queries import JobQueries, SelectedJob
+from orchestrator.ledger.reports.job_queries import JobQueries
+from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.schema.job_tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
 from orchestrator.ledger.schema.row_codec import unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of

@@ -6,28 +6,20 @@ Messages are read of failures only. Inputs are read, unpacked and compared here,
 jobs in one go. No read lasts long: each looks at a window of numbers, and says how far it has come.
 """
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, case, false, func, literal_column, or_, select, true
+from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.filters.filter import (
     EVERY,
     And,
-    ClassIs,
     ClusterIs,
     Comparison,
-    Facts,
     Filter,
     Leaf,
-    Member,
-    Not,
-    Number,
-    Or,
-    StateIs,
     Text,
     asks_input,
     asks_message,
@@ -36,24 +28,27 @@ from orchestrator.core.filters.filter import (
     pushed,
     required,
 )
-from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.text.wording import folded
-from orchestrator.errors import DamagedError
+from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition
+from orchestrator.ledger.reports.selected_jobs import (
+    CARRIED,
+    INPUT_BYTES_MAX,
+    INPUTS,
+    SelectedJob,
+    facts,
+    inputs_of,
+    selected,
+)
 from orchestrator.ledger.schema.job_tables import (
-    GIVEN_UP,
     clusters,
     intakes,
     jobs,
-    one_of,
     outcomes,
     payloads,
-    row_metadata,
     runs,
 )
-from orchestrator.ledger.schema.row_codec import STATE_OF, fitting, unpack, values
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, contains, is_not_true, without_index
+from orchestrator.ledger.schema.row_codec import fitting, values
+from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.units import MIB
 
 WINDOW: Final = 250_000
 """So many numbers of jobs one read goes through by the columns of `jobs`: some 20 ms."""
@@ -65,32 +60,9 @@ WINDOW_MESSAGES: Final = 50_000
 """The same, where messages are read."""
 
 INPUTS_MAX: Final = 2_000
-INPUT_BYTES_MAX: Final = 16 * MIB
-"""So many jobs, and so many bytes of inputs as they are stored, one read takes in where inputs are compared."""
 
 SCAN_MAX: Final = 200_000
 """After so many inputs that were read a count stops with "at least"."""
-
-
-class SelectedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a filter means."""
-
-    job: int
-    custom_id: str
-    line: int
-    state: State
-    attempts: int
-    """Executions that came to an end, since the job was last opened."""
-
-    paid_at_most: int
-    trouble: str | None
-    """The class of its trouble, where it has failed or was cancelled."""
-
-    message: str | None
-    error_key: int | None
-    ended_at: int | None
-    execution_ms: int | None
-    """What its last execution took, where it failed or was cancelled and the service said it."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,22 +191,9 @@ async def _range(connection: AsyncConnection, run: int) -> _Range:
     return _Range(below=(row[0] or 1) - 1, last=row[1] or 0, accepted=row[2] or 0)
 
 
-_GIVEN_UP: Final[ColumnElement[bool]] = literal_column(one_of("jobs.state", GIVEN_UP))
-_ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))
 _COLUMNS: Final = (
-    jobs.c.id, jobs.c.custom_id, jobs.c.line, jobs.c.state, _ATTEMPTS, jobs.c.attempt, jobs.c.trouble, jobs.c.ended_at,
+    jobs.c.id, jobs.c.custom_id, jobs.c.line, jobs.c.state, ATTEMPTS, jobs.c.attempt, jobs.c.trouble, jobs.c.ended_at,
 )  # fmt: skip
-_SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_key, outcomes.c.execution_ms).where(
-    outcomes.c.job_id.in_(IN_BATCH)
-)
-_INPUTS: Final = select(payloads.c.job_id, payloads.c.input, payloads.c.packed).where(payloads.c.job_id.in_(IN_BATCH))
-_CARRIED: Final = (
-    select(row_metadata.c.job_id, row_metadata.c.metadata, literal_column("0"))
-    .select_from(
-        jobs.join(row_metadata, (row_metadata.c.run_id == jobs.c.run_id) & (row_metadata.c.job_id == jobs.c.id))
-    )
-    .where(jobs.c.id.in_(IN_BATCH))
-)
 _ONCE: Final[dict[str, Any]] = {"compiled_cache": None}
 """A filter is asked seldom, and each is another statement: they are not kept."""
 
@@ -247,7 +206,7 @@ class _Query:
         needs = list(required(chosen))
         self._cluster = next((leaf for leaf in needs if isinstance(leaf, ClusterIs)), None)
         self._is_named = any(_names_one(leaf) for leaf in needs)
-        self._condition = _condition(chosen if self._cluster is None else _without(chosen, self._cluster))
+        self.condition = condition(chosen if self._cluster is None else _without(chosen, self._cluster))
         self._number = jobs.c.id if self._cluster is None else outcomes.c.job_id
         self.asks_input = asks_input(chosen) or asks_metadata(chosen)
         if self._cluster is not None or self._is_named:
@@ -268,7 +227,7 @@ class _Query:
             return await self._page_by_input(connection, run, bounds, window, most)
         query = self._narrowed(select(*_COLUMNS), run, bounds, window).order_by(self._number).limit(most)
         rows = (await connection.execute(query, execution_options=_ONCE)).all()
-        return await _selected(connection, rows), 0, rows[-1][0] if len(rows) == most else window[1]
+        return await selected(connection, rows), 0, rows[-1][0] if len(rows) == most else window[1]
 
     async def _page_by_input(
         self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int], most: int
@@ -279,11 +238,11 @@ class _Query:
         rows = (await connection.execute(sizes, execution_options=_ONCE)).all()
         fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]
         ids = [row[0] for row in fits]
-        inputs = await _inputs(connection, _INPUTS, ids) if asks_input(self._chosen) else {}
-        carried = await _inputs(connection, _CARRIED, ids) if asks_metadata(self._chosen) else {}
+        inputs = await inputs_of(connection, INPUTS, ids) if asks_input(self._chosen) else {}
+        carried = await inputs_of(connection, CARRIED, ids) if asks_metadata(self._chosen) else {}
         found: list[SelectedJob] = []
-        for n, job in enumerate(await _selected(connection, fits), 1):
-            if matches(self._chosen, _facts(job, inputs.get(job.job), carried.get(job.job))):
+        for n, job in enumerate(await selected(connection, fits), 1):
+            if matches(self._chosen, facts(job, inputs.get(job.job), carried.get(job.job))):
                 found.append(job)
             if len(found) == most:
                 return found, n, job.job
@@ -301,7 +260,7 @@ class _Query:
         return query.where(
             self._number > begin,
             self._number <= end,
-            self._condition,
+            self.condition,
             of_run == run,
             jobs.c.intake_id <= bounds.accepted,
         )
@@ -320,107 +279,4 @@ def _without(chosen: Filter, met: Leaf) -> Filter:
             return EVERY if chosen == met else chosen
 
 
-async def _selected(connection: AsyncConnection, rows: Sequence[Any]) -> list[SelectedJob]:
-    given_up = [row[0] for row in rows if STATE_OF[row[3]] in GIVEN_UP]
-    said = {}
-    if given_up:
-        said = {row[0]: row for row in await connection.execute(_SAID, batch_of(given_up))}
-    return [
-        SelectedJob(
-            job=row[0],
-            custom_id=row[1],
-            line=row[2],
-            state=STATE_OF[row[3]],
-            attempts=row[4],
-            paid_at_most=row[5],
-            trouble=row[6] if STATE_OF[row[3]] in GIVEN_UP else None,
-            message=said[row[0]][1] if row[0] in said else None,
-            error_key=said[row[0]][2] if row[0] in said else None,
-            ended_at=row[7],
-            execution_ms=said[row[0]][3] if row[0] in said else None,
-        )
-        for row in rows
-    ]
-
-
-async def _inputs(connection: AsyncConnection, query: Select[Any], ids: Sequence[int]) -> dict[int, object]:
-    """What `query` finds of these jobs, decoded."""
-    found: dict[int, object] = {}
-    for row in await connection.execute(query, batch_of(ids)):
-        try:
-            found[row[0]] = msgspec.json.decode(unpack(row[1], row[2]))
-        except (DamagedError, msgspec.DecodeError, RecursionError):
-            continue  # what cannot be read has no members; `verify` tells of it
-    return found
-
-
-def _facts(job: SelectedJob, given: object, carried: object) -> Facts:
-    return Facts(
-        state=job.state,
-        trouble=job.trouble,
-        error_key=job.error_key,
-        message=job.message,
-        custom_id=job.custom_id,
-        attempts=job.attempts,
-        line=job.line,
-        ended_at=job.ended_at,
-        input=given,
-        metadata=carried,
-    )
-
-
 # --- the tree as SQL
-
-
-def _condition(chosen: Filter) -> ColumnElement[bool]:
-    """What the columns tell of it. Members of the input are taken for true: what is found is looked at again."""
-    match chosen:
-        case And(parts):
-            return and_(true(), *map(_condition, parts))
-        case Or(parts):
-            return or_(false(), *map(_condition, parts))
-        case Member() | Not(Member()):
-            return true()
-        case Not(one):
-            return is_not_true(_condition(one))
-        case StateIs() | ClassIs() | ClusterIs() | Text() | Number():
-            return _meets(chosen)
-
-
-def _meets(leaf: StateIs | ClassIs | ClusterIs | Text | Number) -> ColumnElement[bool]:
-    match leaf:
-        case StateIs(state):
-            return jobs.c.state == state.value
-        case ClassIs(trouble):
-            return _GIVEN_UP & (jobs.c.trouble == trouble.value)
-        case ClusterIs(key):
-            return _of_failure(outcomes.c.error_key) == key
-        case Text(of, comparison, text):
-            return _is_text(jobs.c.custom_id if of == "id" else _of_failure(outcomes.c.message), comparison, text)
-        case Number(of, comparison, number):
-            column = {"attempts": _ATTEMPTS, "line": jobs.c.line, "ended": jobs.c.ended_at}[of]
-            return _ORDERED[comparison](column, number)
-
-
-def _of_failure(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A column of the outcome, which is read where there was a failure or a cancellation only."""
-    return case((_GIVEN_UP, select(column).where(outcomes.c.job_id == jobs.c.id).correlate(jobs).scalar_subquery()))
-
-
-def _is_text(column: ColumnElement[Any], comparison: Comparison, text: str) -> ColumnElement[bool]:
-    match comparison:
-        case Comparison.EQUAL:
-            return column == text
-        case Comparison.BEGINS:
-            return func.substr(column, 1, len(text)) == text
-        case _:
-            return contains(column, folded(text))
-
-
-_ORDERED: Final[Mapping[Comparison, Callable[[Any, int], ColumnElement[bool]]]] = {
-    Comparison.EQUAL: operator.eq,
-    Comparison.LESS: operator.lt,
-    Comparison.AT_MOST: operator.le,
-    Comparison.MORE: operator.gt,
-    Comparison.AT_LEAST: operator.ge,
-}

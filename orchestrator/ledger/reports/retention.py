@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.ledger.schema.failure_tables import failed_executions
 from orchestrator.ledger.schema.job_tables import checkpoints, events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.transaction import Transaction
 
 
 class Doomed(msgspec.Struct, frozen=True):

@@ -6,10 +6,11 @@ import msgspec
 
 from orchestrator.core.gates.brakes import Hold
 from orchestrator.core.polling.endpoint_estimates import Learned
+from orchestrator.ledger.commands.command import Command
+from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.jobs.brakes import Brakes
 from orchestrator.ledger.jobs.history import History
 from orchestrator.ledger.jobs.margins import Margins, MarginsOfRuns
-from orchestrator.ledger.runs.commands import Command, Commands
 from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats
 from orchestrator.ledger.runs.runs import Run, Runs

@@ -22,8 +22,8 @@ from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.run_removal import jobs_remove, submissions_of
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.error_kinds import kinds_reduce
 

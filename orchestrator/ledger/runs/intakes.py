@@ -8,18 +8,14 @@ Several may be at work, each for a run of its own and each in a process of its o
 has left is cleared before the next one of its run, and on the next open.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import Select, bindparam, delete, exists, func, insert, literal_column, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Select, bindparam, exists, func, insert, literal_column, or_, select
 
-from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.runs.input_corrections import (
     Corrected,
@@ -27,25 +23,21 @@ from orchestrator.ledger.runs.input_corrections import (
     Gone,
     gone_count,
     gone_drop_some,
-    inputs_correct,
 )
 from orchestrator.ledger.runs.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
-from orchestrator.ledger.runs.intake_pace import ROWS_ALONE, Pace
-from orchestrator.ledger.runs.job_rows import next_job, rows_insert
+from orchestrator.ledger.runs.intake_pace import Pace
+from orchestrator.ledger.runs.intake_revisions import forget_some, remove_some, revise_some
+from orchestrator.ledger.runs.intake_writes import COUNTED, DROPPED, JOBS_BEFORE, IntakeResult, accept, land
+from orchestrator.ledger.runs.job_rows import next_job
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
 from orchestrator.ledger.schema.job_tables import (
-    counts,
     intake_known,
     intake_repeats,
     intakes,
     jobs,
-    payloads,
-    row_metadata,
     runs,
 )
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into, upsert
-from orchestrator.ledger.transactions.group_commit import Transaction
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,
@@ -53,212 +45,12 @@ from orchestrator.ledger.transactions.run_removal import (
     run_remove,
     submissions_remove_some,
 )
-from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.ledger.transactions.transaction import Transaction
 
 Hold = Callable[[str], AbstractContextManager[None]]
 """Holds the right to take in for the run of that name. Raises `IntakeBusyError` where a living process has it."""
 
 Result = TypeVar("Result")
-
-
-async def _land(transaction: Transaction, intake: Intake, rows: Sorted, *, now: int) -> None:
-    """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
-    connection = transaction.connection
-    await rows_insert(connection, intake, rows.fresh)
-    if rows.same:
-        await connection.execute(insert(intake_known), rows.same)
-    if rows.repeats:
-        repeats = [{"intake_id": intake.id, "base": base, "n": n} for base, n in rows.repeats.items()]
-        await connection.execute(_REPEATS_SET, repeats)
-    new, known = len(rows.fresh), len(rows.same)
-    counted = {"new_rows": intakes.c.new_rows + new, "known_rows": intakes.c.known_rows + known}
-    if intake.as_they_come:
-        is_accepted = update(runs).where(runs.c.id == intake.run).values(intake_accepted=intake.id)
-        await connection.execute(is_accepted)
-        await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
-        if others := [row["job_id"] for row in rows.same if row["input"] is not None]:
-            await inputs_correct(transaction, intake, after=min(others) - 1, last=max(others), now=now)
-    await connection.execute(update(intakes).where(intakes.c.id == intake.id).values(counted))
-
-
-_REPEATS_SET = upsert(intake_repeats, lambda new: {"n": new.n})
-
-
-class IntakeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What an accepted intake brought. `gone`: jobs of the run that are no longer in the input."""
-
-    rows: int
-    new: int
-    gone: int
-    corrected: Corrected = Corrected()
-    dropped: Dropped = Dropped()
-    """What became of those that are gone, where they were to be dropped."""
-
-    unsuccessful: int = 0
-    """Those that are gone and have not succeeded, where they were not, as far as that was looked at."""
-
-
-_COUNTED: Final = select(intakes.c.new_rows, intakes.c.known_rows).where(intakes.c.id == bindparam("intake"))
-_JOBS_BEFORE: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
-    counts.c.run_id == bindparam("run"), counts.c.name.in_([state.value for state in State])
-)
-_ACCEPT: Final = (
-    update(intakes)
-    .where(intakes.c.id == bindparam("intake"))
-    .values(accepted_at=bindparam("now"), drops=bindparam("drops_too"))
-)
-_DROPPED: Final = update(intakes).where(intakes.c.id == bindparam("intake")).values(drops=0)
-_TAKE: Final = (
-    update(runs)
-    .where(runs.c.id == bindparam("run"))
-    .values(intake_accepted=bindparam("intake"), rows_accepted=bindparam("rows"))
-)
-
-
-async def _accept(connection: AsyncConnection, intake: Intake, *, drop: bool, now: int) -> IntakeResult:
-    """Makes the intake's jobs exist for everybody, of which others are to `drop`, once they are all there. It counts
-    nothing that is large: whoever sends waits meanwhile.
-    """
-    of = {"intake": intake.id, "run": intake.run}
-    new, known = (await connection.execute(_COUNTED, of)).one()
-    before = (await connection.execute(_JOBS_BEFORE, of)).scalar_one()
-    await connection.execute(_ACCEPT, {**of, "now": now, "drops_too": int(drop)})
-    await connection.execute(_TAKE, {**of, "rows": new + known})
-    if intake.as_they_come:
-        return IntakeResult(rows=new + known, new=new, gone=before - new - known)
-    await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
-    return IntakeResult(rows=new + known, new=new, gone=before - known)
-
-
-_PAGE: Final = (
-    (intake_known.c.intake_id == bindparam("intake"))
-    & (intake_known.c.job_id > bindparam("after"))
-    & (intake_known.c.job_id <= bindparam("last"))
-)
-_PLACES: Final = (
-    update(jobs)
-    .values(line=intake_known.c.line, priority=intake_known.c.priority)
-    .where(
-        jobs.c.id == intake_known.c.job_id,
-        _PAGE,
-        (jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),
-    )
-)
-_ACTIONS: Final = (
-    update(payloads)
-    .values(policy=intake_known.c.policy, s3_config=intake_known.c.s3_config)
-    .where(
-        payloads.c.job_id == intake_known.c.job_id,
-        _PAGE,
-        payloads.c.policy.is_distinct_from(intake_known.c.policy)
-        | payloads.c.s3_config.is_distinct_from(intake_known.c.s3_config),
-    )
-)
-_KNOWN_PAGE: Final = (
-    select(intake_known.c.job_id)
-    .where(intake_known.c.intake_id == bindparam("intake"), intake_known.c.job_id > bindparam("after"))
-    .order_by(intake_known.c.job_id)
-    .limit(bindparam("most"))
-    .subquery()
-)
-_KNOWN_COUNT: Final = select(func.count(), func.max(_KNOWN_PAGE.c.job_id))
-_METADATA_FORGET: Final = delete(row_metadata).where(
-    row_metadata.c.run_id == bindparam("run"),
-    row_metadata.c.job_id > bindparam("after"),
-    row_metadata.c.job_id <= bindparam("last"),
-    select(intake_known.c.job_id)
-    .where(
-        intake_known.c.intake_id == bindparam("intake"),
-        intake_known.c.job_id == row_metadata.c.job_id,
-        intake_known.c.metadata.is_(None),
-    )
-    .exists(),
-)
-_METADATA_SET: Final = replace_into(row_metadata).from_select(
-    ["run_id", "job_id", "metadata"],
-    select(bindparam("run", type_=row_metadata.c.run_id.type), intake_known.c.job_id, intake_known.c.metadata).where(
-        _PAGE, intake_known.c.metadata.is_not(None)
-    ),
-)
-
-
-async def _revise_some(
-    transaction: Transaction, intake: Intake, *, after: int, most: int, now: int
-) -> tuple[int, tuple[int | None, Corrected]]:
-    """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, priority,
-    policy, s3Config, metadata and input; returns how many, the last one's number, and of how many the input is another.
-
-    Only rows that differ are written: an unchanged input of a million rows costs little here.
-    """
-    connection = transaction.connection
-    page = {"intake": intake.id, "after": after}
-    number, last = (await connection.execute(_KNOWN_COUNT, {**page, "most": most})).one()
-    if not number:
-        return 0, (None, Corrected())
-    page["last"] = last
-    await connection.execute(_PLACES, page)
-    await connection.execute(_ACTIONS, page)
-    await connection.execute(_METADATA_FORGET, {**page, "run": intake.run})
-    await connection.execute(_METADATA_SET, {**page, "run": intake.run})
-    return number, (last, await inputs_correct(transaction, intake, after=after, last=last, now=now))
-
-
-async def _forget_some(connection: AsyncConnection, intake: int, *, most: int) -> int:
-    """Removes up to `most` rows of what an intake has noted of known jobs and repeats; returns how many.
-
-    Where nobody waits and no other intake has noted anything, a table is emptied at once, which costs next to nothing.
-    """
-    for notes, key in ((intake_known, intake_known.c.job_id), (intake_repeats, intake_repeats.c.base)):
-        ours = notes.c.intake_id == intake
-        page = (await connection.execute(select(key).where(ours).order_by(key).limit(most))).scalars().all()
-        if page:
-            first, last = (select(edge(notes.c.intake_id)).scalar_subquery() for edge in (func.min, func.max))
-            is_all = (await connection.execute(select(first == last))).scalar_one()
-            doomed = delete(notes)
-            await connection.execute(doomed if is_all and most == ROWS_ALONE else doomed.where(ours, key <= page[-1]))
-            return len(page)
-    return 0
-
-
-_DOOMED: Final = (
-    select(jobs.c.id)
-    .where(
-        jobs.c.run_id == bindparam("run"),
-        jobs.c.endpoint_id == bindparam("endpoint"),
-        jobs.c.state == literal_column(f"'{State.QUEUED}'"),
-        jobs.c.due_at == 0,
-        jobs.c.priority.in_(literal_column(str(priority)) for priority in range(PRIORITY_MIN, PRIORITY_MAX + 1)),
-        jobs.c.id >= bindparam("first_job"),
-        jobs.c.intake_id == bindparam("intake"),
-    )
-    .limit(bindparam("most"))
-)
-"""By the index of what may be claimed: of the rows from its first job on, most may be those of other runs."""
-
-
-async def _remove_some(connection: AsyncConnection, intake: Intake, *, most: int) -> int:
-    """Removes up to `most` jobs of an intake that was never accepted, or what else it has noted, or at last the intake
-    itself; returns how many rows.
-    """
-    parameters = {
-        "run": intake.run,
-        "endpoint": intake.endpoint,
-        "first_job": intake.first_job,
-        "intake": intake.id,
-        "most": most,
-    }
-    ids = (await connection.execute(_DOOMED, parameters)).scalars().all()
-    if ids:
-        doomed = batch_of(ids)
-        await connection.execute(delete(payloads).where(payloads.c.job_id.in_(IN_BATCH)), doomed)
-        of_run = (row_metadata.c.run_id == intake.run) & row_metadata.c.job_id.in_(IN_BATCH)
-        await connection.execute(delete(row_metadata).where(of_run), doomed)
-        await connection.execute(delete(jobs).where(jobs.c.id.in_(IN_BATCH)), doomed)
-        return len(ids)
-    if forgotten := await _forget_some(connection, intake.id, most=most):
-        return forgotten
-    await connection.execute(delete(intakes).where(intakes.c.id == intake.id))
-    return 0
 
 
 _HAS_NOTES: Final = or_(
@@ -344,7 +136,7 @@ class Intakes(Repository):
 
         async def block(transaction: Transaction) -> tuple[int, list[Clash]]:
             found = before or await rows_sort(transaction.connection, intake, rows)
-            await _land(transaction, intake, found, now=self._access.now())
+            await land(transaction, intake, found, now=self._access.now())
             return len(rows), found.clashes
 
         return await self._paced(block)
@@ -355,8 +147,8 @@ class Intakes(Repository):
             return Gone()
         async with self._access.reading() as connection:
             of = {"intake": intake.id, "run": intake.run}
-            known = (await connection.execute(_COUNTED, of)).one()[1]
-            if (await connection.execute(_JOBS_BEFORE, of)).scalar_one() == known:
+            known = (await connection.execute(COUNTED, of)).one()[1]
+            if (await connection.execute(JOBS_BEFORE, of)).scalar_one() == known:
                 return Gone()
             return await gone_count(connection, intake)
 
@@ -367,7 +159,7 @@ class Intakes(Repository):
 
         async def block(transaction: Transaction) -> IntakeResult:
             now = self._access.now()
-            return await _accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
+            return await accept(transaction.connection, intake, drop=drop and intake.corrects, now=now)
 
         taken = await self._access.write(block)
         corrected, dropped = await self._settle(intake)
@@ -380,7 +172,7 @@ class Intakes(Repository):
         for number, run, endpoint, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
             intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
             if accepted_at is None:
-                await self._pages(partial(_remove_some, intake=intake))
+                await self._pages(partial(remove_some, intake=intake))
                 await self._shrink()
             else:
                 await self._settle(intake)
@@ -432,13 +224,13 @@ class Intakes(Repository):
         while after is not None:
             after, some = await self._drop(intake, after)
             dropped = dropped.and_(some)
-        await self._access.execute(_DROPPED, {"intake": intake.id})
-        await self._pages(partial(_forget_some, intake=intake.id))
+        await self._access.execute(DROPPED, {"intake": intake.id})
+        await self._pages(partial(forget_some, intake=intake.id))
         return corrected, dropped
 
     async def _revise(self, intake: Intake, after: int) -> tuple[int | None, Corrected]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Corrected]]:
-            return await _revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._access.now())
+            return await revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._access.now())
 
         return await self._paced(block)
 

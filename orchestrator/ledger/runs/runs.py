@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
-from orchestrator.ledger.transactions.group_commit import Block, Transaction
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
+from orchestrator.ledger.transactions.transaction import Block, Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.settings.structs import RunSettings
 

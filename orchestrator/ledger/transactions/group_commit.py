@@ -10,11 +10,10 @@ replayed entry by entry, so that a bad one fails alone.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
@@ -25,7 +24,7 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
-from orchestrator.ledger.transitions.apply import transitions_apply
+from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled, Transaction
 from orchestrator.units import MIB
 
 log = logging.getLogger(__name__)
@@ -58,85 +57,7 @@ ANSWER_S_MAX: Final = BUSY_TIMEOUT_MS / 1000 + 20
 """The ledger counts as unusable once no transaction has ended for this long while somebody waits. It is looked at as
 often, so that a caller learns of it within twice this time; a timer for each caller would cost more than its wait."""
 
-Result = TypeVar("Result")
 Subscriber = Callable[[Sequence[Transition]], None]
-OnCommit = Callable[[Exception | None], None]
-"""Called after the transaction of what was posted, with what went wrong. It must neither raise nor wait."""
-
-
-class Settled(NamedTuple):
-    """A notice that needs no more attention: at once, or only if `job`'s step in the same batch was not stale."""
-
-    notice: Notice
-    job: int | None = None
-
-
-class Transaction:
-    """What a block sees: the connection, and the way to take steps that the feed will tell of."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        self.connection = connection
-        self.applied: list[Transition] = []
-
-    async def apply(self, steps: Sequence[Transition]) -> list[Transition]:
-        """Writes the steps that are not stale, and returns those."""
-        done = await transitions_apply(self.connection, steps)
-        self.applied += done
-        return done
-
-
-Block = Callable[[Transaction], Awaitable[Result]]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Entry(Generic[Result]):
-    """Something handed over, and the one who waits for it, is called back, or neither."""
-
-    steps: Sequence[Transition] = ()
-    settled: Sequence[Settled] = ()
-    notes: Sequence[Notice] = ()
-    unfinished: Sequence[Job] = ()
-    block: Block[Result] | None = None
-    is_brief: bool = False
-    then: OnCommit | None = None
-    bytes: int = field(init=False)
-    has_ended: bool = False
-    error: Exception | None = None
-    result: Result | None = None
-    _done: asyncio.Future[None] | None = None
-
-    def __post_init__(self) -> None:
-        self.bytes = _bytes_of(self.steps, self.notes)
-
-    async def wait(self) -> None:
-        """Returns when the transaction has ended; raises what went wrong."""
-        if not self.has_ended:
-            self._done = asyncio.get_running_loop().create_future()
-            await self._done
-        if self.error is not None:
-            raise self.error
-
-    def end(self, error: Exception | None = None) -> None:
-        """The transaction has ended, or is given up. The first end counts."""
-        if self.has_ended:
-            return
-        self.has_ended, self.error = True, error
-        if self._done is not None and not self._done.done():  # who was cancelled waits no more
-            self._done.set_result(None)
-        if self.then is not None:
-            self.then(error)
-
-
-def _bytes_of(steps: Sequence[Transition], notes: Sequence[Notice]) -> int:
-    """How much of outputs there is in these."""
-    held = 0
-    for step in steps:
-        if step.outcome is not None and step.outcome.output is not None:
-            held += len(step.outcome.output)
-    for note in notes:
-        if note.record is not None and note.record.output is not None:
-            held += len(note.record.output)
-    return held
 
 
 class GroupCommitWriter:
@@ -145,8 +66,8 @@ class GroupCommitWriter:
     def __init__(self, database: Database, *, gather_s: float = GATHER_S) -> None:
         self._database = database
         self._gather_s = gather_s
-        self._pending: deque[_Entry[object]] = deque()
-        self._under_way: Sequence[_Entry[object]] = ()
+        self._pending: deque[QueuedWrite[object]] = deque()
+        self._under_way: Sequence[QueuedWrite[object]] = ()
         self._unfinished: dict[int, Job] = {}
         self._transactions = 0
         self._bytes = 0
@@ -170,7 +91,7 @@ class GroupCommitWriter:
 
         `settled` notices are forgotten in the same transaction.
         """
-        entry: _Entry[frozenset[int]] = _Entry(steps=steps, settled=settled)
+        entry: QueuedWrite[frozenset[int]] = QueuedWrite(steps=steps, settled=settled)
         return await self._hand_over(entry) or frozenset()
 
     def submit(self, step: Transition, then: OnCommit) -> None:
@@ -178,7 +99,7 @@ class GroupCommitWriter:
 
         For those whose task has nothing left to do: a task that waits costs more than its step (measured).
         """
-        self._put(_Entry(steps=(step,), then=then))
+        self._put(QueuedWrite(steps=(step,), then=then))
 
     async def room(self) -> None:
         """Returns once so few bytes of outputs wait to be written that more may come."""
@@ -187,7 +108,7 @@ class GroupCommitWriter:
 
     async def record_notice(self, notice: Notice) -> None:
         """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
-        entry: _Entry[None] = _Entry(notes=(notice,))
+        entry: QueuedWrite[None] = QueuedWrite(notes=(notice,))
         self._put(entry)
         await entry.wait()
 
@@ -201,13 +122,13 @@ class GroupCommitWriter:
         """Runs `block` inside a transaction, shared with others or alone. It may be run twice, so it must build
         whatever it returns inside itself. `then` is called once subscribers know of it, and of no later one.
         """
-        return await self._hand_over(_Entry(block=block, then=then))  # type: ignore[return-value]  # unless it raised
+        return await self._hand_over(QueuedWrite(block=block, then=then))  # type: ignore[return-value]  # unless it raised
 
     async def run_briefly(self, block: Block[Result]) -> Result:
         """The same for a block that takes a few milliseconds at most: others like it share its transaction, and steps
         that are handed over after it may be written before it.
         """
-        return await self._hand_over(_Entry(block=block, is_brief=True))  # type: ignore[return-value]
+        return await self._hand_over(QueuedWrite(block=block, is_brief=True))  # type: ignore[return-value]
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Writes batches until cancelled; what was handed over before is written all the same."""
@@ -249,13 +170,13 @@ class GroupCommitWriter:
         for entry in waiting:
             entry.end(StorageError(f"{self._database.path}: the ledger did not answer for {ANSWER_S_MAX:.0f} s"))
 
-    async def _hand_over(self, entry: _Entry[Result]) -> Result | None:
+    async def _hand_over(self, entry: QueuedWrite[Result]) -> Result | None:
         self._put(entry)
         with anyio.CancelScope(shield=True):
             await entry.wait()
         return entry.result
 
-    def _put(self, entry: _Entry[Result]) -> None:
+    def _put(self, entry: QueuedWrite[Result]) -> None:
         if self._has_ended:  # a webhook that comes while the listener stops must not wait for nobody
             raise StorageError(f"{self._database.path}: the ledger is closed")
         self._bytes += entry.bytes
@@ -273,7 +194,7 @@ class GroupCommitWriter:
         """
         is_alone = len(self._pending) == 1 and self._pending[0].block is not None
         if self._unfinished:  # ahead of a block, with which a batch may end
-            self._pending.appendleft(_Entry(unfinished=tuple(self._unfinished.values())))
+            self._pending.appendleft(QueuedWrite(unfinished=tuple(self._unfinished.values())))
             self._unfinished = {}
         left = len(self._pending)
         while self._pending and (left > 0 or self._bytes > URGENT_BYTES):
@@ -292,7 +213,7 @@ class GroupCommitWriter:
             is_alone = is_alone and not self._pending
         return is_alone
 
-    def _make_room(self, batch: Iterable["_Entry[object]"]) -> int:
+    def _make_room(self, batch: Iterable["QueuedWrite[object]"]) -> int:
         """These entries are dealt with; returns how many bytes of outputs that frees."""
         held = sum(entry.bytes for entry in batch)
         self._bytes -= held
@@ -300,13 +221,13 @@ class GroupCommitWriter:
         self._has_room = anyio.Event()
         return held
 
-    def _take_batch(self) -> list["_Entry[object]"]:
+    def _take_batch(self) -> list["QueuedWrite[object]"]:
         """The next entries, as long as no job has a second step among them, up to a block that is not brief.
 
         All steps are written before all blocks: one that was handed over after a brief block, too. If both are about
         the same job, the block meets it as the step has left it.
         """
-        batch: list[_Entry[object]] = []
+        batch: list[QueuedWrite[object]] = []
         jobs: set[int] = set()
         held = briefs = 0
         while self._pending and len(jobs) < BATCH_STEPS_MAX and len(batch) < BATCH_ENTRIES_MAX:
@@ -322,7 +243,7 @@ class GroupCommitWriter:
                 break  # a block sees the steps before it, and its own steps must not meet later ones of this batch
         return batch
 
-    async def _replay(self, batch: Sequence["_Entry[object]"], error: Exception) -> None:
+    async def _replay(self, batch: Sequence["QueuedWrite[object]"], error: Exception) -> None:
         """Each entry of a failed batch in a transaction of its own."""
         if len(batch) == 1:
             self._fail(batch[0], error)
@@ -340,12 +261,12 @@ class GroupCommitWriter:
             else:
                 self._tell([entry], applied)
 
-    def _fail(self, entry: "_Entry[object]", error: Exception) -> None:
+    def _fail(self, entry: "QueuedWrite[object]", error: Exception) -> None:
         if isinstance(error, StorageError):
             self._failure = error
         entry.end(error)
 
-    async def _commit(self, batch: Sequence["_Entry[object]"]) -> list[Transition]:
+    async def _commit(self, batch: Sequence["QueuedWrite[object]"]) -> list[Transition]:
         """One transaction, which sets the results. Returns every step that was written."""
         results: list[object] = [None] * len(batch)
         try:
@@ -367,7 +288,7 @@ class GroupCommitWriter:
                 entry.result = ids & {step.before.id for step in entry.steps}
         return transaction.applied
 
-    def _tell(self, batch: Sequence["_Entry[object]"], applied: Sequence[Transition]) -> None:
+    def _tell(self, batch: Sequence["QueuedWrite[object]"], applied: Sequence[Transition]) -> None:
         """Tells the feed, then whoever handed something over.
 
         Outside of every `try` that replays: what is committed must not be replayed for a subscriber's sake.
@@ -381,7 +302,9 @@ class GroupCommitWriter:
                 entry.end()
 
 
-async def _write_rest(connection: AsyncConnection, batch: Sequence["_Entry[object]"], applied: frozenset[int]) -> None:
+async def _write_rest(
+    connection: AsyncConnection, batch: Sequence["QueuedWrite[object]"], applied: frozenset[int]
+) -> None:
     """Notices and news of a batch in which the steps of the jobs `applied` were not stale."""
     notes = [notice for entry in batch for notice in entry.notes]
     settled = [

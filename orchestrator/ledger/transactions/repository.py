@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
 from orchestrator.ledger.sqlite.database import Database, Parameters
-from orchestrator.ledger.transactions.group_commit import Block, GroupCommitWriter, OnCommit, Transaction
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
+from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
 
 Written = TypeVar("Written")
 

@@ -15,7 +15,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
-from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Reply
+from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Reply
 from orchestrator.ledger.runs.heartbeats import STALE_US, MeterReading, ProcessReport, RunReport
 from orchestrator.settings.structs import ConnectionSettings, RunRequest
 from orchestrator.units import SECOND_US

@@ -15,7 +15,7 @@ from orchestrator.core.pipelines.pipeline import Overlap
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger.runs.commands import Action, NewName
+from orchestrator.ledger.commands.command import Action, NewName
 from orchestrator.settings.structs import ConnectionSettings, DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing

@@ -10,8 +10,8 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.responses import Pointless
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.core.service.answers import Pointless
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import RunSettings

@@ -12,7 +12,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
-from orchestrator.core.service.responses import Pointless
+from orchestrator.core.service.answers import Pointless
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
 from orchestrator.engine.runtime.retry_budget import RetryBudgets

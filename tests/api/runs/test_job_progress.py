@@ -9,7 +9,7 @@ from orchestrator.api.outcomes.job_queries import whole_of
 from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
-from orchestrator.ledger.runs.commands import Action, CancelledRun
+from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from tests.engine.process import process
 from tests.engine.scripted import CANCELLED, COMPLETED, FAILED, Asked, Reply, Scripted, in_turn

@@ -11,7 +11,7 @@ from orchestrator.api.runs.commands import control, prioritize, retry
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
-from orchestrator.ledger.runs.commands import ENDED, Action
+from orchestrator.ledger.commands.command import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.structs import Chosen, ControlAction, RunSettings

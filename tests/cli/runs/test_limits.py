@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.views.status import EndpointLimitStatus, OperationLimits
+from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from tests.cli.fake_api import FakeApp, invoke
 
 LIMITS = EndpointLimitStatus(

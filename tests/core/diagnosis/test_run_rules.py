@@ -130,7 +130,7 @@ def test_results_expire_only_where_nobody_collects_them() -> None:
     ],
 )
 def test_a_gate_is_said_in_its_own_words(held: str, status: int | None, cause: Cause) -> None:
-    [finding] = of(replace(RUN, held=held, held_status=status))
+    [finding] = of(replace(RUN, held=held, stopped_status=status))
     assert (finding.cause, finding.sentence) == (cause, held)
     assert finding.needs_person is (cause is not Cause.TRYING)
     assert found(replace(RUN, held=held), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
@@ -175,7 +175,7 @@ def test_single_submissions_find_out_in_vain_whether_a_key_was_mended() -> None:
     assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
     assert "resume" not in finding.advice
     assert found(replace(trying, refused=None)) == [Cause.TRYING]
-    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}", held_status=401)
+    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}", stopped_status=401)
     assert asked_too(stopped, AT_WORK)[0].evidence[1:] == (run_rules.READABLE,)
     assert found(REFUSED) == [], "since then a process has begun, and does not say so"
 

@@ -17,7 +17,7 @@ from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
-from orchestrator.ledger.flows.handovers import Owed
+from orchestrator.ledger.flows.handover_rows import Owed
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.structs import RunSettings
 from tests.emulator.workers.test_handlers import Reports, execution

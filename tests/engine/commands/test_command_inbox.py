@@ -11,7 +11,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.ledger.runs.commands import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply, Retried
+from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply, Retried
 from orchestrator.settings.structs import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows

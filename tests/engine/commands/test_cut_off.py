@@ -11,7 +11,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.commands.retry_jobs import retried
-from orchestrator.ledger.runs.commands import Action, CancelledJobs, Retried
+from orchestrator.ledger.commands.command import Action, CancelledJobs, Retried
 from orchestrator.settings.structs import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.commands.test_command_inbox import counts

@@ -16,11 +16,11 @@ from orchestrator.engine.commands.inbox import CommandInbox
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.runs.commands import Command
+from orchestrator.ledger.commands.command import Command
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.settings.structs import RunSettings
-from orchestrator.views.status import EndpointLimitStatus, OperationLimits
+from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from tests.engine.rows import empty_ledger
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.resend import resend
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.commands.command import Action
 from tests.engine.commands.test_command_inbox import asked
 from tests.engine.process import process
 from tests.engine.scripted import Asked, Reply, Scripted, numbered, says

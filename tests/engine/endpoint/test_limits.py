@@ -19,7 +19,7 @@ from orchestrator.engine.ports.dependencies import real_service
 from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, HeartbeatWriter
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.runs.commands import Action, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.settings.structs import ConnectionSettings, RunSettings
 from tests.engine.rows import empty_ledger

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.ledger.runs.commands import Action
+from orchestrator.ledger.commands.command import Action
 from orchestrator.settings.structs import OnUncertain, RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says

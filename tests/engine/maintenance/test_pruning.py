@@ -12,7 +12,7 @@ from orchestrator.core.jobs.segments import Report
 from orchestrator.engine.maintenance.pruning import LATE_US, Pruner
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.schema.job_tables import submissions
-from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import Reported
 from orchestrator.settings.structs import RunSettings
 from tests.factories import TTL_US, S, an_outcome

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S, LedgerWatch
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

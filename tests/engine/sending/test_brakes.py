@@ -17,7 +17,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
-from orchestrator.ledger.runs.commands import Action, NewBrakes, Retried
+from orchestrator.ledger.commands.command import Action, NewBrakes, Retried
 from orchestrator.settings.structs import ControlAction, RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process

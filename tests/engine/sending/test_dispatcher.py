@@ -5,11 +5,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.service.answers import Pointless
 from orchestrator.client.jobs.rate_limiter import RateLimiter
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.service.answers import Answer, Trouble
+from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.structs import RunSettings
 from tests.engine.process import Process, process

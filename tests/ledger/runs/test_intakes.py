@@ -11,7 +11,7 @@ from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.runs.input_rows import Clash
-from orchestrator.ledger.runs.intakes import IntakeResult
+from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.runs import Run
 from tests.factories import SETTINGS, TTL_US, S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, counted, dump, job_now, opened, taken_in

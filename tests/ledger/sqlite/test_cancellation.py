@@ -14,7 +14,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import STEPS, S
 from tests.ledger.ledgers import a_run, dump, jobs_now
 from tests.simulation.clock import EPOCH_AT

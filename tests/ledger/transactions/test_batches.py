@@ -12,7 +12,7 @@ import pytest
 from orchestrator.core.jobs import job as transitions
 from orchestrator.core.jobs.job import Job, Transition
 from orchestrator.ledger.transactions import group_commit
-from orchestrator.ledger.transactions.group_commit import Transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import an_outcome
 from tests.ledger.ledgers import a_run, jobs_now, opened
 from tests.ledger.transactions.test_group_commit import AT, a_defect, a_word, claimed

@@ -22,7 +22,8 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions import group_commit
-from orchestrator.ledger.transactions.group_commit import GroupCommitWriter, Transaction
+from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
+from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
 from tests.simulation.clock import EPOCH_AT

@@ -15,8 +15,8 @@ from sqlalchemy.engine import Connection, Engine
 from orchestrator.core.filters.filter import ClusterIs, Comparison, StateIs, Text
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
-from orchestrator.ledger.runs.commands import Action
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply
 from orchestrator.units import MIB

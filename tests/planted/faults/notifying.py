@@ -52,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what happens to a flow is owed to nobody",
-        path="orchestrator/ledger/flows/flows.py::_happens",
+        path="orchestrator/ledger/flows/flow_events.py::flow_happens",
         old="await flow_owe(connection, flow, news, why, now)",
         new="pass",
         tests=(f"{_NOTIFICATIONS}::test_killed_at_a_commit_each_news_is_owed_once",),

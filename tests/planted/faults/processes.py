@@ -160,14 +160,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a command is carried out by each who has read it",
-        path="orchestrator/ledger/runs/commands.py::Commands.obey",
+        path="orchestrator/ledger/commands/commands.py::Commands.obey",
         old='if await self._acknowledge(connection, command.id, Reply("")):',
         new='if await self._acknowledge(connection, command.id, Reply("")) or True:',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
     ),
     Fault(
         name="a command that was acknowledged is acknowledged again",
-        path="orchestrator/ledger/runs/commands.py::_FINISH",
+        path="orchestrator/ledger/commands/commands.py::_FINISH",
         old='.where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))',
         new='.where(commands.c.id == bindparam("of"))',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),

@@ -34,8 +34,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a job does not have meets no negation",
-        path="orchestrator/ledger/reports/job_queries.py::_condition",
-        old="return is_not_true(_condition(one))",
+        path="orchestrator/ledger/reports/job_conditions.py::condition",
+        old="return is_not_true(condition(one))",
         new="return ~_condition(one)",
         tests=(CHOSEN,),
     ),
@@ -162,7 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job keeps the priority of its first line",
-        path="orchestrator/ledger/runs/intakes.py::_PLACES",
+        path="orchestrator/ledger/runs/intake_revisions.py::_PLACES",
         old="(jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),",
         new="jobs.c.line != intake_known.c.line,",
         tests=(f"{CLAIMS}::test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there",),

@@ -1,0 +1,1 @@
+"""What people and processes ask of whoever works on the ledger: rows, each acknowledged once."""

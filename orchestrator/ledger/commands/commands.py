@@ -1,0 +1,161 @@
+"""What people ask of whoever serves the ledger: rows, each acknowledged once, with who asked and what came of it.
+
+Whoever asks writes a row and waits for its acknowledgement; whoever serves the ledger takes the rows in the order in
+which they were asked. What a command changes in the ledger and its acknowledgement are one transaction, so neither a
+crash nor a second process carries it out twice. A command only says what is to change: that a run is paused or
+cancelled stands with the run.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+import msgspec
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.ledger.commands.command import Action, Argument, Command, Reply, this_user
+from orchestrator.ledger.commands.ledger_changes import obey
+from orchestrator.ledger.schema.job_tables import commands
+from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.run_controls import (
+    progress_add,
+)
+from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
+from orchestrator.units import HOUR_US
+
+ANSWER_S: Final = 5.0
+"""How long whoever asks waits for an acknowledgement."""
+
+LOOK_S: Final = 0.05
+KEPT_US: Final = 30 * 24 * HOUR_US
+"""How long an acknowledged command is kept."""
+
+
+_FINISH: Final = (
+    update(commands)
+    .where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))
+    .values(
+        taken_at=func.coalesce(commands.c.taken_at, bindparam("now")),
+        done_at=bindparam("now"),
+        outcome=bindparam("text"),
+        is_refused=bindparam("refused"),
+        outcome_code=bindparam("code"),
+    )
+)
+
+
+class Commands(Repository):
+    """The commands of a ledger."""
+
+    async def ask(
+        self, action: str, *, run: int | None = None, endpoint: int | None = None, argument: Argument | None = None
+    ) -> int:
+        """Asks for something; returns the number of the command. Raises `StorageError`."""
+        now = self._access.now()
+        row = {
+            "asked_at": now,
+            "asked_by": this_user(),
+            "action": action,
+            "run_id": run,
+            "endpoint_id": endpoint,
+            "argument": b"{}" if argument is None else msgspec.json.encode(argument),
+        }
+
+        async def block(transaction: Transaction) -> int:
+            await transaction.connection.execute(delete(commands).where(commands.c.done_at < now - KEPT_US))
+            made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
+            return int(made.scalar_one())
+
+        return await self._access.write(block)
+
+    async def latest(self) -> int:
+        """The number of the one that was asked last; 0 where there is none."""
+        return int(await self._access.value(select(func.coalesce(func.max(commands.c.id), 0))))
+
+    async def is_stop_asked(self, *, after: int) -> bool:
+        """Whether somebody has asked for the end of what works here since command number `after`."""
+        query = select(commands.c.id).where(commands.c.id > after, commands.c.action == Action.STOP.value).limit(1)
+        return bool(await self._access.rows(query))
+
+    async def pending(self) -> list[Command]:
+        """Those that are not done, in the order in which they were asked."""
+        query = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
+        return values(Command, await self._access.rows(query))
+
+    async def one(self, number: int) -> Command:
+        """The command of that number, which is there."""
+        [found] = values(Command, await self._access.rows(select(commands).where(commands.c.id == number)))
+        return found
+
+    async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:
+        """The command once it is acknowledged, or as it stands after `within_s` seconds."""
+        until = anyio.current_time() + within_s
+        while True:
+            found = await self.one(number)
+            if found.done_at is not None or anyio.current_time() >= until:
+                return found
+            await anyio.sleep(LOOK_S)
+
+    async def take(self, number: int) -> None:
+        """Somebody has begun to carry it out: for those who look."""
+        taken = func.coalesce(commands.c.taken_at, self._access.now())
+        await self._access.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
+
+    async def finish(self, number: int, reply: Reply) -> None:
+        """Acknowledges it, unless somebody has."""
+
+        async def block(transaction: Transaction) -> None:
+            await self._acknowledge(transaction.connection, number, reply)
+
+        await self._access.write(block)
+
+    async def apply(
+        self,
+        number: int,
+        steps: Sequence[Transition],
+        then: Callable[[Job], Transition | None] = lambda _: None,
+        *,
+        restated: Sequence[Restated] = (),
+    ) -> frozenset[int]:
+        """Takes steps that the command asks for, and counts them as its progress in the same transaction; returns the
+        jobs whose step was not stale. What a job is after it may take the step that `then` says at once. Other jobs
+        are `restated`.
+        """
+
+        async def block(transaction: Transaction) -> frozenset[int]:
+            taken = await transaction.apply(steps)
+            done = frozenset(step.after.id for step in taken)
+            await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
+            if restated:
+                await failures_restate(transaction.connection, restated, at=self._access.now())
+            await progress_add(transaction.connection, number, len(done))
+            return done
+
+        return await self._access.write(block)
+
+    async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
+        values = {"of": number, "now": self._access.now(), "text": reply.text, "refused": int(reply.is_refused)}
+        values["code"] = reply.code
+        return (await connection.execute(_FINISH, values)).rowcount == 1
+
+    async def obey(self, command: Command) -> None:
+        """Carries out and acknowledges what only changes the ledger (`OBEYED`), in one transaction.
+
+        What somebody has acknowledged meanwhile is not carried out again.
+        """
+
+        async def block(transaction: Transaction) -> None:
+            connection = transaction.connection
+            if await self._acknowledge(connection, command.id, Reply("")):
+                reply = await obey(connection, command, self._access.now())
+                await connection.execute(
+                    update(commands)
+                    .where(commands.c.id == command.id)
+                    .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
+                )
+
+        await self._access.write(block)
