@@ -107,29 +107,31 @@ class Host:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Engine]:
-        """An engine on the ledger, whose lock is held. Raises `UsageError` where its address cannot be had, and
-        `StorageError` where the ledger was lost meanwhile: what could be saved of it is named.
+        """An engine on the ledger, whose lock is held, which `stop` ends, also while files are written after its work.
+
+        Raises `UsageError` where its address cannot be had, and `StorageError` where the ledger was lost meanwhile:
+        what could be saved of it is named.
         """
-        async with (
-            open_engine(self.path, self.connection, self.dependencies, self.view) as engine,
-            rescuing(engine.ledger),
-        ):
-            messages.say_opened(self.view, engine.ledger)
-            self.engine = engine
-            yield engine
+        async with anyio.create_task_group() as around:
+            async with (
+                open_engine(self.path, self.connection, self.dependencies, self.view) as engine,
+                rescuing(engine.ledger),
+            ):
+                messages.say_opened(self.view, engine.ledger)
+                self.engine = engine
+                if self.is_stopped_by_others:
+                    engine.stops_when_asked(self.stop)
+                    around.start_soon(self._stop_when_asked, engine)
+                yield engine
+            around.cancel_scope.cancel()
 
     @asynccontextmanager
     async def working(self, engine: Engine) -> AsyncIterator[None]:
         """Listens, and lets the engine work inside of the block, which `stop` cuts short; see `Engine.working`."""
         await engine.runs.learn_settings()
         await engine.listen()
-        async with anyio.create_task_group() as around:
-            if self.is_stopped_by_others:
-                engine.stops_when_asked(self.stop)
-                around.start_soon(self._stop_when_asked, engine)
-            async with engine.working():
-                yield
-            around.cancel_scope.cancel()
+        async with engine.working():
+            yield
 
     async def _stop_when_asked(self, engine: Engine) -> None:
         await self.stop.wait()
