@@ -163,8 +163,8 @@ class RunSettings(BrakeSettings, frozen=True, kw_only=True):
     files_at: int = 0
     """When these two were named (microseconds UTC): of several runs that name one file, it is the latest's."""
 
-    told: Mapping[str, tuple[str, ...]] = {}
-    """What the last command had set of its process, as texts by key (`api.remembering`)."""
+    cli_defaults: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict, name="told")
+    """What the last command had set of its process, as texts by key (`api.runs.run_defaults`)."""
 
     @property
     def limits(self) -> AttemptLimits:

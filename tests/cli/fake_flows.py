@@ -5,10 +5,11 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.api.flows.flows import Asked, BackfillFires, FlowShown, FlowStatus
+from orchestrator.api.flows.flows import FlowShown, FlowStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.rerun import Rerun
 from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
+from orchestrator.api.flows.triggers import BackfillFires, TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
@@ -85,9 +86,9 @@ class FakeFlows:
         self.asked.append((request.ledger, within_us))
         return self.ticked
 
-    async def trigger(self, ledger: Path, name: str, at: str | None) -> Asked:
+    async def trigger(self, ledger: Path, name: str, at: str | None) -> TriggeredFlows:
         self.asked.append((ledger, name, at))
-        return Asked(pipeline=name, flows=(FLOW,), known=int(self.was_known), held_by=self.held_by)
+        return TriggeredFlows(pipeline=name, flows=(FLOW,), known=int(self.was_known), held_by=self.held_by)
 
     async def wait_for_flow(self, request: ServeRequest, name: str, view: View, *, stop: anyio.Event) -> FlowStatus:
         self.served.append(request)
@@ -98,11 +99,13 @@ class FakeFlows:
         self.asked.append((ledger, name, since, until))
         return self.fires
 
-    async def backfill(self, ledger: Path, fires: BackfillFires, *, parallel: int, again: bool) -> Asked:
+    async def backfill(self, ledger: Path, fires: BackfillFires, *, parallel: int, again: bool) -> TriggeredFlows:
         self.asked.append((ledger, parallel, again))
         made = fires.fires if again else fires.fires[fires.known :]
         flows = tuple(f"captions@{fire}" for fire in made)
-        return Asked(pipeline="captions", flows=flows, known=len(fires.fires) - len(made), held_by=self.held_by)
+        return TriggeredFlows(
+            pipeline="captions", flows=flows, known=len(fires.fires) - len(made), held_by=self.held_by
+        )
 
     async def flows_list(
         self, ledger: Path, pipeline: str | None, states: Sequence[FlowState], most: int | None

@@ -66,7 +66,9 @@ def process_of(request: RunRequest) -> RunRequest:
 def remembered(first: RunRequest, next_one: RunRequest) -> RunRequest:
     """`next_one`, with what the run remembers of `first`."""
     run = run_of(first, RunSettings())
-    return as_before(next_one, msgspec.structs.replace(run, settings=settings_of(run, first, now=1))).request
+    return as_before(
+        next_one, msgspec.structs.replace(run, settings=settings_of(run, first, is_stage=False, now=1))
+    ).request
 
 
 def run_of(request: RunRequest, settings: RunSettings) -> Run:
@@ -88,7 +90,7 @@ def test_what_only_a_stage_can_say_stays_when_its_run_is_given_other_settings() 
     app = FakeApp()
     invoke(app, "run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
     of_stage = RunSettings(reuse=Reuse(young_us=1, version="2"), takes_over=3)
-    found = settings_of(run_of(app.request, of_stage), app.request, now=1)
+    found = settings_of(run_of(app.request, of_stage), app.request, is_stage=True, now=1)
     assert (found.max_attempts, found.reuse, found.takes_over) == (7, of_stage.reuse, 3)
 
 

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.limits import limits_set
-from orchestrator.api.outcomes.job_queries import job_show
+from orchestrator.api.outcomes.job_detail import job_show
 from orchestrator.core.jobs.escalation import FREE_MAX
 from orchestrator.core.jobs.escalation_text import parse_rule
 from orchestrator.core.jobs.lifecycle import State

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.gates.costs import Costs, Took
@@ -87,7 +87,7 @@ async def brakes_set(
     """
     async with beside(ledger, dependencies) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        done = await asked(opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings))
+        done = await ask_process(opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings))
         [run] = await opened.runs.all([run.id])
         return await _of(opened, run, outcome=done.outcome)
 

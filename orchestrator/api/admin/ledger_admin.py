@@ -14,7 +14,7 @@ from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
 
 
-class AtWork(msgspec.Struct, frozen=True, kw_only=True):
+class WorkingProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A process that works on a ledger. Times are microseconds since the epoch, UTC."""
 
     process: str
@@ -44,7 +44,7 @@ class LedgerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """By table."""
 
     held_by: str | None
-    at_work: tuple[AtWork, ...]
+    at_work: tuple[WorkingProcess, ...]
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,9 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
             log_bytes=_bytes_of(ledger, "-wal"),
             rows=await opened.upkeep.rows(),
             held_by=held_by,
-            at_work=tuple(AtWork(process=beat.process, since=beat.began_at, said_at=beat.beaten_at) for beat in beats),
+            at_work=tuple(
+                WorkingProcess(process=beat.process, since=beat.began_at, said_at=beat.beaten_at) for beat in beats
+            ),
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, format_limit
@@ -61,7 +61,9 @@ async def limits_set(
         runs = await _everywhere(opened)
         if is_local(run.endpoint):
             raise UsageError(f"{run.name} runs a function of yours; its limits are those that the run is started with")
-        acknowledged = await asked(opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen))
+        acknowledged = await ask_process(
+            opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen)
+        )
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 
@@ -78,7 +80,7 @@ async def limits_reset(
         run = await _at(opened, name, endpoint)
         runs = await _everywhere(opened)
         argument = ResetLimits(tuple(operations or Operation))
-        acknowledged = await asked(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
+        acknowledged = await ask_process(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import holder
 from orchestrator.ledger.commands.command import Action
@@ -44,7 +44,7 @@ async def stop(ledger: Path, dependencies: Dependencies | None = None) -> Stoppe
         was = holder(ledger)
         if was is None:
             return Stopped(ledger=str(ledger), was=None, ended=True)
-        answer = await asked(opened, Action.STOP)
+        answer = await ask_process(opened, Action.STOP)
         with anyio.move_on_after(ENDED_S_MAX):
             while holder(ledger) == was:  # noqa: ASYNC110  the system has no event for it
                 await anyio.sleep(LOOK_S)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from orchestrator.api.runs.commands import Acknowledged, asked, beside
+from orchestrator.api.runs.commands import Acknowledged, ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.revalidation import Rechecked
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -64,7 +64,7 @@ async def recheck(
                 await opened.commands.finish(number, reply)
                 return replace(found, is_done=True, outcome=reply.text)
         except LedgerBusyError:
-            return carried_out(found, await asked(opened, Action.RECHECK, run=run.id, argument=wanted))
+            return carried_out(found, await ask_process(opened, Action.RECHECK, run=run.id, argument=wanted))
 
 
 def carried_out(found: RecheckedRun, done: Acknowledged) -> RecheckedRun:

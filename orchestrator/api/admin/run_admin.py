@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.outcomes.result_files import check_outputs, write_files
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
@@ -100,7 +100,7 @@ async def delete(ledger: Path, name: str, dependencies: Dependencies | None = No
 
 async def _carried_out(ledger: Ledger, action: Action, run: Run, argument: Argument | None = None) -> None:
     """Has `action` carried out for `run`. Raises `UsageError` where it is refused, and `LedgerBusyError`."""
-    acknowledged = await asked(ledger, action, run=run.id, argument=argument)
+    acknowledged = await ask_process(ledger, action, run=run.id, argument=argument)
     if acknowledged.outcome is None:
         raise LedgerBusyError(
             f"{acknowledged.by or 'another process'} works on this ledger and has not answered; it was asked to"

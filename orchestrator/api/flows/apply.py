@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.flows.notification_senders import key_of
+from orchestrator.api.flows.notification_senders import signature_key
 from orchestrator.api.flows.pipeline_files import read_pipeline
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.endpoint_ids import EndpointNames
@@ -118,7 +118,7 @@ def taken_for_id(name: str) -> str:
     return f"the endpoint {name} is taken for an id: there is no API key to look up who is called so"
 
 
-def endpoints_of(pipeline: Pipeline) -> dict[str, str]:
+def stage_endpoints(pipeline: Pipeline) -> dict[str, str]:
     """The endpoints of its stages, by the stages' names."""
     key = run_flags.ENDPOINT.key
     return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
@@ -178,7 +178,7 @@ def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
             yield f"{stage.name} can reuse no results that are older than keep: they are gone by then"
     if pipeline.notify is not None:
         try:
-            key_of(pipeline.notify, environ)
+            signature_key(pipeline.notify, environ)
         except UsageError as error:
             yield f"{error}; whoever serves needs it"
 
@@ -197,7 +197,7 @@ def _shown(
         fires_at=when_it_fires(schedule),
         fires=tuple(_fire(pipeline, fire) for fire in fires),
         warnings=tuple(_warnings(pipeline, environ)),
-        endpoints=endpoints_of(pipeline),
+        endpoints=stage_endpoints(pipeline),
     )
 
 

@@ -33,7 +33,7 @@ LOOK_S: Final = 0.2
 BLOCK_BYTES: Final = 64 * 1024
 """So much of what it says is read at once; a longer line is told in parts."""
 
-TOLD_CHARS_MAX: Final = 200
+SHOWN_CHARS_MAX: Final = 200
 """So much of a command is told."""
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -85,7 +85,7 @@ async def _run(
     say: Callable[[str], None],
     printed: IO[bytes],
 ) -> None:
-    told = shlex.join(command)[:TOLD_CHARS_MAX]
+    told = shlex.join(command)[:SHOWN_CHARS_MAX]
     with tempfile.TemporaryFile(prefix="orchestrator-") as said:  # no pipe: what it leaves running keeps nobody waiting
         process = await subprocesses.begin(
             command, told=told, folder=folder, environ=environ, printed=printed, said=said
@@ -96,7 +96,7 @@ async def _run(
         except BaseException:
             await subprocesses.stop_subprocess(process)
             raise
-    subprocesses.check(process, told, end)
+    subprocesses.check_command(process, told, end)
     if subprocesses.has_left_some(process):
         say(f"{told} has ended and left processes running: they go on, and nothing that they print is read any more")
 

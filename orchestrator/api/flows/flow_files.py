@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api.flows import command_rows
-from orchestrator.api.flows.flow_input import Source, flow_source
-from orchestrator.api.flows.notification_senders import told_of_run, told_to
+from orchestrator.api.flows.flow_input import FlowInput, flow_source
+from orchestrator.api.flows.notification_senders import send_notification, send_run_notification
 from orchestrator.api.flows.stage_rows import stage_batches, stage_endpoint, stage_row_mapper
 from orchestrator.api.flows.stage_settings import (
     stage_gathering,
@@ -117,7 +117,7 @@ class LocalFiles:
             name=name, service_url=url, endpoint=endpoint, source=source, settings=settings
         )
 
-    async def _take_in(self, run: Run, stage: Stage, source: Source, settings: RunSettings) -> None:
+    async def _take_in(self, run: Run, stage: Stage, source: FlowInput, settings: RunSettings) -> None:
         batches, place_of = await stage_batches(
             source,
             stage,
@@ -177,8 +177,8 @@ class LocalFiles:
 
     async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
         """Sends a notification, as `NotificationSender` has it."""
-        return await told_to(told, pipeline, self.ledger.path, self.dependencies)
+        return await send_notification(told, pipeline, self.ledger.path, self.dependencies)
 
     async def tell_of_run(self, message: RunMessage) -> str | None:
         """Sends one of a single run, whose command runs in the folder of the ledger."""
-        return await told_of_run(message, self.ledger.path, self.dependencies)
+        return await send_run_notification(message, self.ledger.path, self.dependencies)

@@ -32,7 +32,7 @@ LOOK_S: Final = 5.0
 """How often it is looked whether an input is there."""
 
 
-class Source(NamedTuple):
+class FlowInput(NamedTuple):
     """An input that is there."""
 
     path: Path
@@ -45,7 +45,7 @@ class Source(NamedTuple):
     sha256: str
 
     @classmethod
-    async def at(cls, path: Path, name: str) -> "Source":
+    async def at(cls, path: Path, name: str) -> "FlowInput":
         """What is there now. Raises `UsageError` where it cannot be read."""
         return cls(path, name, _fingerprint(path), await to_thread.run_sync(_sha256, path))
 
@@ -62,7 +62,7 @@ class Source(NamedTuple):
 @asynccontextmanager
 async def flow_source(
     flow: Flow, pipeline: Pipeline, ledger: Ledger, dependencies: Dependencies
-) -> AsyncIterator[Source]:
+) -> AsyncIterator[FlowInput]:
     """The input of a flow, for as long as it is read. Raises `UsageError` where it is not there in time, or its command
     fails.
     """
@@ -70,13 +70,13 @@ async def flow_source(
     if pipeline.input is not None:
         there = Path(path(pipeline, pipeline.input, at))
         await _until_there(there, flow, pipeline, ledger)
-        yield await Source.at(there, str(there))
+        yield await FlowInput.at(there, str(there))
         return
     command = [expanded(each, at, {}) for each in pipeline.input_command]
     with tempfile.NamedTemporaryFile(prefix="orchestrator-", suffix=".jsonl") as file:
         printed = Path(file.name)
         await _print(command, printed, pipeline, at, dependencies)
-        yield await Source.at(printed, shlex.join(command))
+        yield await FlowInput.at(printed, shlex.join(command))
 
 
 async def _until_there(there: Path, flow: Flow, pipeline: Pipeline, ledger: Ledger) -> None:

@@ -32,7 +32,9 @@ _OK: Final = range(200, 300)
 _REDIRECTS: Final = range(300, 400)
 
 
-async def told_to(told: Notification, pipeline: Pipeline, ledger: Path, dependencies: Dependencies) -> str | None:
+async def send_notification(
+    told: Notification, pipeline: Pipeline, ledger: Path, dependencies: Dependencies
+) -> str | None:
     """Sends one notification of `ledger`; returns why nobody has taken it, None where somebody has."""
     told, notify = replace(told, body=_with_commands(told.body, ledger)), pipeline.notify
     if notify is None:
@@ -42,7 +44,7 @@ async def told_to(told: Notification, pipeline: Pipeline, ledger: Path, dependen
     return await commanded(told, pipeline, dependencies.environ)
 
 
-def key_of(notify: Notify, environ: Mapping[str, str]) -> bytes | None:
+def signature_key(notify: Notify, environ: Mapping[str, str]) -> bytes | None:
     """The key that messages are signed with; None where they are not. Raises `UsageError` where it is not there."""
     if notify.secret is None:
         return None
@@ -62,7 +64,7 @@ def _with_commands(body: bytes, ledger: Path) -> bytes:
     return message_with_commands(body, ledger_words(ledger if ledger == LEDGER_DEFAULT else ledger.absolute()))
 
 
-async def told_of_run(message: RunMessage, ledger: Path, dependencies: Dependencies) -> str | None:
+async def send_run_notification(message: RunMessage, ledger: Path, dependencies: Dependencies) -> str | None:
     """Sends one of a single run, whose command runs in the folder of `ledger`; returns why nobody has taken it, None
     where somebody has.
     """
@@ -85,7 +87,7 @@ async def told_of_run(message: RunMessage, ledger: Path, dependencies: Dependenc
 
 async def _posted(told: Notification, name: str, notify: Notify, dependencies: Dependencies) -> str | None:
     try:
-        key = key_of(notify, dependencies.environ)
+        key = signature_key(notify, dependencies.environ)
     except OrchestratorError as error:
         return str(error)
     number = message_id(told.id, told.owed_at, told.flow or name)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.flows.apply import endpoints_of
+from orchestrator.api.flows.apply import stage_endpoints
 from orchestrator.api.flows.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
 from orchestrator.api.inspect.status import UNTOLD_US
 from orchestrator.api.runs.commands import beside
@@ -129,7 +129,7 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
                 waiting=states[each.id, FlowState.WAITING],
                 running=states[each.id, FlowState.RUNNING],
                 held=states[each.id, FlowState.HELD],
-                endpoints=endpoints_of(each.pipeline),
+                endpoints=stage_endpoints(each.pipeline),
                 last=status_of(last[0], ledger.path) if last else None,
             )
         )

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from orchestrator.api.flows.flow_input import Source
+from orchestrator.api.flows.flow_input import FlowInput
 from orchestrator.api.flows.stage_settings import stage_choices
 from orchestrator.api.outcomes.result_files import row_batches
 from orchestrator.api.outcomes.row_input import row_variables
@@ -55,7 +55,7 @@ def _address_of(stage: Stage, connection: ConnectionSettings) -> str:
 
 
 async def stage_batches(
-    source: Source,
+    source: FlowInput,
     stage: Stage,
     settings: RunSettings,
     ledger: Ledger,

@@ -52,7 +52,7 @@ async def carry_out(
             await stop_subprocess(process)
             raise
         said.seek(max(0, said.seek(0, os.SEEK_END) - SAID_SHOWN))
-        check(process, told, said.read().decode(errors="replace"))
+        check_command(process, told, said.read().decode(errors="replace"))
 
 
 async def begin(
@@ -104,7 +104,7 @@ def has_left_some(process: "subprocess.Popen[bytes]") -> bool:
     return True
 
 
-def check(process: "subprocess.Popen[bytes]", told: str, said: str) -> None:
+def check_command(process: "subprocess.Popen[bytes]", told: str, said: str) -> None:
     """Raises `CommandFailed` where the command, which has ended, has failed."""
     code = process.returncode
     if code:

@@ -35,7 +35,7 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     known = known_of(await executions_at(ledger, run.service_url, run.endpoint), settings, is_embedded=is_embedded)
     if known.times is None:
         return None
-    line = line_of(connection, settings, is_embedded=is_embedded)
+    line = plan_line(connection, settings, is_embedded=is_embedded)
     return plan_of(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
 
 
@@ -49,7 +49,7 @@ async def tell_after_canary(ledger: Ledger, session: RunSession, connection: Con
         view.say(f"{run.name}: the rest: {told}")
 
 
-def line_of(
+def plan_line(
     connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None = None
 ) -> Line:
     """The way to the endpoint, as a run with these settings has it."""

@@ -34,7 +34,7 @@ BATCH_BYTES: Final = MIB
 """So much is handed to the file at once."""
 
 
-class Growing:
+class PartialResults:
     """The growing file of the run `run`, whose results end in `output`. A stream has none."""
 
     def __init__(

@@ -35,7 +35,7 @@ class ProgressLine:
         """Draws until cancelled."""
         while True:
             await anyio.sleep(REDRAW_S if self._in_place else PLAIN_S)
-            self._draw(told(self._look()))
+            self._draw(progress_text(self._look()))
 
     def _draw(self, line: str) -> None:
         if self._in_place:
@@ -60,7 +60,7 @@ class ProgressLine:
             self._width = 0
 
 
-def told(snapshot: Snapshot) -> str:
+def progress_text(snapshot: Snapshot) -> str:
     """How the run stands, in one line."""
     return visible(f"{snapshot.run}: {', '.join(_parts(snapshot))}").replace("\n", " ")  # a worker's words, too
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 from anyio.abc import TaskGroup
 
-from orchestrator.api.foreground.partial_results import Growing
+from orchestrator.api.foreground.partial_results import PartialResults
 from orchestrator.api.outcomes.result_files import WrittenFiles, check_outputs, write_files
-from orchestrator.api.runs.file_owners import Seen, check_not_appeared, seen
+from orchestrator.api.runs.file_owners import FileStates, check_not_appeared, file_states
 from orchestrator.api.runs.run_defaults import outputs_of, written_to
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StorageError, UsageError
@@ -31,10 +31,10 @@ class RunFiles:
 
         if request.output is not None and request.errors is not None:
             self._places = absolute(request.output), absolute(request.errors)
-        self._before: Seen = {} if request.overwrite else seen(map(absolute, outputs_of(request)))
+        self._before: FileStates = {} if request.overwrite else file_states(map(absolute, outputs_of(request)))
         """What was there before the run began."""
 
-        self._growing: Growing | None = None
+        self._growing: PartialResults | None = None
         self._written: WrittenFiles | None = None
 
     def grow(self, tasks: TaskGroup, ledger: Ledger, run: Run) -> None:
@@ -42,9 +42,9 @@ class RunFiles:
         self._growing = self._growing_of(ledger, run)
         tasks.start_soon(self._growing.serve)
 
-    def _growing_of(self, ledger: Ledger, run: Run) -> Growing:
+    def _growing_of(self, ledger: Ledger, run: Run) -> PartialResults:
         output = None if self._places is None else self._places[0]
-        return Growing(ledger, run.id, output, self._request.include, self._view.warn)
+        return PartialResults(ledger, run.id, output, self._request.include, self._view.warn)
 
     async def write(self, ledger: Ledger, run: Run) -> None:
         """Writes both files whole. Raises as `write_files`, and `UsageError` where another file has appeared there."""

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from orchestrator.api.outcomes.result_files import row_batches
-from orchestrator.api.outcomes.row_input import drops, reading_of
+from orchestrator.api.outcomes.row_input import drops, input_reading
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.next_command import continue_command
 from orchestrator.api.runs.run_identity import check_reach, find_run, settings_of
@@ -80,7 +80,8 @@ class RunIntake:
                 f"{run.name} was cancelled, and {run_flags.RETRY_FAILED} reopens nothing of a cancelled run; lift that"
                 f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"
             )
-        return run, settings_of(run, request, now=self._dependencies.clock.now())
+        is_stage = await ledger.flows.part(run.id) is not None
+        return run, settings_of(run, request, is_stage=is_stage, now=self._dependencies.clock.now())
 
     async def take_in(
         self,
@@ -99,7 +100,7 @@ class RunIntake:
         if request.source is not None:
             places = Places()
             environ = self._dependencies.environ
-            reading = await reading_of(request, ledger, settings, environ, webhook_bytes=webhook_bytes)
+            reading = await input_reading(request, ledger, settings, environ, webhook_bytes=webhook_bytes)
             batches = row_batches(request.source, reading, places, only=request.only_rows)
             self._intake = Intake(ledger, run, source=", ".join(request.source.splitlines()), place_of=places.of)
             taken = await self._intake.take(

@@ -16,10 +16,10 @@ from orchestrator.api.foreground.run_intake import RunIntake
 from orchestrator.api.foreground.run_log import LogBook
 from orchestrator.api.foreground.stall_timeout import until_stalled, why_given_up
 from orchestrator.api.foreground.summary import heard_summary, ledger_summary, snapshot_of, soonest_s
-from orchestrator.api.hosting.follower import Followed, as_it_is
+from orchestrator.api.hosting.follower import FollowedRun, as_it_is
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import asked, beside
+from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
@@ -95,7 +95,10 @@ class Foreground:
         if self._intake.is_begun:
             await self._intake.done.wait()
         else:
-            await self._take_in(engine.ledger, run, settings, engine.listener.url_bytes)
+            webhook_bytes, advice = engine.listener.url_bytes, self._refusal_advice
+            await self._intake.take_in(
+                engine.ledger, self._request, run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
+            )
             engine.commands.on_change()
         await session.count_anew()
         messages.say_recovered(self._view, recovered)
@@ -121,7 +124,7 @@ class Foreground:
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
             run, settings = await self._found(ledger)
             check_not_local(run, host.path)
-            followed = Followed(ledger, run, host.dependencies.clock, self._view)
+            followed = FollowedRun(ledger, run, host.dependencies.clock, self._view)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
             async with anyio.create_task_group() as joining:
@@ -136,11 +139,14 @@ class Foreground:
         return summary
 
     async def _join(
-        self, followed: Followed, ledger: Ledger, settings: RunSettings, around: TaskGroup, joining: TaskGroup
+        self, followed: FollowedRun, ledger: Ledger, settings: RunSettings, around: TaskGroup, joining: TaskGroup
     ) -> None:
         """Takes in the input, and has the run served by whoever works."""
         await followed.look()
-        await self._take_in(ledger, followed.run, settings, followed.said.webhook_bytes)
+        webhook_bytes, advice = followed.said.webhook_bytes, self._refusal_advice
+        await self._intake.take_in(
+            ledger, self._request, followed.run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
+        )
         if self._host.engine is None:
             acknowledged = await followed.ask()
             await followed.look()
@@ -150,7 +156,7 @@ class Foreground:
             await self._intake.say_reopened(ledger, self._request)
             self._view.ready()
 
-    async def _follow(self, followed: Followed, ledger: Ledger, held: ExitStack) -> bool:
+    async def _follow(self, followed: FollowedRun, ledger: Ledger, held: ExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
 
         def is_left() -> bool:
@@ -170,20 +176,20 @@ class Foreground:
         self._view.say("the process that worked on this ledger has ended: this one goes on in its place")
         return True
 
-    async def _warn_when_stopped(self, followed: Followed) -> None:
+    async def _warn_when_stopped(self, followed: FollowedRun) -> None:
         await followed.progress.until(lambda: self._is_under_way)
         await followed.until_over(self._view.warn)
 
-    async def _leave(self, followed: Followed, ledger: Ledger) -> Summary:
+    async def _leave(self, followed: FollowedRun, ledger: Ledger) -> Summary:
         """Ends the following, and the run, where whoever leaves wants that."""
         name, held_by = followed.run.name, holder(ledger.path)
         if self._gave_up and held_by:
-            await asked(ledger, Action.RELEASE, run=followed.run.id)
+            await ask_process(ledger, Action.RELEASE, run=followed.run.id)
         is_left_there = not followed.is_told_to_stop  # else whoever works there ends, too
         if self._host.stop.is_set() and self._is_under_way and held_by and not followed.is_over and is_left_there:
             self._goes_on_elsewhere = True
             if await self._view.stops(name, held_by):
-                await asked(ledger, Action.RELEASE, run=followed.run.id)
+                await ask_process(ledger, Action.RELEASE, run=followed.run.id)
                 self._view.say(f"{name} is stopped; what is at the service is collected by {held_by}")
             else:
                 messages.say_left(self._view, self._request, held_by)
@@ -209,14 +215,9 @@ class Foreground:
         if not is_shown:
             around.start_soon(self._view.follow, self._snapshot)
 
-    async def _take_in(self, ledger: Ledger, run: Run, settings: RunSettings, webhook_bytes: int) -> None:
-        def refusal_advice() -> str:
-            assert self._standing is not None
-            return messages.refusal_advice(self._request, self._standing, self._safe_s())
-
-        await self._intake.take_in(
-            ledger, self._request, run, settings, webhook_bytes=webhook_bytes, refusal_advice=refusal_advice
-        )
+    def _refusal_advice(self) -> str:
+        assert self._standing is not None
+        return messages.refusal_advice(self._request, self._standing, self._safe_s())
 
     def _under_way(self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, run: Run, settings: RunSettings) -> None:
         """All is taken in, and somebody serves it: its results begin to grow, and it may be given up."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api.foreground.summary import snapshot_of
-from orchestrator.api.hosting.follower import Followed
+from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -29,7 +29,7 @@ async def watch(
     began_at = given.clock.now()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        followed = Followed(opened, run, given.clock, view, silent=SILENT_ADVICE)
+        followed = FollowedRun(opened, run, given.clock, view, silent=SILENT_ADVICE)
 
         def look() -> Snapshot:
             now = given.clock.now()
@@ -54,6 +54,6 @@ async def watch(
         return look()
 
 
-def _has_ended(followed: Followed) -> bool:
+def _has_ended(followed: FollowedRun) -> bool:
     """Whether each job has its outcome; a run whose input is being read for the first time has none yet."""
     return followed.progress.unfinished == 0 and (followed.run.accepted or followed.progress.total > 0)

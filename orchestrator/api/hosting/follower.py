@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.runs.commands import Acknowledged, asked
+from orchestrator.api.runs.commands import Acknowledged, ask_process
 from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.text.durations import format_duration
@@ -61,7 +61,7 @@ async def warn_if_still(ledger: Ledger, view: View) -> None:
 _NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=ProcessReport())
 
 
-class Followed(ServedRun):
+class FollowedRun(ServedRun):
     """`run` of `ledger`, which is open beside the process that works on it. `serve` keeps it up to date.
 
     `silent` is what there is to say should that process stand still.
@@ -169,7 +169,7 @@ class Followed(ServedRun):
         while True:
             await self.look()
             self._asked_of = self._process
-            acknowledged = await asked(self._ledger, Action.SERVE, run=self.run.id)
+            acknowledged = await ask_process(self._ledger, Action.SERVE, run=self.run.id)
             if acknowledged.code is not ReplyCode.ASKED_ANOTHER:
                 return acknowledged
             await anyio.sleep(LOOK_S)  # it was asked before the process was there that has the ledger by now

@@ -1,16 +1,12 @@
 """Looking at a ledger, beside whoever works on it."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
-from orchestrator.api.outcomes.job_queries import filter_of
-from orchestrator.api.outcomes.outcome_pages import WantedRows, chosen_jobs, ended_jobs, finished_jobs, is_meant
-from orchestrator.api.outcomes.result_files import check_is_there, included, outcome_of
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.ledger_words import with_its_ledger
@@ -18,20 +14,16 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.rules import findings
-from orchestrator.core.filters.filter import asks_input
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.errors import UsageError
-from orchestrator.formats.output.writers import checked_rows, form_of
 from orchestrator.ledger import Ledger, held_since, holder, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
-from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import LOCAL, OutputFormat, ResultOrder, ResultsRequest
+from orchestrator.settings.structs import LOCAL
 from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
@@ -241,56 +233,3 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
         return None
     safe_us = await ledger.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
     return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US
-
-
-async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:
-    """Hands a run's results (or errors) to `write` as they are to be written; returns how many rows.
-
-    Raises `UsageError` where there is no such run, or, without a name, not one alone, and where what is asked for
-    cannot be written so.
-    """
-    is_errors = request.errors or request.failed
-    form = form_of(Path(), request.writing, request.include, is_errors=is_errors)
-    if request.follow and form.format is OutputFormat.PARQUET:
-        raise UsageError("--follow prints rows as they come, and Parquet has its columns first; take another format")
-    async with read_ledger(request.ledger, clock=SystemClock()) as opened:
-        # One without an intake is being read at this moment, or was refused and has left nothing but its name.
-        is_read = holder(request.ledger) is not None
-        run = await run_named(opened, request.name, not_accepted=is_read or request.follow)
-        include = await included(opened, run.id, request.include)
-        form = form_of(Path(), request.writing, include, is_errors=is_errors)
-        rows = 0
-        out = checked_rows(form, lambda: write)
-        try:
-            async with aclosing(_jobs(opened, run.id, request, inputs=form.needs_input)) as jobs:
-                async for job in jobs:
-                    out.write(outcome_of(job, request.include))
-                    rows += 1
-            await check_is_there(opened, run.id)
-            out.finish()
-        finally:
-            out.abandon()
-        return rows
-
-
-async def _jobs(ledger: Ledger, run: int, request: ResultsRequest, *, inputs: bool) -> AsyncGenerator[FinishedJob]:
-    rows = WantedRows.FAILED if request.failed else WantedRows.ERRORS if request.errors else WantedRows.RESULTS
-    chosen = filter_of(request.where, now=ledger.now())
-    if request.where and request.order is None and not request.follow:
-        async for job in chosen_jobs(ledger, run, rows, chosen, inputs=inputs):
-            yield job
-        return
-    async for job in _in_order(ledger, run, rows, request, inputs=inputs or asks_input(chosen)):
-        if is_meant(chosen, job):
-            yield job
-
-
-async def _in_order(
-    ledger: Ledger, run: int, rows: WantedRows, request: ResultsRequest, *, inputs: bool
-) -> AsyncGenerator[FinishedJob]:
-    if request.order is ResultOrder.COMPLETION or request.follow:
-        async for _, job in ended_jobs(ledger, run, rows, follow=request.follow, inputs=inputs):
-            yield job
-        return
-    async for job in finished_jobs(ledger, run, rows, inputs=inputs):
-        yield job

@@ -67,14 +67,14 @@ class Flaw(StrEnum):
 
 ADVICE: Final[Mapping[Flaw, str]] = MappingProxyType(
     {
-        Flaw.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another {run_flags.LEDGER};"
-        " what can still be read: orchestrator results NAME",
-        Flaw.INPUT: f"give the same `orchestrator run` with the same input again under another {run_flags.NAME} for"
-        " these rows",
+        Flaw.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another"
+        f" {run_flags.LEDGER}; what can still be read: orchestrator results NAME",
+        Flaw.INPUT: f"give the same `orchestrator run` with the same input again under another"
+        f" {run_flags.NAME} for these rows",
         Flaw.HISTORY: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.OUTCOME: "the ledger was changed by something else, or this is a defect: please report it",
-        Flaw.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run these"
-        f" rows again under another {run_flags.NAME}",
+        Flaw.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run"
+        f" these rows again under another {run_flags.NAME}",
         Flaw.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.INCOMPLETE: f"go on with the run until it has finished: orchestrator resume NAME {run_flags.OUTPUT} FILE",

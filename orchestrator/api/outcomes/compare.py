@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.outcomes.audit import Findings, Flaw, Progress
-from orchestrator.api.outcomes.outcome_pages import WantedRows, is_meant, jobs_of
-from orchestrator.api.outcomes.result_files import outcome_of
+from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of, matches_filter
+from orchestrator.api.outcomes.result_files import file_outcome
 from orchestrator.core.filters.filter import Filter, asks_input
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.formats.output.readback import Written, reader_of, written_at_ns
@@ -94,7 +94,7 @@ class _Comparison:
         row = self._next(rows)
         inputs = self._reader.needs_input or (self._chosen is not None and asks_input(self._chosen))
         async for job in jobs_of(self._ledger, self._run, self._rows, order=self._order, inputs=inputs):
-            if self._chosen is not None and not is_meant(self._chosen, job):
+            if self._chosen is not None and not matches_filter(self._chosen, job):
                 continue
             row = await self._match(rows, row, job, written_at)
             self._progress(str(self._path), self.lines, 0)
@@ -116,7 +116,7 @@ class _Comparison:
         self, rows: Iterator[Written], row: Written | None, job: FinishedJob, written_at: int
     ) -> Written | None:
         """Takes rows until `job`'s own or one that comes later; returns the first that was not taken."""
-        expected = outcome_of(job, self._reader.include)
+        expected = file_outcome(job, self._reader.include)
         while row is not None:
             if self._reader.is_of(row, expected):
                 return self._next(rows)

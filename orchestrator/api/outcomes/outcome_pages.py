@@ -113,7 +113,7 @@ async def jobs_of(
         return
     has_inputs = inputs or (chosen is not None and asks_input(chosen))
     async for _, job in ended_jobs(ledger, run, rows, inputs=has_inputs):
-        if chosen is None or is_meant(chosen, job):
+        if chosen is None or matches_filter(chosen, job):
             yield job
 
 
@@ -170,7 +170,7 @@ async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_m
     )
 
 
-def is_meant(chosen: Filter, job: FinishedJob) -> bool:
+def matches_filter(chosen: Filter, job: FinishedJob) -> bool:
     """Whether `chosen` means `job`, which has its input where that is asked for."""
     facts = Facts(
         state=job.state,

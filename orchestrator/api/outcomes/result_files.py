@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -112,36 +113,31 @@ async def write_files(
     Raises `MisfitError` where a format cannot hold a row, and `StorageError` where a file cannot be written any more:
     it could when the run began.
     """
+    with _everything_is_in_the_ledger():
+        include = await included(ledger, run, include)
+        of_results, of_errors = forms_of(output, errors, writing, include)
+        inputs = of_results.needs_input or of_errors.needs_input
+        jobs = jobs_of(ledger, run, WantedRows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
+        with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
+            good, bad = _Written(results), _Written(failures)
+            async for job in jobs:
+                await (good if job.trouble is None else bad).write(file_outcome(job, include))
+            await check_is_there(ledger, run)
+            for each in (good, bad):
+                await each.finish()
+            commit_files((results, failures))
+        return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
+
+
+@contextmanager
+def _everything_is_in_the_ledger() -> Iterator[None]:
+    """Says so where a file cannot be written, which is what a `UsageError` means by then."""
     try:
-        return await _write_files(ledger, run, output, errors, include, chosen, writing)
+        yield
     except MisfitError as error:
-        raise MisfitError(f"{error.message}; everything is in the ledger") from error
+        raise MisfitError(f"{error}; everything is in the ledger") from error
     except UsageError as error:
-        raise StorageError(f"{error.message}; everything is in the ledger") from error
-
-
-async def _write_files(
-    ledger: Ledger,
-    run: int,
-    output: Path,
-    errors: Path,
-    include: Collection[Include],
-    chosen: Filter | None,
-    writing: OutputSettings,
-) -> WrittenFiles:
-    include = await included(ledger, run, include)
-    of_results, of_errors = forms_of(output, errors, writing, include)
-    inputs = of_results.needs_input or of_errors.needs_input
-    jobs = jobs_of(ledger, run, WantedRows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
-    with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
-        good, bad = _Written(results), _Written(failures)
-        async for job in jobs:
-            await (good if job.trouble is None else bad).write(outcome_of(job, include))
-        await check_is_there(ledger, run)
-        for each in (good, bad):
-            await each.finish()
-        commit_files((results, failures))
-    return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
+        raise StorageError(f"{error}; everything is in the ledger") from error
 
 
 async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:
@@ -190,11 +186,11 @@ class _Written:
 
 def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
     """The line of `job` in JSON lines, with what it is to `include`."""
-    outcome = outcome_of(job, include)
+    outcome = file_outcome(job, include)
     return encoded(outcome.line, outcome.more)
 
 
-def outcome_of(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
+def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
     """`job` for a file of results or errors, with what its row is to `include`."""
     return Outcome(
         number=job.line,

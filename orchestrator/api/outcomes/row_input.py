@@ -22,7 +22,7 @@ async def row_variables(
     return RowVariables(environment, settings.allow_env, keys)
 
 
-async def reading_of(
+async def input_reading(
     request: RunRequest, ledger: Ledger, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
 ) -> Reading:
     """How the input of `request` is read for a run with `settings`."""

@@ -119,7 +119,7 @@ def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
     fields: dict[str, Any] = {"format": request.format or told.format, "order": request.order or told.order}
     if run.settings.output == str(request.output and request.output.absolute()):
         for setting in (output_flags.OUTPUT_FORMAT, output_flags.ORDER):
-            if fields[setting.name] is None and (texts := run.settings.told.get(setting.key)):
+            if fields[setting.name] is None and (texts := run.settings.cli_defaults.get(setting.key)):
                 fields[setting.name] = setting.form.read(texts)
     return OutputSettings(**{name: value for name, value in fields.items() if value is not None})
 

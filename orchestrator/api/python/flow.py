@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Literal
 
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.python.result_pages import ended_since
+from orchestrator.api.python.result_pages import results_since
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.commands import control_flow
 from orchestrator.api.runs.ledger_words import with_its_ledger
@@ -116,7 +116,7 @@ class Flow:
                 is_over, stopped = True, error
             if run is None and (row := (await self._begun()).get(of)) is not None and row.run is not None:
                 run, place = row.run, await ledger.results.first_place(row.run)
-            page, place, is_latest = ([], 0, True) if run is None else await ended_since(ledger, run, place)
+            page, place, is_latest = ([], 0, True) if run is None else await results_since(ledger, run, place)
             if page:
                 yield page
             elif is_latest and is_over:

@@ -27,7 +27,7 @@ NO_FILE: Final = "(program)"
 """Where a function is that no file defines by its name."""
 
 
-def check(inputs: object) -> None:
+def check_inputs(inputs: object) -> None:
     """Raises `UsageError` for what nothing can be read from."""
     if isinstance(inputs, str | PathLike):
         path = Path(inputs)

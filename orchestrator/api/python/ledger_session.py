@@ -13,17 +13,17 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.api.hosting.follower import Followed, as_it_is, warn_if_still
+from orchestrator.api.hosting.follower import FollowedRun, as_it_is, warn_if_still
 from orchestrator.api.hosting.host import Host
-from orchestrator.api.python.attached_run import AttachedRun
 from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_view import LogView
 from orchestrator.api.python.program_flows import ProgramFlows
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import Acknowledged, asked, beside, rebind
+from orchestrator.api.runs.commands import Acknowledged, ask_process, beside, rebind
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
@@ -35,6 +35,50 @@ from orchestrator.units import SECOND_US
 
 ASK_AGAIN_US: Final = SECOND_US
 """How often another process is told of rows that come one after the other."""
+
+
+class AttachedRun:
+    """A run that the program's own engine serves, or that is followed at another process, and may go between them."""
+
+    def __init__(self, standing: ServedRun) -> None:
+        self.standing = standing
+        self.readers = 0
+        """How many inputs are being read for it."""
+
+        self.announced_at = 0
+        """When another process was told last that rows have come (microseconds UTC)."""
+
+        self.error: BaseException | None = None
+        """What has ended an input that is read beside."""
+
+    @property
+    def run(self) -> Run:
+        """What it is by now."""
+        return self.standing.run
+
+    def move(self, standing: ServedRun) -> None:
+        """It is served elsewhere from now on."""
+        before, self.standing = self.standing, standing
+        before.progress.nudge()
+
+    def nudge(self) -> None:
+        """Makes whoever waits look again."""
+        self.standing.progress.nudge()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.error is not None or (self.readers == 0 and self.standing.is_over)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another value once there is any news of it."""
+        return id(self.standing), self.standing.progress.changes
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits until `condition` holds, which only news of the run can make true."""
+        while not condition():
+            await self.standing.progress.change()
 
 
 class LedgerSession:
@@ -168,10 +212,10 @@ class LedgerSession:
             else:
                 check_not_local(run, self.path)
                 if found is None:
-                    followed = Followed(self.ledger, run, self.dependencies.clock, self.view)
+                    followed = FollowedRun(self.ledger, run, self.dependencies.clock, self.view)
                     found = AttachedRun(followed)
                     self._followers[run.id] = self.background.start(followed.serve)
-                assert isinstance(found.standing, Followed)
+                assert isinstance(found.standing, FollowedRun)
                 acknowledged = await found.standing.ask()
                 await found.standing.look()
                 messages.say_joined(self.view, run.name, acknowledged)
@@ -202,7 +246,7 @@ class LedgerSession:
         elif at_once or self.ledger.now() - attached.announced_at > ASK_AGAIN_US:
             attached.announced_at = self.ledger.now()
             await self.ledger.commands.ask(Action.SERVE, run=attached.run.id)
-            assert isinstance(attached.standing, Followed)
+            assert isinstance(attached.standing, FollowedRun)
             await attached.standing.look()
 
     def _wake(self) -> None:
@@ -213,11 +257,11 @@ class LedgerSession:
     async def ask(
         self, attached: AttachedRun, action: Action, argument: Argument | None = None, *, within_s: float = ANSWER_S
     ) -> Acknowledged:
-        """Asks something of whoever serves the run, as `asked`. Raises `UsageError` where that is refused."""
+        """Asks something of whoever serves the run, as `ask_process`. Raises `UsageError` where that is refused."""
         self.check_open()
-        acknowledged = await asked(
+        acknowledged = await ask_process(
             self.ledger, action, run=attached.run.id, argument=argument, wake=self._wake, within_s=within_s
         )
-        if isinstance(attached.standing, Followed):
+        if isinstance(attached.standing, FollowedRun):
             await attached.standing.look()
         return acknowledged

@@ -12,18 +12,20 @@ import sniffio
 from anyio.abc import TaskGroup
 
 from orchestrator.api.flows.apply import Applied, apply_in
-from orchestrator.api.flows.flows import ask_for, fires_meant, flow_named, make_up_for, pipeline_named
+from orchestrator.api.flows.flows import flow_named, pipeline_named
+from orchestrator.api.flows.triggers import ask_for, fires_meant, make_up_for
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.python.flow import Flow
-from orchestrator.api.python.inputs import Inputs, check, check_reading
+from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
 from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.log_view import LogView
-from orchestrator.api.python.pipeline import Pipeline, reading_of
+from orchestrator.api.python.pipeline import Pipeline, pipeline_reading
 from orchestrator.api.python.plan import planned
 from orchestrator.api.python.result_pages import Order
 from orchestrator.api.python.results import Result
 from orchestrator.api.python.run import Run
-from orchestrator.api.python.submission import Submission, check_reach, name_for
+from orchestrator.api.python.submission import Submission
+from orchestrator.api.python.submission_target import check_reachable, name_for
 from orchestrator.api.runs.connection import connection_of
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import (
@@ -213,7 +215,7 @@ class Orchestrator:
         """
         session = self._open_session
         known = await run_named(session.ledger, name)
-        check_reach(session, self._chosen({}), known)
+        check_reachable(session, self._chosen({}), known)
         return Run(session, await session.attach(known))
 
     async def plan(
@@ -318,7 +320,7 @@ class Orchestrator:
             print(applied.name, applied.outcome, applied.fires[0].fire)
         """
         session = self._open_session
-        told, read = reading_of(pipeline)
+        told, read = pipeline_reading(pipeline)
         applied = await apply_in(session.ledger, told, read, check=check, view=session.view, names=self._endpoint_names)
         session.flows.changed()
         return applied
@@ -392,7 +394,7 @@ class Orchestrator:
     ) -> Submission:
         session = self._open_session
         check_known(options, OF_SUBMIT, "submit")
-        check(inputs)
+        check_inputs(inputs)
         check_reading(inputs, options)
         given = endpoint if isinstance(endpoint, str) else None
         choices = self._chosen({**options, "name": name, "endpoint": given})

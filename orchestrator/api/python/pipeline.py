@@ -176,7 +176,7 @@ class Pipeline(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
         return read_tables(tables, told, folder, now)
 
 
-def reading_of(pipeline: Pipeline | str | PathLike[str]) -> tuple[str, Callable[[int], Definition]]:
+def pipeline_reading(pipeline: Pipeline | str | PathLike[str]) -> tuple[str, Callable[[int], Definition]]:
     """What a pipeline, or the path of a pipeline's file, is called, and what reads it, at the time of its argument."""
     if isinstance(pipeline, Pipeline):
         return f"Pipeline({pipeline.name!r})", pipeline.read

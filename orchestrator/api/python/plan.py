@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from orchestrator.api.planning.plan import plan
-from orchestrator.api.python.inputs import Inputs, check
+from orchestrator.api.python.inputs import Inputs, check_inputs
 from orchestrator.api.python.results import Job
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import settings_from
@@ -38,7 +38,7 @@ async def planned(
     view: View,
 ) -> Plan:
     """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises, and `UserCodeError`."""
-    check(inputs)
+    check_inputs(inputs)
     endpoint = choices[run_flags.ENDPOINT]
     if endpoint is None:
         raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")

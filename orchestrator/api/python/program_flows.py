@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.api.hosting.follower import LOOK_S
 from orchestrator.api.hosting.host import Host
-from orchestrator.api.runs.commands import asked
+from orchestrator.api.runs.commands import ask_process
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.errors import UsageError
@@ -45,7 +45,7 @@ class ProgramFlows:
         if self._scheduler is not None:
             self._scheduler.take_up(Firing.ASKED)
         else:
-            self._asked_of = (await asked(ledger, Action.TICK)).by
+            self._asked_of = (await ask_process(ledger, Action.TICK)).by
 
     async def fire(self) -> None:
         """Fires, and serves every run of the ledger, until cancelled: as soon as nobody else works on it.

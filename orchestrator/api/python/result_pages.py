@@ -35,11 +35,11 @@ async def page_from(ledger: Ledger, run: int, order: Order, key: Key) -> tuple[l
     if order == "input":
         jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX, inputs=True)
         return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
-    page, place, is_latest = await ended_since(ledger, run, key[0])
+    page, place, is_latest = await results_since(ledger, run, key[0])
     return page, (place, 0), is_latest
 
 
-async def ended_since(ledger: Ledger, run: int, place: int) -> tuple[list[Result], int, bool]:
+async def results_since(ledger: Ledger, run: int, place: int) -> tuple[list[Result], int, bool]:
     """The results of a run that stand in the feed behind `place`, not too many at once; until where, and whether these
     were all.
     """

@@ -13,8 +13,7 @@ from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
-from orchestrator.api.python.attached_run import AttachedRun
-from orchestrator.api.python.ledger_session import LedgerSession
+from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
 from orchestrator.api.python.result_pages import Key, Order, first_key, page_from
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames

@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from orchestrator.api.flows.apply import Applied
 from orchestrator.api.python.flow import Flow
-from orchestrator.api.python.inputs import Inputs, check, check_reading
+from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
 from orchestrator.api.python.log_view import log
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.pipeline import Pipeline
@@ -67,7 +67,7 @@ def map(  # noqa: A001  what it does to inputs, as of an executor
             print(result.custom_id, result.output)
     """
     check_known(options, (*OF_SERVICE, *OF_SUBMIT), "map")
-    check(inputs)
+    check_inputs(inputs)
     check_reading(inputs, dict(options))
     given: dict[str, Any] = dict(options)
     of_run = {key: value for key, value in given.items() if key in OF_SUBMIT}

@@ -145,7 +145,7 @@ async def rebind(
     Raises `UsageError` where the former may have taken a job of it, and `LedgerBusyError` where nobody answers.
     """
     there = NewEndpoint(service_url, endpoint)
-    done = await asked(ledger, Action.REBIND, run=run.id, argument=there, wake=wake, within_s=REBOUND_S_MAX)
+    done = await ask_process(ledger, Action.REBIND, run=run.id, argument=there, wake=wake, within_s=REBOUND_S_MAX)
     if done.outcome is None or done.code is ReplyCode.ASKED_ANOTHER:
         raise LedgerBusyError(
             f"{done.by or 'the process that works on this ledger'} has not answered whether {run.name} can be given the"
@@ -168,7 +168,7 @@ async def _control(
             raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
         if isinstance(argument, CancelledRun):
             resumable(run)
-        acknowledged = await asked(opened, action, run=run.id, argument=argument)
+        acknowledged = await ask_process(opened, action, run=run.id, argument=argument)
         controls = await opened.runs.controls(run.id)
         return RunControl(
             run=run.name,
@@ -182,7 +182,7 @@ async def _control(
         )
 
 
-async def asked(
+async def ask_process(
     ledger: Ledger,
     action: Action,
     *,

@@ -34,12 +34,12 @@ def connection_of(
     return msgspec.structs.replace(
         connection,
         serverless_url=place(connection.serverless_url, choices[profiles.PROFILE]),
-        api_key=key_of(choices, environment, needed=False) if key is None else key,
+        api_key=service_key(choices, environment, needed=False) if key is None else key,
         key_variables=choices.key_variables,
     )
 
 
-def key_of(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
+def service_key(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
     """The API key of the account that was chosen: without a profile, see `api_key`. Raises `UsageError`."""
     variable: str | None = choices[profiles.KEY]
     if variable is None:

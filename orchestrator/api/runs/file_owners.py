@@ -37,7 +37,7 @@ def files_of(run: Run) -> Iterator[Path]:
     if settings.output is not None:
         output = Path(settings.output)
         yield from (output, partial_of(output))
-        if output_flags.SPLIT.key in settings.told:
+        if output_flags.SPLIT.key in settings.cli_defaults:
             yield from parts_of(output)
     if settings.errors is not None:
         yield Path(settings.errors)
@@ -77,11 +77,11 @@ async def check_flow_owns(ledger: Ledger, flow: Flow, paths: Mapping[Path, str])
             raise written_by_other(path, owner)
 
 
-Seen = Mapping[Path, tuple[int, int, int] | None]
+FileStates = Mapping[Path, tuple[int, int, int] | None]
 """How files were found: their numbers, sizes and times; None for one that is not there, or is empty."""
 
 
-def seen(paths: Iterable[Path]) -> Seen:
+def file_states(paths: Iterable[Path]) -> FileStates:
     """How they are found now."""
     return {path: _state(path) for path in paths if not is_stream(path)}
 
@@ -95,7 +95,7 @@ def _state(path: Path) -> tuple[int, int, int] | None:
 
 
 async def check_not_appeared(
-    ledger: Ledger, run: Run, before: Seen, output: Path, format_: OutputFormat | None
+    ledger: Ledger, run: Run, before: FileStates, output: Path, format_: OutputFormat | None
 ) -> None:
     """Raises `StorageError` where a file was put in a place of `before` meanwhile by somebody else."""
     for path, was in before.items():

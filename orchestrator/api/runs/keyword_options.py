@@ -167,10 +167,10 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
         raise UsageError(f"{name(plan_flags.WORKERS_MIN)} {least} is more than {name(plan_flags.WORKERS_MAX)} {most}")
     check_resumable(settings, name)
     check_direct(settings, name)
-    check_brakes(settings, name)
+    check_brake_settings(settings, name)
 
 
-def check_brakes(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
+def check_brake_settings(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
     """The same of the brakes alone."""
     try:
         brake_flags.check_brakes(settings, name)

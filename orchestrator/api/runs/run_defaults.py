@@ -2,7 +2,8 @@
 
 The next command of the run goes on with what the last one was told, where it says nothing else itself, and says what it
 takes over. What is of the run (`RunSettings`) is stored with it anyway; of what is of the process, the ledger keeps
-the texts (`RunSettings.told`), as a configuration file would have them: keys by the names of their variables only.
+the texts (`RunSettings.cli_defaults`), as a configuration file would have them: keys by the names of their variables
+only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ _OF_RUN: Final = tuple(setting for setting in (*run_flags.RUN, *run_flags.FILE_O
 _OF_POLICY: Final = tuple(setting for setting in run_flags.RUN if setting.of is Policy)
 
 
-class Recalled(msgspec.Struct, frozen=True):
+class RememberedRequest(msgspec.Struct, frozen=True):
     """A request with what its run remembers, and the words of a command line that say what was taken over."""
 
     request: RunRequest
@@ -51,7 +52,7 @@ class Recalled(msgspec.Struct, frozen=True):
     """Whether where the files go is among that."""
 
 
-async def recall(request: RunRequest, dependencies: Dependencies) -> Recalled:
+async def recall(request: RunRequest, dependencies: Dependencies) -> RememberedRequest:
     """`request`, with what its run remembers.
 
     Raises `UsageError` where a file would be lost that is there already and is not the run's, and for an unknown run.
@@ -59,31 +60,33 @@ async def recall(request: RunRequest, dependencies: Dependencies) -> Recalled:
     path = request.ledger
     if not is_made(path):
         _check_files([], None, request)
-        return Recalled(request)
+        return RememberedRequest(request)
     try:
         async with read_ledger(path, clock=dependencies.clock, connect=dependencies.connect_to(path)) as ledger:
             return await _recall(ledger, request)
     except LedgerBusyError:  # an older program works with it, and nothing will be done while it does
-        return Recalled(request)
+        return RememberedRequest(request)
 
 
-async def _recall(ledger: Ledger, request: RunRequest) -> Recalled:
+async def _recall(ledger: Ledger, request: RunRequest) -> RememberedRequest:
     known = await ledger.runs.all()
     if request.source is None:
         run: Run | None = await run_named(ledger, request.name, not_accepted=True)
     else:
         run = next((run for run in known if run.name == request.name), None)
-    recalled = Recalled(request) if run is None else as_before(request, run)
+    recalled = RememberedRequest(request) if run is None else as_before(request, run)
     _check_files(known, run, recalled.request)
     return recalled
 
 
-def as_before(request: RunRequest, run: Run) -> Recalled:
+def as_before(request: RunRequest, run: Run) -> RememberedRequest:
     """`request`, with what `run` remembers of its last command."""
     check_account(run, request)
     before, configuration = run.settings, request.configuration
     if configuration is None or request.afresh:  # a program says all of it
-        return Recalled(_with_files(request, before) if configuration is None and request.source is None else request)
+        return RememberedRequest(
+            _with_files(request, before) if configuration is None and request.source is None else request
+        )
     words: list[str] = []
     settings = request.settings or RunSettings()
     changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
@@ -106,7 +109,7 @@ def as_before(request: RunRequest, run: Run) -> Recalled:
         request, connection=connection, reading=reading, writing=writing, **changes[RunRequest]
     )
     found = _with_files(named, before)
-    return Recalled(found, (*_file_words(named, found), *words), found is not named)
+    return RememberedRequest(found, (*_file_words(named, found), *words), found is not named)
 
 
 def check_account(run: Run, request: RunRequest) -> None:
@@ -138,7 +141,7 @@ def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], A
     if run.service_url != LOCAL and request.endpoint is not None and not is_local(request.endpoint):
         yield run_flags.SERVERLESS_URL, run.service_url
     for setting in run_flags.KEPT:
-        if texts := before.told.get(setting.key):
+        if texts := before.cli_defaults.get(setting.key):
             try:
                 yield setting, setting.form.read(texts)
             except (ValueError, UsageError):
@@ -165,7 +168,7 @@ def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
     return [*run_flags.OUTPUT.words(found.output), *([] if beside else run_flags.ERRORS.words(found.errors))]
 
 
-def told(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
+def process_defaults(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
     """What a run is to remember of the process that carries `request` out: texts by key, and no secret."""
     found = {}
     for setting in run_flags.KEPT:

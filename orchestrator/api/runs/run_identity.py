@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.api.runs.commands import rebind
 from orchestrator.api.runs.next_command import resume_other_command
-from orchestrator.api.runs.run_defaults import check_account, told
+from orchestrator.api.runs.run_defaults import check_account, process_defaults
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
@@ -148,15 +148,18 @@ def _other_name_advice(request: RunRequest) -> str:
     return going_on if request.source is None else f"give this one another name with {run_flags.NAME}, or {going_on}"
 
 
-def settings_of(run: Run, request: RunRequest, *, now: int) -> RunSettings:
+def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> RunSettings:
     """The settings from now on, with the files that `request` names; if none, or streams, those of before stay. So does
-    what no command can say: what a stage of a flow takes over from the time before, and which results it reuses.
+    what no command can say: what a stage of a flow (`is_stage`) takes over from the time before, and which results it
+    reuses.
     """
     before = run.settings
     if more := [each for each in request.allow_env if each not in before.allow_env]:
         before = msgspec.structs.replace(before, allow_env=(*before.allow_env, *more))
-    settings = msgspec.structs.replace(request.settings or before, told=told(request), takes_over=before.takes_over)
-    if settings.reuse is None and before.reuse is not None and (before.reuse.version or before.takes_over):
+    settings = msgspec.structs.replace(
+        request.settings or before, cli_defaults=process_defaults(request), takes_over=before.takes_over
+    )
+    if is_stage:
         settings = msgspec.structs.replace(settings, reuse=before.reuse)
     output, errors = request.output, request.errors
     if output is None or errors is None or is_stream(output):

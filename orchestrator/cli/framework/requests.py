@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.runs.connection import check_listener, connection_of, key_of
+from orchestrator.api.runs.connection import check_listener, connection_of, service_key
 from orchestrator.api.runs.keyword_options import check_together
 from orchestrator.core.jobs.segments import long_policy
 from orchestrator.core.service.addresses import leads_to_loopback
@@ -55,7 +55,7 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
     check_together(settings, choices.origin)
     connection = connection_of(choices, environment, key="")
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
-    key = "" if local else key_of(choices, environment, needed=True, otherwise=_OTHERWISE)
+    key = "" if local else service_key(choices, environment, needed=True, otherwise=_OTHERWISE)
     return _checked(
         choices,
         RunRequest(
@@ -94,7 +94,7 @@ def serve_request(choices: Choices, environment: Mapping[str, str], *, key_neede
     """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
     connection = connection_of(choices, environment, among=run_flags.SERVE, key="")
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
-    key = key_of(choices, environment, needed=key_needed and not connection.keys)
+    key = service_key(choices, environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
         ledger=ledger_of(choices),
         connection=msgspec.structs.replace(connection, api_key=key),

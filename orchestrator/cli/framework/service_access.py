@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
 import msgspec
 import typer
 
-from orchestrator.api.runs.connection import key_of
+from orchestrator.api.runs.connection import service_key
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import key_warning
@@ -158,7 +158,7 @@ def _access(part: Interface | account_interfaces.Noun, choices: Choices) -> Acce
     _check_profile(choices, spoken_to)
     return Access(
         urls={each: url(each) for each in spoken_to},
-        key=key_of(choices, os.environ, needed=True),
+        key=service_key(choices, os.environ, needed=True),
         team=choices[run_flags.TEAM],
         graphql_key=choices[run_flags.GRAPHQL_KEY] or "query",
         interface=choice,

@@ -34,7 +34,8 @@ from orchestrator.settings.sources import Choices
 from orchestrator.settings.structs import ServeRequest
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows.flows import Asked, FlowStatus  # at run time `--help` would pay for it
+    from orchestrator.api.flows.flows import FlowStatus  # at run time `--help` would pay for it
+    from orchestrator.api.flows.triggers import TriggeredFlows  # at run time `--help` would pay for it
 
 PARALLEL_MAX: Final = 1_000
 
@@ -110,7 +111,7 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
 
 
 async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
-    from orchestrator.api.flows.flows import trigger
+    from orchestrator.api.flows.triggers import trigger
     from orchestrator.api.foreground.tick import wait_for_flow
     from orchestrator.cli.framework.signals import stop_on_signals
 
@@ -135,7 +136,7 @@ def _exit_code(flow: "FlowStatus") -> int:
     return 0 if flow.state is FlowState.SUCCEEDED else FAILURES_EXIT_CODE
 
 
-def _told(found: "Asked", *, waits: bool) -> str:
+def _told(found: "TriggeredFlows", *, waits: bool) -> str:
     name = found.flows[0]
     was = f"{name} was asked for before" if found.known else f"{name} is asked for"
     if found.held_by is not None:
@@ -154,7 +155,7 @@ async def _backfill(
     ledger: Path,
     as_json: bool,
 ) -> int:
-    from orchestrator.api.flows.flows import backfill, backfill_preview
+    from orchestrator.api.flows.triggers import backfill, backfill_preview
 
     fires = await backfill_preview(ledger, name, *times)
     new = len(fires.fires) if again else len(fires.fires) - fires.known

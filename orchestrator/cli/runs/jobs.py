@@ -196,7 +196,7 @@ async def _cancel(name: str, where: str, yes: bool, ledger: Path, as_json: bool)
 
 
 async def _show(words: Sequence[str], raw: bool, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.outcomes.job_queries import job_show
+    from orchestrator.api.outcomes.job_detail import job_show
 
     *names, job = words
     if len(names) > 1:

@@ -79,7 +79,7 @@ def add_results(commands: typer.Typer) -> None:
 
 
 async def _results(request: ResultsRequest) -> int:
-    from orchestrator.api.inspect.status import results
+    from orchestrator.api.outcomes.result_lines import results
 
     count = await (_followed(request) if request.follow else results(request, streams.put_data))
     streams.flush()
@@ -92,7 +92,7 @@ async def _results(request: ResultsRequest) -> int:
 
 async def _followed(request: ResultsRequest) -> int:
     """The same, where somebody waits for each line; it ends, too, once nobody reads any more."""
-    from orchestrator.api.inspect.status import results
+    from orchestrator.api.outcomes.result_lines import results
 
     def put(line: bytes) -> None:
         streams.put_data(line)

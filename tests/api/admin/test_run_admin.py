@@ -8,9 +8,10 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.run_admin import Deleted, Exported, Renamed, delete, export_run, rename
-from orchestrator.api.hosting.follower import Followed
-from orchestrator.api.inspect.status import results, show, status
+from orchestrator.api.hosting.follower import FollowedRun
+from orchestrator.api.inspect.status import show, status
 from orchestrator.api.outcomes.result_files import write_files
+from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
@@ -104,7 +105,7 @@ def test_who_follows_a_run_goes_on_under_its_new_name_and_is_told_when_it_is_del
         async with command_ledger(ledger, clock=CLOCK) as opened:
             run = await opened.runs.named("noon")
             assert run is not None
-            follower = Followed(opened, run, CLOCK, Silent())
+            follower = FollowedRun(opened, run, CLOCK, Silent())
             await rename(ledger, "noon", "day")
             await opened.runs.create(
                 name="noon", service_url="http://s", endpoint="e", source="-", settings=RunSettings()

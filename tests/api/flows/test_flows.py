@@ -9,14 +9,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.flows.flows import (
-    BACKFILL_MAX,
-    backfill,
-    backfill_preview,
-    flow_show,
-    flows_list,
-    trigger,
-)
+from orchestrator.api.flows.flows import flow_show, flows_list
 from orchestrator.api.flows.schedules import (
     schedules_check,
     schedules_continue,
@@ -26,6 +19,7 @@ from orchestrator.api.flows.schedules import (
     schedules_pause,
     schedules_remove,
 )
+from orchestrator.api.flows.triggers import BACKFILL_MAX, backfill, backfill_preview, trigger
 from orchestrator.api.foreground.tick import tick, wait_for_flow
 from orchestrator.api.runs.commands import control
 from orchestrator.api.runs.run_lookup import run_named

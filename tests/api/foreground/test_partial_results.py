@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.foreground.partial_results import AGAIN_S, APPEND_EVERY_S, Growing
+from orchestrator.api.foreground.partial_results import AGAIN_S, APPEND_EVERY_S, PartialResults
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -67,7 +67,7 @@ async def test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_tol
     async with opened(tmp_path / "l.db", clock=VirtualClock()) as ledger, anyio.create_task_group() as group:
         run = await a_run(ledger, 9)
         await succeeded(ledger, (1, 3))
-        group.start_soon(Growing(ledger, run.id, out, (), said.append).serve)
+        group.start_soon(PartialResults(ledger, run.id, out, (), said.append).serve)
         await anyio.sleep(3 * AGAIN_S)
         assert [line for line in said if "No such file or directory" in line] == said
         assert len(said) == 1
@@ -81,7 +81,7 @@ async def test_the_next_process_makes_it_anew_and_what_goes_wrong_with_it_is_tol
         group.cancel_scope.cancel()
 
 
-class Slow(Growing):
+class Slow(PartialResults):
     """Makes the file anew so slowly that some jobs end meanwhile: one before it is looked at, and one behind that."""
 
     async def _so_far(self, began_at: int) -> AsyncIterator[FinishedJob]:
@@ -107,7 +107,7 @@ async def test_what_ends_while_it_is_made_anew_stands_there_once(tmp_path: Path)
 async def test_a_stream_does_not_grow(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         for output in (None, Path("/dev/stdout")):
-            await Growing(ledger, 1, output, (), lambda _: None).serve()
+            await PartialResults(ledger, 1, output, (), lambda _: None).serve()
 
 
 async def test_what_the_run_has_not_written_is_not_grown_over(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.foreground.progress_line import ProgressLine, told
+from orchestrator.api.foreground.progress_line import ProgressLine, progress_text
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.views.status import Snapshot
@@ -24,9 +24,9 @@ def stands(**changes: object) -> Snapshot:
 
 
 def test_a_line_says_how_much_is_done_how_fast_and_what_is_in_the_way() -> None:
-    assert told(stands()) == "captions: 2 of 10 jobs (20 %), 1 failed"
+    assert progress_text(stands()) == "captions: 2 of 10 jobs (20 %), 1 failed"
     fast = stands(jobs_per_s=2.0, eta_s=4.0, finding=NO_WORKERS)
-    assert told(fast) == f"captions: 2 of 10 jobs (20 %), 1 failed, 2.0 jobs/s, 4 s left, {NO_WORKERS}"
+    assert progress_text(fast) == f"captions: 2 of 10 jobs (20 %), 1 failed, 2.0 jobs/s, 4 s left, {NO_WORKERS}"
 
 
 async def shown(*, in_notebook: bool) -> str:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from orchestrator.api.foreground.run import run
-from orchestrator.api.hosting.follower import Followed
+from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
@@ -40,7 +40,7 @@ async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
         async with command_ledger(path, clock=clock, connect=async_creator(path)) as ledger:
             run = await ledger.runs.named("run")
             assert run is not None
-            each = Followed(ledger, run, clock, heard)
+            each = FollowedRun(ledger, run, clock, heard)
             async with anyio.create_task_group() as group:
                 group.start_soon(each.serve)
                 yield SimpleNamespace(it=each, ledger=ledger, run=run, clock=clock, heard=heard, lock=lock, path=path)

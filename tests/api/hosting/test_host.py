@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from orchestrator.api.admin.process_stop import stop as ask_to_stop
-from orchestrator.api.flows.flows import trigger
+from orchestrator.api.flows.triggers import trigger
 from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.foreground.tick import tick, wait_for_flow

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.api.admin.limits import limits, limits_set
 from orchestrator.api.inspect.doctor import doctor
-from orchestrator.api.outcomes.job_queries import job_show
+from orchestrator.api.outcomes.job_detail import job_show
 from orchestrator.api.python.run import Run
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.api.inspect import status as look
-from orchestrator.api.outcomes.job_queries import job_show
+from orchestrator.api.outcomes.job_detail import job_show
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.ledger.transitions.failed_execution_writes import MESSAGE_CHARS_MAX
 from tests.api.desk import desk, numbers

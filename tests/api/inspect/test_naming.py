@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from orchestrator.api.admin.limits import limits
-from orchestrator.api.inspect.status import latest, results, show, status
+from orchestrator.api.inspect.status import latest, show, status
+from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError

@@ -14,9 +14,9 @@ import msgspec
 import pytest
 
 from orchestrator.api.admin.run_admin import export_run
-from orchestrator.api.inspect.status import results
 from orchestrator.api.outcomes.audit import Flaw
 from orchestrator.api.outcomes.result_files import write_files
+from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs import job as transitions

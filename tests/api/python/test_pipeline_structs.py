@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator import Notify, Pipeline, Schedule, Stage
 from orchestrator.api.flows.pipeline_files import read_pipeline
-from orchestrator.api.python.pipeline import reading_of
+from orchestrator.api.python.pipeline import pipeline_reading
 from orchestrator.core.pipelines.pipeline import Pipeline as Definition
 from orchestrator.errors import UsageError
 from tests.api.flows.test_pipeline_files import NOW, WHOLE
@@ -85,10 +85,10 @@ def test_it_is_the_same_as_its_file(steps: Any, tmp_path: Path) -> None:
         notify=Notify(on=["held", "done"], url="https://example.org/hook", secret="env:HOOK_SECRET"),
         folder=tmp_path,
     )
-    told, read = reading_of(pipeline)
+    told, read = pipeline_reading(pipeline)
     assert told == "Pipeline('captions')"
     assert read(NOW) == of_file(tmp_path, WHOLE)
-    assert reading_of(tmp_path / "captions.toml")[1](NOW) == read(NOW)
+    assert pipeline_reading(tmp_path / "captions.toml")[1](NOW) == read(NOW)
 
 
 def test_paths_count_from_the_folder_of_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_what_is_of_another_type_is_refused(pipeline: Pipeline, why: str) -> Non
 
 def test_what_is_no_pipeline_is_refused() -> None:
     with pytest.raises(UsageError, match="not dict"):
-        reading_of({"name": "p"})  # type: ignore[arg-type]
+        pipeline_reading({"name": "p"})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="zzz"):
         Schedule(zzz=1)  # type: ignore[call-arg]
     assert repr(functools.partial(Schedule, cron="0 1 * * *")()) == "Schedule(cron='0 1 * * *')"

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.runs.file_owners import check_not_appeared, seen
+from orchestrator.api.runs.file_owners import check_not_appeared, file_states
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StorageError
 from orchestrator.settings.structs import RunSettings
@@ -86,7 +86,7 @@ async def test_what_was_there_before_and_what_is_no_file_is_no_news(tmp_path: Pa
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger)
         out.write_text("custom_id,job_id\n1,2\n")
-        before = seen((out, errors, Path("/dev/null")))
+        before = file_states((out, errors, Path("/dev/null")))
         await check_not_appeared(ledger, run, before, out, None)
         errors.touch()
         await check_not_appeared(ledger, run, before, out, None)

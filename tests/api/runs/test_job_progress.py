@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.outcomes.job_queries import whole_of
+from orchestrator.api.outcomes.job_detail import whole_of
 from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError

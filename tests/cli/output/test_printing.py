@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from orchestrator.api.foreground.progress_line import told
+from orchestrator.api.foreground.progress_line import progress_text
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.live_display import Display
@@ -184,6 +184,6 @@ def test_the_display_of_a_run_shows_what_is_hidden_in_a_sentence() -> None:
     screen = StringIO()
     moved = msgspec.structs.replace(snapshot(queued=3), run=HOSTILE, held_up=HOSTILE, finding=HOSTILE)
     Console(file=screen, width=120, color_system=None).print(Display(moved))
-    for shown in (screen.getvalue(), told(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
+    for shown in (screen.getvalue(), progress_text(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
         assert "\\u202e" in shown
         assert all(each.isprintable() or each == "\n" for each in shown)

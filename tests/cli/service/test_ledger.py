@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from orchestrator.api.admin.ledger_admin import AtWork, LedgerInfo
+from orchestrator.api.admin.ledger_admin import LedgerInfo, WorkingProcess
 from tests.cli.fake_api import FakeApp, invoke
 
 INFO = LedgerInfo(
@@ -14,7 +14,7 @@ INFO = LedgerInfo(
     log_bytes=0,
     rows={"runs": 1, "jobs": 1_000_000},
     held_by="process 7 since noon",
-    at_work=(AtWork(process="host 7", since=1_767_225_600_000_000, said_at=1_767_225_660_000_000),),
+    at_work=(WorkingProcess(process="host 7", since=1_767_225_600_000_000, said_at=1_767_225_660_000_000),),
 )
 
 

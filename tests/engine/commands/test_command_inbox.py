@@ -6,7 +6,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.api.hosting.follower import Followed
+from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import UsageError
@@ -301,6 +301,6 @@ async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(
 
         tasks.start_soon(notice)
         with dispatcher_lock(p.ledger.path, now=p.clock.now()):
-            acknowledged = await Followed(p.ledger, p.run, p.clock, Silent()).ask()
+            acknowledged = await FollowedRun(p.ledger, p.run, p.clock, Silent()).ask()
         assert (acknowledged.outcome, replies) == ("it is served", [])
         tasks.cancel_scope.cancel()

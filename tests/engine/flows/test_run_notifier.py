@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.flows.notification_senders import told_of_run
+from orchestrator.api.flows.notification_senders import send_run_notification
 from orchestrator.api.foreground.run import run
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client.http.notification_post import post_hook
@@ -143,7 +143,7 @@ async def told_to(tmp_path: Path, notify: str | None, **environ: str) -> str | N
         id=1, run=1, name="in", settings=settings, news=RunNews.DONE, body=b'{"type":"run.done","data":{"commands":[]}}', owed_at=0, due_at=0,
         tries=0, told_at=None, given_up_at=None, problem="",
     )  # fmt: skip
-    return await told_of_run(
+    return await send_run_notification(
         message, tmp_path / "ledger.db", Dependencies(environ={"PATH": "/usr/bin:/bin", **environ})
     )
 

@@ -199,7 +199,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who follows asks the first process only to serve the run",
-        path="orchestrator/api/hosting/follower.py::Followed._ask_anew",
+        path="orchestrator/api/hosting/follower.py::FollowedRun._ask_anew",
         old="if self._asked_of not in (None, self._process):",
         new="if False:",
         tests=(
@@ -256,7 +256,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is asked now is done before what was asked earlier",
-        path="orchestrator/api/runs/commands.py::asked",
+        path="orchestrator/api/runs/commands.py::ask_process",
         old="if each.id <= number and each.action in OBEYED:",
         new="if each.id == number and each.action in OBEYED:",
         tests=(
@@ -265,7 +265,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="who asked a process that has ended does not ask the next one",
-        path="orchestrator/api/hosting/follower.py::Followed.ask",
+        path="orchestrator/api/hosting/follower.py::FollowedRun.ask",
         old="if acknowledged.code is not ReplyCode.ASKED_ANOTHER:",
         new="if acknowledged.outcome:",
         tests=(

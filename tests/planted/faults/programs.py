@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="results end while inputs are still being read",
-        path="orchestrator/api/python/attached_run.py::AttachedRun.is_over",
+        path="orchestrator/api/python/ledger_session.py::AttachedRun.is_over",
         old="(self.readers == 0 and self.standing.is_over)",
         new="self.standing.is_over",
         tests=(f"{PROGRAM}::test_the_first_rows_are_sent_while_later_ones_are_still_to_come",),
@@ -75,14 +75,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what ends while the growing file is made anew stands there twice",
-        path="orchestrator/api/foreground/partial_results.py::Growing._new",
+        path="orchestrator/api/foreground/partial_results.py::PartialResults._new",
         old="if job is not None and job.job not in self._known:",
         new="if job is not None:",
         tests=("tests/api/foreground/test_partial_results.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
     ),
     Fault(
         name="what ends while the growing file is made anew is missing there",
-        path="orchestrator/api/foreground/partial_results.py::Growing._grow",
+        path="orchestrator/api/foreground/partial_results.py::PartialResults._grow",
         old="await self._write(self._so_far(began_at))",
         new="await self._write(self._so_far(began_at))\nself._place = await self._ledger.feed.end()",
         tests=("tests/api/foreground/test_partial_results.py::test_what_ends_while_it_is_made_anew_stands_there_once",),

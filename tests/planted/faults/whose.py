@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a program begins the runs of another account with its own key",
-        path="orchestrator/api/python/submission.py::check_reach",
+        path="orchestrator/api/python/submission_target.py::check_reachable",
         old="if not is_same_account(url, session.connection.serverless_url):",
         new="if False:",
         tests=(_ENGINE + "test_a_run_stays_with_its_account_whatever_others_ask_for",),
@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a profile whose key is missing has that of nobody",
-        path="orchestrator/api/runs/connection.py::key_of",
+        path="orchestrator/api/runs/connection.py::service_key",
         old="key = api_key(environment, needed=False, variables=(variable,))",
         new="key = api_key(environment, needed=False, variables=(variable, *API_KEY_VARIABLES))",
         tests=(_CLI + "test_what_is_wrong_with_a_profile_is_said_with_its_place_and_without_its_key",),

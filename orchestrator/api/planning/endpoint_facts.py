@@ -1,0 +1,72 @@
+"""What is asked of an endpoint and its account before a run is planned: health, workers and price."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import anyio
+
+from orchestrator.api.inspect.service_probe import service_state
+from orchestrator.client import Service
+from orchestrator.core.gates.costs import Price
+from orchestrator.core.service.health import Health
+from orchestrator.engine.hosting.worker_scaling import knows_account
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import OrchestratorError
+from orchestrator.settings.structs import (
+    LOCAL,
+    ConnectionSettings,
+)
+
+ASK_S_MAX: Final = 5.0
+"""How long the service may take to say how it is: without that, a plan is made all the same."""
+
+
+T = TypeVar("T")
+
+
+async def endpoint_health(
+    connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str
+) -> tuple[Health | None, int | None]:
+    """How the endpoint is, and how long that took to ask; None where it cannot be asked."""
+    if url == LOCAL or not connection.api_key:
+        return None, None
+    async with given.service(connection, given.clock) as service:
+        asked_at = given.clock.now()
+        state = await service_state(service, url, endpoint, within_s=ASK_S_MAX)
+        trip_us = given.clock.now() - asked_at
+    return state.health, trip_us if state.health is not None else None
+
+
+async def workers_in_account(
+    connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str
+) -> int | None:
+    """How many workers the endpoint may have, as its settings in the account say; None where they cannot be seen."""
+
+    async def ask(service: Service) -> int | None:
+        return (await given.bounds(service, connection.rest_url).show(endpoint)).most
+
+    return await _of_account(connection, given, url, ask)
+
+
+async def price_in_account(
+    connection: ConnectionSettings, given: Dependencies, url: str, endpoint: str
+) -> Price | None:
+    """What a second of a worker costs, as the account's catalog says; None where that cannot be seen."""
+
+    async def ask(service: Service) -> Price | None:
+        return await given.prices(service, connection.rest_url).per_second(endpoint)
+
+    return await _of_account(connection, given, url, ask)
+
+
+async def _of_account(
+    connection: ConnectionSettings, given: Dependencies, url: str, ask: Callable[[Service], Awaitable[T | None]]
+) -> T | None:
+    """What the account that goes with the service says; None where there is none, or it says nothing in time."""
+    if url == LOCAL or not connection.api_key or not knows_account(connection.rest_url, url):
+        return None
+    with anyio.move_on_after(ASK_S_MAX), suppress(OrchestratorError):
+        async with given.service(connection, given.clock) as service:
+            return await ask(service)
+    return None
