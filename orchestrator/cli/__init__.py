@@ -24,10 +24,10 @@ from orchestrator.cli.help.typer_classes import install_help
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
 from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH
-from orchestrator.cli.service import TRY_AND_REHEARSE, UPKEEP
+from orchestrator.cli.service import BEGIN, TRY_AND_REHEARSE, UPKEEP
 
 PANELS: Final[Mapping[str, Sequence[Callable[[typer.Typer], None]]]] = {
-    "Run a batch": RUN_A_BATCH,
+    "Run a batch": (*BEGIN, *RUN_A_BATCH),
     "Look after runs": LOOK_AFTER_RUNS,
     "Pipelines": PIPELINES,
     "Try and rehearse": TRY_AND_REHEARSE,
