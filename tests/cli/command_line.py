@@ -2,6 +2,8 @@
 making it again for each call would be half of what a test of the command line costs.
 """
 
+import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +14,11 @@ import typer
 from typer.testing import CliRunner
 
 from orchestrator.account import Account
+from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli import build
 from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.cli.service.commands import add_api
+from orchestrator.settings.sources import RUNS, choose
 
 Add = Callable[[typer.Typer, Connect], None]
 """What registers the commands of a noun."""
@@ -74,6 +78,24 @@ def call_only(
 
 def add_calls(commands: typer.Typer, connect: Connect) -> None:
     add_api(commands, connect)
+
+
+def requested(*words: str, **environment: str) -> Any:
+    """What the command that these words name asks the program for, which nobody does: what its own function returns.
+
+    Raises `UsageError` where they are refused.
+    """
+    with CliRunner().isolation(env=environment):
+        context = whole().make_context("orchestrator", list(words))
+        while hasattr(context.command, "commands"):
+            rest = [*context._protected_args, *context.args]
+            name, command, rest = context.command.resolve_command(context, rest)
+            context = command.make_context(name, rest, parent=context)
+        own = inspect.unwrap(context.command.callback)
+        flags = {name: None if value == () else value for name, value in context.params.items()}
+        choices = choose(flags, os.environ, EMULATOR if context.info_name == "emulate" else RUNS)
+        known = {**flags, "flags": flags, "choices": choices}
+        return own(**{name: known[name] for name in inspect.signature(own).parameters})
 
 
 @cache

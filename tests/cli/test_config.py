@@ -21,7 +21,8 @@ from orchestrator.settings.structs import (
     RunRequest,
     RunSettings,
 )
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import call, requested
+from tests.cli.fake_api import LOCAL
 from tests.cli.framework.test_request import asked, refused
 
 
@@ -151,11 +152,7 @@ def test_every_key_can_stand_in_the_file() -> None:
     Path("c.py").touch()
     write(EVERY_KEY)
     assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
-    app = FakeApp()
-    result = invoke(app, "run", "i.jsonl")
-    assert result.stdout.startswith('{"run":"captions"')
-    assert result.stderr == ""
-    request = app.request
+    request = requested("run", "i.jsonl")
     assert request.include == (Include.INPUT, Include.TIMES)
     assert request.settings is not None
     assert (request.name, request.retry_failed, request.body_bytes_max) == ("captions", True, 1000)
@@ -174,24 +171,23 @@ def test_a_list_may_be_one_text_in_the_file_and_words_in_a_variable() -> None:
 
 def test_a_switch_that_the_file_turns_on_can_be_turned_off_by_a_variable() -> None:
     write("json = true")
-    assert invoke(FakeApp(), "run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_JSON="false").stdout == ""
+    assert choose({}, {}).is_on(run_flags.JSON)
+    assert not choose({}, {"ORCHESTRATOR_JSON": "false"}).is_on(run_flags.JSON)
 
 
 def test_resume_takes_from_the_file_only_what_it_has_flags_for() -> None:
     write('endpoint = "abc"\nttl = "1h"\noutput = "o.jsonl"\nname = "other"')
-    app = FakeApp()
-    assert invoke(app, "resume", "captions").exit_code == 0
-    assert (app.request.name, app.request.endpoint, app.request.settings) == ("captions", None, None)
-    assert app.request.output == Path("o.jsonl")
+    request = requested("resume", "captions")
+    assert (request.name, request.endpoint, request.settings) == ("captions", None, None)
+    assert request.output == Path("o.jsonl")
 
 
 def test_status_and_results_find_the_ledger_in_the_file() -> None:
     write('ledger = "elsewhere.db"')
-    app = FakeApp()
-    invoke(app, "status")
-    invoke(app, "results", "captions", "--errors")
+    assert "elsewhere.db: there is no ledger here" in call(["status"], environment={}).stderr
+    work, ledger = requested("results", "captions", "--errors")
     request = ResultsRequest(ledger=Path("elsewhere.db"), name="captions", errors=True)
-    assert app.asked == [(Path("elsewhere.db"),), (request,)]
+    assert (work.args, ledger) == ((request,), Path("elsewhere.db"))
 
 
 @pytest.mark.parametrize(
@@ -330,6 +326,6 @@ def test_a_price_is_that_of_the_endpoint_and_keeps_every_digit() -> None:
 )
 def test_what_is_wrong_with_a_price_is_said_with_its_place(text: str, error: str) -> None:
     write(text)
-    result = invoke(FakeApp(), "run", "i.jsonl", "--endpoint", "abc1", ORCHESTRATOR_API_KEY="k")
+    result = call(["run", "i.jsonl", "--endpoint", "abc1"], environment={"ORCHESTRATOR_API_KEY": "k"})
     assert result.exit_code == 2
     assert error in result.stderr

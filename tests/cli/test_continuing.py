@@ -16,7 +16,7 @@ from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.structs import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import requested
 from tests.cli.test_config import write
 
 KEY = "rpa_secret"
@@ -87,10 +87,9 @@ def run_of(request: RunRequest, settings: RunSettings) -> Run:
 
 
 def test_what_only_a_stage_can_say_stays_when_its_run_is_given_other_settings() -> None:
-    app = FakeApp()
-    invoke(app, "run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
+    request = requested("run", "prompts.jsonl", *shlex.split(REQUIRED), "--max-attempts", "7", ORCHESTRATOR_API_KEY=KEY)
     of_stage = RunSettings(reuse=Reuse(young_us=1, version="2"), takes_over=3)
-    found = settings_of(run_of(app.request, of_stage), app.request, is_stage=True, now=1)
+    found = settings_of(run_of(request, of_stage), request, is_stage=True, now=1)
     assert (found.max_attempts, found.reuse, found.takes_over) == (7, of_stage.reuse, 3)
 
 
@@ -100,42 +99,35 @@ def test_the_command_that_is_named_leads_to_the_same_process(said: tuple[str, di
     if file:
         write(file)
     write('limit = ["run=2/1", "cancel=1/1"]\nledger = "o.db"\nerrors = "oe"\noutput = "oo"', "an other.toml")
-    first, next_one = FakeApp(), FakeApp()
-    began = invoke(first, "run", "prompts.jsonl", *shlex.split(arguments), ORCHESTRATOR_API_KEY=KEY, **environment)
-    assert began.exit_code == 0, began.stderr
+    first = requested("run", "prompts.jsonl", *shlex.split(arguments), ORCHESTRATOR_API_KEY=KEY, **environment)
 
-    command = resume_command(first.request)
+    command = resume_command(first)
     assert KEY not in command
     program, *words = shlex.split(command)
-    continued = invoke(next_one, *words, ORCHESTRATOR_API_KEY=KEY)
-
-    assert (program, continued.exit_code) == ("orchestrator", 0), continued.stderr
-    goes_on = remembered(first.request, next_one.request)
-    assert process_of(goes_on) == process_of(first.request)
+    assert program == "orchestrator"
+    goes_on = remembered(first, requested(*words, ORCHESTRATOR_API_KEY=KEY))
+    assert process_of(goes_on) == process_of(first)
     assert resume_command(goes_on) == command
 
 
 def test_what_was_said_against_a_variable_is_named_and_the_ledger_of_a_variable_too() -> None:
     """The next command may be given with the variable, or without: only what the run remembers needs no word."""
-    app = FakeApp()
-    invoke(
-        app,
+    request = requested(
         *("run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "orchestrator.db", "--pacing", "even"),
         ORCHESTRATOR_LEDGER="v.db",
         ORCHESTRATOR_PACING="window",
         ORCHESTRATOR_LIMIT="run=1/2",
     )
-    assert resume_command(app.request) == "orchestrator resume p --ledger orchestrator.db --pacing even"
-    assert continue_command(app.request) == "orchestrator continue p --ledger orchestrator.db"
+    assert resume_command(request) == "orchestrator resume p --ledger orchestrator.db --pacing even"
+    assert continue_command(request) == "orchestrator continue p --ledger orchestrator.db"
 
 
 def test_a_command_that_needs_the_ledger_alone_reads_no_file_that_was_named() -> None:
     write('ledger = "l.db"', "an other.toml")
-    app = FakeApp()
-    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml")
-    assert resume_command(app.request) == "orchestrator resume p --ledger l.db"
-    assert continue_command(app.request) == "orchestrator continue p --ledger l.db"
-    request = msgspec.structs.replace(app.request, ledger=Path("orchestrator.db"))
+    request = requested("run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml")
+    assert resume_command(request) == "orchestrator resume p --ledger l.db"
+    assert continue_command(request) == "orchestrator continue p --ledger l.db"
+    request = msgspec.structs.replace(request, ledger=Path("orchestrator.db"))
     assert continue_command(request) == "orchestrator continue p"
     write('ledger = "f.db"')
     assert continue_command(request) == "orchestrator continue p --ledger orchestrator.db"
@@ -153,29 +145,28 @@ def test_what_is_wrong_in_the_file_by_now_does_not_stand_in_the_way() -> None:
 
 
 def test_a_file_that_was_named_is_named_again_where_another_or_a_key_would_be_missed() -> None:
-    app = FakeApp()
     write("", "an other.toml")
-    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml", "--limit", "run=1/2")
-    assert resume_command(app.request) == "orchestrator resume p"
-    with_key = msgspec.structs.replace(app.request, connection=ConnectionSettings(keys={"https://b": KEY}))
+    request = requested(
+        "run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml", "--limit", "run=1/2"
+    )
+    assert resume_command(request) == "orchestrator resume p"
+    with_key = msgspec.structs.replace(request, connection=ConnectionSettings(keys={"https://b": KEY}))
     assert resume_command(with_key) == "orchestrator resume p --config 'an other.toml'"
     write('ledger = "f.db"')
-    assert resume_command(app.request) == "orchestrator resume p --config 'an other.toml'"
+    assert resume_command(request) == "orchestrator resume p --config 'an other.toml'"
 
 
 def test_files_that_are_streams_are_named_for_no_run_remembers_them() -> None:
-    app = FakeApp()
     words = ("--output", "/dev/stdout", "--errors", "/dev/stderr")
-    invoke(app, "run", "p.jsonl", "--endpoint", "local:f.py:f", *words)
-    assert resume_command(app.request) == f"orchestrator resume p {' '.join(words)}"
+    request = requested("run", "p.jsonl", "--endpoint", "local:f.py:f", *words)
+    assert resume_command(request) == f"orchestrator resume p {' '.join(words)}"
 
 
 def test_a_request_that_came_from_no_command_line_names_its_ledger_alone() -> None:
-    app = FakeApp()
-    invoke(
-        app, "run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "l.db", "--output", "./-", "--limit", "run=1/2"
+    request = requested(
+        "run", "p.jsonl", "--endpoint", "local:f.py:f", "--ledger", "l.db", "--output", "./-", "--limit", "run=1/2"
     )
-    request = msgspec.structs.replace(app.request, configuration=None)
+    request = msgspec.structs.replace(request, configuration=None)
     assert resume_command(request) == "orchestrator resume p --ledger l.db"
     plain = msgspec.structs.replace(
         request, ledger=Path("orchestrator.db"), output=None, errors=None, connection=ConnectionSettings()
@@ -255,9 +246,8 @@ def test_the_told_command_asks_for_the_same(
     )
     write("".join(f"{key} = '{text}'\n" for key, text in in_file.items()))
     told = resume_command(request)
-    app = FakeApp()
-    assert invoke(app, *shlex.split(told)[1:]).exit_code == 0, told
-    assert process_of(remembered(request, app.request)) == process_of(request)
+    again = requested(*shlex.split(told)[1:])
+    assert process_of(remembered(request, again)) == process_of(request)
 
 
 def test_a_key_that_was_given_itself_is_not_named() -> None:

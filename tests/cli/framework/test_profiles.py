@@ -16,8 +16,8 @@ from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings.structs import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT, DoctorRequest
-from tests.cli.command_line import add_calls, call_only
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import add_calls, call, call_only, requested
+from tests.cli.fake_api import LOCAL
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS
 from tests.cli.test_config import write
@@ -79,10 +79,10 @@ def test_every_command_that_sends_takes_a_profile(words: tuple[str, ...], profil
     write(TWO)
     by_variable = {"ORCHESTRATOR_PROFILE": profile}
     for given, variables in (((f"--profile={profile}",), KEYS), ((), KEYS | by_variable)):
-        app = FakeApp()
-        invoke(app, *words, *given, **variables)
-        sent: list[Any] = [*app.requests, *app.served, *(each[0] for each in app.asked)]
-        request = getattr(sent[0], "run", sent[0])
+        found = requested(*words, *given, **variables)
+        first = found[0] if isinstance(found, tuple) else found
+        sent = first.args[0] if isinstance(first, partial) else getattr(first, "request", first)
+        request = getattr(sent, "run", sent)
         assert profile_of(request.connection.serverless_url) == profile
         assert request.connection.api_key == KEYS[f"{profile.upper()}_KEY"]
 
@@ -116,9 +116,9 @@ def test_no_command_of_an_account_has_a_key_or_an_address_of_another(profile: st
     variables |= {"HF_TOKEN": "hf", "ORCHESTRATOR_BASE_URL": "https://other.example"}
     for example in OF_ACCOUNT:
         words = ["{}" if word.endswith(".json") else word for word in shlex.split(example)]
-        call = partial(call_only, [add_account, add_calls], connect)
-        flag = call([*words, "--profile", profile], environment=variables)
-        variable = call(words, environment={**variables, "ORCHESTRATOR_PROFILE": profile})
+        calling = partial(call_only, [add_account, add_calls], connect)
+        flag = calling([*words, "--profile", profile], environment=variables)
+        variable = calling(words, environment={**variables, "ORCHESTRATOR_PROFILE": profile})
         assert "that is enough" in flag.stderr, (example, flag.stderr)
         assert "that is enough" in variable.stderr, (example, variable.stderr)
     assert {access.key for access in seen} == {f"key-of-{profile}"}
@@ -143,7 +143,7 @@ def test_the_commands_of_an_account_take_what_the_file_says_of_all() -> None:
 
 def test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service() -> None:
     write('[profile.lab]\nkey = "env:LAB_KEY"\nserverless-url = "https://lab.example"')
-    listed = invoke(FakeApp(), "pods", "list", "--profile", "lab", LAB_KEY="key-of-lab")
+    listed = call(["pods", "list", "--profile", "lab"], environment={"LAB_KEY": "key-of-lab"})
     assert listed.stderr == (
         "error: the profile lab has a serverless-url of its own and no base-url: its key is not for"
         " https://api.runpod.io unless you say so; add base-url to [profile.lab], or give --base-url\n"
@@ -152,7 +152,7 @@ def test_the_key_of_an_account_elsewhere_does_not_go_to_the_public_service() -> 
 
 def test_no_flag_leads_the_key_of_one_account_to_another() -> None:
     write(TWO)
-    wrong = invoke(FakeApp(), "pods", "list", "--profile", "home", "--base-url", "https://pods.work.example", **KEYS)
+    wrong = call(["pods", "list", "--profile", "home", "--base-url", "https://pods.work.example"], environment=KEYS)
     assert wrong.stderr == (
         "error: --base-url https://pods.work.example is where the profile work is, and the key is that of home; give"
         " --profile work, or leave --base-url out\n"
@@ -178,10 +178,9 @@ def test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_
     write(TWO)
     shell = {**KEYS, "ORCHESTRATOR_PROFILE": "gone"}
     for looking in (("status",), ("failures", "r"), ("jobs", "list"), ("flows",), ("results", "r")):
-        assert "profile" not in invoke(FakeApp(), *looking, **shell).stderr, looking
-    app = FakeApp()
-    assert "profile" not in invoke(app, "doctor", **shell).stderr
-    [(asked_for,)] = app.asked
+        assert "profile" not in call(looking, environment=shell).stderr, looking
+    assert "profile" not in call(["doctor"], environment=shell).stderr
+    [asked_for, _] = requested("doctor", **shell)[0].args
     assert isinstance(asked_for, DoctorRequest)
     assert "ORCHESTRATOR_PROFILE: orchestrator.toml has no [profile.gone]" in asked_for.no_account
     assert asked_for.connection.api_key == ""

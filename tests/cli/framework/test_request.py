@@ -5,28 +5,28 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.cli.framework.requests import warnings
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.structs import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import call, requested
+from tests.cli.fake_api import LOCAL
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
 
 
 def asked(*arguments: str, **environment: str) -> RunRequest:
     """The request that these arguments to `run` (after the input) make."""
-    app = FakeApp()
-    result = invoke(app, "run", "prompts.jsonl", *arguments, **environment)
-    assert result.exit_code == 0, result.stderr
-    return app.request
+    found = requested("run", "prompts.jsonl", *arguments, **environment)
+    assert isinstance(found, RunRequest)
+    return found
 
 
 def refused(*arguments: str, **environment: str) -> str:
-    """What is said when these arguments are refused; the program is not even loaded then."""
-    app = FakeApp()
-    result = invoke(app, *arguments, **environment)
-    assert (result.exit_code, result.stdout, app.requests) == (2, "", [])
+    """What is said when these arguments are refused; nothing is done then."""
+    result = call(arguments, environment=environment)
+    assert (result.exit_code, result.stdout, [*Path().glob("*.db")]) == (2, "", [])
     return result.stderr.removeprefix("error: ").rstrip("\n")
 
 
@@ -114,7 +114,7 @@ def test_the_queue_depth_may_be_a_word(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "10000001", "9" * 5_000, "1e3"])
 def test_a_queue_depth_that_is_none_is_refused(text: str) -> None:
-    result = invoke(FakeApp(), "run", "i.jsonl", "--endpoint", LOCAL, "--queue-depth", text)
+    result = call(["run", "i.jsonl", "--endpoint", LOCAL, "--queue-depth", text], environment={})
     assert result.exit_code == 2
     assert "auto, off, or a number from 1 to 10,000,000" in result.stderr
 
@@ -147,9 +147,8 @@ def test_a_listener_needs_no_url_when_the_service_is_on_this_machine() -> None:
 
 
 def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
-    app = FakeApp()
-    assert invoke(app, "run", "-", "--endpoint", LOCAL, "--name", "piped").exit_code == 0
-    assert (app.request.source, app.request.name, app.request.named) == ("-", "piped", True)
+    found = requested("run", "-", "--endpoint", LOCAL, "--name", "piped")
+    assert (found.source, found.name, found.named) == ("-", "piped", True)
 
 
 @pytest.mark.parametrize(
@@ -237,10 +236,8 @@ def test_results_and_errors_may_go_to_one_device() -> None:
 
 
 def test_resume_asks_for_nothing_but_what_was_said() -> None:
-    app = FakeApp()
-    result = invoke(app, "resume", "captions", "--retry-failed", "--output", "o.jsonl", "--limit", "run=5/1")
-    assert result.exit_code == 0
-    assert replace(app.request, configuration=None) == RunRequest(
+    found = requested("resume", "captions", "--retry-failed", "--output", "o.jsonl", "--limit", "run=5/1")
+    assert replace(found, configuration=None) == RunRequest(
         name="captions",
         source=None,
         endpoint=None,
@@ -262,9 +259,7 @@ def test_resume_asks_for_nothing_but_what_was_said() -> None:
     ],
 )  # fmt: skip
 def test_warned_and_done(arguments: str, warning: str) -> None:
-    result = invoke(FakeApp(), "run", "i.jsonl", *arguments.split(), **KEY)
-    assert result.exit_code == 0
-    assert f"warning: {warning}" in result.stderr
+    assert any(each.startswith(warning) for each in warnings(asked(*arguments.split(), **KEY)))
 
 
 def test_the_settings_of_resumable_jobs_reach_the_request() -> None:
@@ -310,10 +305,9 @@ def test_what_is_for_the_queue_is_refused_past_it(words: str) -> None:
 
 
 def test_a_long_execution_of_a_resumable_job_needs_no_ttl_of_its_own() -> None:
-    app = FakeApp()
-    words = ("run", "p.jsonl", "--endpoint", "abc123", "--execution-timeout", "3d")
-    assert "shorter than the execution timeout" in invoke(app, *words, **KEY).stderr
-    assert "shorter than" not in invoke(app, *words, "--resumable", **KEY).stderr
+    words = ("--endpoint", "abc123", "--execution-timeout", "3d")
+    assert "shorter than the execution timeout" in "".join(warnings(asked(*words, **KEY)))
+    assert warnings(asked(*words, "--resumable", **KEY)) == ()
 
 
 def test_in_a_variable_each_template_has_a_line_of_its_own() -> None:

@@ -11,7 +11,10 @@ from tests.cli.command_line import call
         (("run", "--dry-run", "--execution-time", "5s"), "--execution-time is a flag of orchestrator plan"),
         (("run", "i.jsonl", "--outptu", "x"), "did you mean --output?"),
         (("status", "--wehre", "x"), "No such option: --wehre"),
-        (("status", "--endpoint", "x"), "--endpoint is a flag of orchestrator init, orchestrator run, orchestrator plan and "),
+        (
+            ("status", "--endpoint", "x"),
+            "--endpoint is a flag of orchestrator init, orchestrator run, orchestrator plan and ",
+        ),
         (("--ledger", "x", "status"), "flags stand behind the command, as in: orchestrator COMMAND --ledger ..."),
         (("stauts",), "Did you mean 'status'"),
     ],
