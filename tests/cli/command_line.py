@@ -20,6 +20,9 @@ from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.cli.service.commands import add_api
 from orchestrator.settings.sources import RUNS, choose
 
+LOCAL = "local:handlers.py:caption"
+"""An endpoint that needs no key."""
+
 Add = Callable[[typer.Typer, Connect], None]
 """What registers the commands of a noun."""
 
@@ -96,6 +99,17 @@ def requested(*words: str, **environment: str) -> Any:
         choices = choose(flags, os.environ, EMULATOR if context.info_name == "emulate" else RUNS)
         known = {**flags, "flags": flags, "choices": choices}
         return own(**{name: known[name] for name in inspect.signature(own).parameters})
+
+
+def shown(show: Callable[[], object], **environment: str) -> Result:
+    """What `show` puts on the two streams; the exit code is what it returns, if that is a number."""
+    with CliRunner().isolation(env=environment) as (stdout, stderr, output):
+        code = show()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Result(
+            code if isinstance(code, int) else 0, stdout.getvalue(), stderr.getvalue(), output.getvalue(), None
+        )
 
 
 @cache

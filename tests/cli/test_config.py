@@ -21,8 +21,7 @@ from orchestrator.settings.structs import (
     RunRequest,
     RunSettings,
 )
-from tests.cli.command_line import call, requested
-from tests.cli.fake_api import LOCAL
+from tests.cli.command_line import LOCAL, call, requested
 from tests.cli.framework.test_request import asked, refused
 
 

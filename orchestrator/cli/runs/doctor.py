@@ -54,7 +54,11 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) ->
 async def _doctor(request: DoctorRequest, as_json: bool) -> int:
     from orchestrator.api.inspect.doctor import doctor
 
-    diagnosis = await doctor(request)
+    return show_diagnosis(await doctor(request), as_json=as_json)
+
+
+def show_diagnosis(diagnosis: Diagnosis, *, as_json: bool) -> int:
+    """Prints what was found; returns the exit code."""
     if as_json:
         streams.put_json(diagnosis)
     else:

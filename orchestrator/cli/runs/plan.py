@@ -77,10 +77,10 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
     request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
     for line in warnings(request.run):
         streams.warn(line)
-    raise typer.Exit(show_plan(request, as_json=as_json))
+    raise typer.Exit(carry_out_plan(request, as_json=as_json))
 
 
-def show_plan(request: PlanRequest, *, as_json: bool) -> int:
+def carry_out_plan(request: PlanRequest, *, as_json: bool) -> int:
     """Makes the plan and shows it; returns the exit code."""
     return execute(partial(_plan, request, as_json), ledger=request.run.ledger)
 
@@ -98,6 +98,11 @@ async def _plan(request: PlanRequest, as_json: bool) -> int:
                 if stop.is_set():
                     return INTERRUPTED_EXIT_CODE
                 raise
+    return show_plan(found, as_json=as_json)
+
+
+def show_plan(found: Plan, *, as_json: bool) -> int:
+    """Prints a plan; returns the exit code."""
     if as_json:
         streams.put_json(found)
     else:

@@ -19,7 +19,7 @@ from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, ex
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.cli.output.summary import summary_lines
-from orchestrator.cli.runs.plan import show_plan
+from orchestrator.cli.runs.plan import carry_out_plan
 from orchestrator.settings import plan_flags, run_flags
 from orchestrator.settings.plan_flags import PlanRequest
 from orchestrator.settings.sources import Choices
@@ -81,7 +81,7 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     for line in warnings(request):
         streams.warn(line)
     if choices.is_on(plan_flags.DRY_RUN):
-        raise typer.Exit(show_plan(PlanRequest(run=request), as_json=as_json))
+        raise typer.Exit(carry_out_plan(PlanRequest(run=request), as_json=as_json))
     if choices.is_on(run_flags.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))

@@ -64,9 +64,7 @@ def add_verify(commands: typer.Typer) -> None:
 async def _verify(request: VerifyRequest, as_json: bool) -> int:
     from orchestrator.api.outcomes.verify import verify
 
-    verification = await until_interrupted(partial(verify, request, show_progress))
-    show_verification(verification, as_json=as_json)
-    return 0 if verification.ok else FINDINGS_EXIT_CODE
+    return show_verification(await until_interrupted(partial(verify, request, show_progress)), as_json=as_json)
 
 
 async def until_interrupted(audit: Callable[[], Awaitable[T]]) -> T:
@@ -96,12 +94,13 @@ def show_progress(what: str, done: int, total: int) -> None:
     streams.say(f"looking at {what}{numbers}")
 
 
-def show_verification(verification: "Verification", *, as_json: bool) -> None:
-    """Prints what was found."""
+def show_verification(verification: "Verification", *, as_json: bool) -> int:
+    """Prints what was found; returns the exit code."""
     if as_json:
         streams.put_json(verification)
     else:
         tables.put_lines(verification_lines(verification))
+    return 0 if verification.ok else FINDINGS_EXIT_CODE
 
 
 def verification_lines(verification: "Verification") -> list[str]:

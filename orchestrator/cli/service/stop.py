@@ -38,7 +38,11 @@ def add_stop(commands: typer.Typer) -> None:
 async def _stop(ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.process_stop import stop
 
-    found = await stop(ledger)
+    return show_stopped(await stop(ledger), as_json=as_json)
+
+
+def show_stopped(found: "Stopped", *, as_json: bool) -> int:
+    """Prints what came of it; returns the exit code."""
     if as_json:
         streams.put_json(found)
     streams.say(_told(found))

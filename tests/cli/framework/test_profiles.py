@@ -16,8 +16,7 @@ from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings.structs import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT, DoctorRequest
-from tests.cli.command_line import add_calls, call, call_only, requested
-from tests.cli.fake_api import LOCAL
+from tests.cli.command_line import LOCAL, add_calls, call, call_only, requested
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS
 from tests.cli.test_config import write

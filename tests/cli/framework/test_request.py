@@ -10,8 +10,7 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.structs import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
-from tests.cli.command_line import call, requested
-from tests.cli.fake_api import LOCAL
+from tests.cli.command_line import LOCAL, call, requested
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
 

@@ -3,15 +3,16 @@
 import json
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.output.tables import on_screen
+from orchestrator.cli.runs.doctor import show_diagnosis
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
 from orchestrator.settings.structs import DoctorRequest
-from tests.cli.command_line import Result, call
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import Result, call, requested, shown
 
 PAUSED = Finding(
     cause=Cause.PAUSED,
@@ -26,10 +27,9 @@ BOUND = Finding(
 )
 
 
-def asked(*findings: Finding, runs: int = 1, arguments: tuple[str, ...] = ()) -> Result:
-    app = FakeApp()
-    app.diagnosis = Diagnosis(findings=findings, runs=runs, not_asked=("the service: there is no key",))
-    return invoke(app, "doctor", *arguments)
+def asked(*findings: Finding, runs: int = 1, as_json: bool = False) -> Result:
+    found = Diagnosis(findings=findings, runs=runs, not_asked=("the service: there is no key",))
+    return shown(partial(show_diagnosis, found, as_json=as_json))
 
 
 def test_the_first_line_says_what_holds_it_up_and_what_needs_a_person_is_exit_code_1() -> None:
@@ -62,22 +62,21 @@ def test_on_a_terminal_lines_are_broken_between_words_below_their_beginnings() -
 
 
 def test_what_was_asked_and_is_well_is_said_where_nothing_is_found() -> None:
-    app = FakeApp()
-    app.diagnosis = Diagnosis(findings=(), runs=0, asked=("abc at http://s",))
-    assert "asked, and well: abc at http://s\n" in invoke(app, "doctor").stdout
+    found = Diagnosis(findings=(), runs=0, asked=("abc at http://s",))
+    assert "asked, and well: abc at http://s\n" in shown(partial(show_diagnosis, found, as_json=False)).stdout
 
 
 def test_json_is_one_object() -> None:
-    result = asked(PAUSED, arguments=("--json",))
+    result = asked(PAUSED, as_json=True)
     told = json.loads(result.stdout)
     assert (result.exit_code, told["findings"][0]["cause"], told["runs"]) == (1, "paused", 1)
     assert told["findings"][0]["needs_person"] is True
 
 
 def test_the_run_and_the_ledger_are_handed_on() -> None:
-    app = FakeApp()
-    assert invoke(app, "doctor", "captions", "--ledger", "l.db").exit_code == 0
-    assert app.asked == [(DoctorRequest(ledger=Path("l.db"), name="captions"),)]
+    work, ledger = requested("doctor", "captions", "--ledger", "l.db")
+    assert work.args == (DoctorRequest(ledger=Path("l.db"), name="captions"), False)
+    assert ledger == Path("l.db")
 
 
 def doctor(*arguments: str) -> Result:

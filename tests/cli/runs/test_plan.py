@@ -1,33 +1,37 @@
 """`orchestrator plan` and `run --dry-run`: what a person sees, and the exit code."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from orchestrator.cli.runs.plan import show_plan
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import Line
 from orchestrator.core.planning.forecast import Source, Times, Workers
-from orchestrator.core.planning.plan import Batch, Known, Terms
+from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import LOCAL, Result, call, requested, shown
 
 TIMES = Times(executions_us=(10 * SECOND_US,) * 20, per_job=1.25, source=Source.HISTORY)
 TERMS = Terms(ttl_us=86_400 * SECOND_US, execution_timeout_us=600 * SECOND_US, price=Price(0.01))
 BATCH = Batch(rows=800, done=100, repeats=7, input_bytes=3_000_000)
 
 
-def planned(terms: Terms = TERMS, batch: Batch = BATCH) -> FakeApp:
-    app = FakeApp()
+def planned(terms: Terms = TERMS, batch: Batch = BATCH) -> Plan:
     workers = Workers(most=8, start_us=60 * SECOND_US)
-    app.planned = plan_of(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
-    return app
+    return plan_of(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
+
+
+def told(found: Plan, *, as_json: bool = False) -> Result:
+    return shown(partial(show_plan, found, as_json=as_json))
 
 
 def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
-    result = invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = told(planned())
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
         "700 jobs in about 19 min (19 min to 20 min) for about 92.30 (89.67 to 94.92); the workers bind",
@@ -47,38 +51,34 @@ def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
 
 
 def test_where_nothing_is_known_it_says_how_to_find_out() -> None:
-    app = FakeApp()
-    app.planned = plan_of(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known())
-    result = invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = told(plan_of(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known()))
     assert "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others, 2 too large\n" in result.stdout
     assert "  an execution: nothing is known of how long it takes here\n" in result.stdout
     assert "  to find out: --probe 20; or give --execution-time and --workers\n" in result.stdout
-    app.planned = plan_of(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
-    assert "  input: 1 row, 9 bytes\n" in invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL).stdout
+    small = plan_of(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
+    assert "  input: 1 row, 9 bytes\n" in told(small).stdout
 
 
 def test_without_a_price_it_says_how_to_give_one() -> None:
-    result = invoke(planned(replace(TERMS, price=None)), "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = told(planned(replace(TERMS, price=None)))
     assert "  cost: not known; --price-per-second says what a second costs\n" in result.stdout
 
 
 def test_what_cannot_be_kept_is_exit_code_1() -> None:
     late = planned(replace(TERMS, finish_within_us=60 * SECOND_US, budget=92))
-    result = invoke(late, "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = told(late)
     assert result.exit_code == 1
     assert result.stdout.startswith("not like this: it ends 18 min too late")
     assert "  cannot be kept: it costs 92.30, and the budget is 92.00" in result.stdout
     doubtful = planned(replace(TERMS, budget=93))
-    result = invoke(doubtful, "plan", "in.jsonl", "--endpoint", LOCAL)
+    result = told(doubtful)
     assert result.exit_code == 0
     assert "  doubtful: it may cost 94.92, and the budget is 93.00\n" in result.stdout
 
 
 def test_the_figures_that_are_given_reach_the_plan() -> None:
-    app = planned()
     words = ("--execution-time", "45s", "--workers", "7", "--cold-start", "2m", "--probe", "3", "--ttl", "2h")
-    assert invoke(app, "plan", "in.jsonl", "--endpoint", LOCAL, *words).exit_code == 0
-    [(request,)] = app.asked
+    request = requested("plan", "in.jsonl", "--endpoint", LOCAL, *words)
     assert isinstance(request, PlanRequest)
     assert request.figures == PlanFigures(execution_us=45 * SECOND_US, workers=7, start_us=120 * SECOND_US)
     assert (request.probe, request.run.name) == (3, "in")
@@ -88,21 +88,21 @@ def test_the_figures_that_are_given_reach_the_plan() -> None:
 
 def test_bad_figures_are_refused() -> None:
     for flag, bad in (("--execution-time", "0s"), ("--workers", "0"), ("--probe", "-1"), ("--cold-start", "x")):
-        result = invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL, f"{flag}={bad}")
+        result = call(["plan", "in.jsonl", "--endpoint", LOCAL, f"{flag}={bad}"], environment={})
         assert result.exit_code == 2
         assert flag in result.stderr
 
 
 def test_a_dry_run_shows_the_same_and_runs_nothing() -> None:
-    app = planned()
-    result = invoke(app, "run", "in.jsonl", "--endpoint", LOCAL, "--dry-run", "--output", "o.jsonl")
-    assert result.stdout.startswith("700 jobs in about 19 min")
-    [(request,)] = app.asked
-    assert isinstance(request, PlanRequest)
-    assert request.run.output == Path("o.jsonl")
+    Path("handlers.py").write_text("def caption(job): ...")
+    Path("in.jsonl").write_text('{"n": 1}\n')
+    result = call(["run", "in.jsonl", "--endpoint", LOCAL, "--dry-run", "--output", "o.jsonl"], environment={})
+    assert result.stdout.startswith("1 job")
+    assert "\n  input: 1 row, 8 bytes\n" in result.stdout
+    assert [*Path().glob("o.jsonl*")] == []
 
 
 def test_as_json_it_is_one_object() -> None:
-    found = json.loads(invoke(planned(), "plan", "in.jsonl", "--endpoint", LOCAL, "--json").stdout)
+    found = json.loads(told(planned(), as_json=True).stdout)
     assert (found["rows"], found["binds"], found["is_feasible"]) == (800, "workers", True)
     assert found["cost"]["likely"] > 80

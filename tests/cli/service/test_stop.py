@@ -1,17 +1,15 @@
 """`orchestrator stop` on the command line."""
 
 import json
-from pathlib import Path
+from functools import partial
 
 from orchestrator.api.admin.process_stop import Stopped
-from tests.cli.fake_api import FakeApp, invoke
+from orchestrator.cli.service.stop import show_stopped
+from tests.cli.command_line import shown
 
 
 def said(stopped: Stopped) -> tuple[int, str]:
-    app = FakeApp()
-    app.stopped = stopped
-    ended = invoke(app, "stop", "--ledger", "l.db")
-    assert app.asked == [(Path("l.db"),)]
+    ended = shown(partial(show_stopped, stopped, as_json=False))
     assert ended.stdout == ""
     return ended.exit_code, ended.stderr
 
@@ -29,5 +27,6 @@ def test_what_came_of_it_is_said() -> None:
 
 
 def test_programs_are_told_in_json() -> None:
-    told = json.loads(invoke(FakeApp(), "stop", "--json").stdout)
+    stopped = Stopped(ledger="l.db", was="process 7", ended=True, outcome="it stops")
+    told = json.loads(shown(partial(show_stopped, stopped, as_json=True)).stdout)
     assert (told["was"], told["ended"], told["outcome"], told["held_by"]) == ("process 7", True, "it stops", None)
