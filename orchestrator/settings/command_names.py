@@ -42,7 +42,7 @@ _NAMED: Final = re.compile(
 _COMMAND_OF: Final[Mapping[NextStep, str]] = {
     NextStep.SHOW_RUN: "runs show NAME",
     NextStep.RESUME_RUN: "resume NAME",
-    NextStep.CONTINUE_RUN: "continue NAME",
+    NextStep.CONTINUE_RUN: "unpause NAME",
     NextStep.UNPAUSE_RUN: "unpause NAME",
     NextStep.RETRY_RUN: "retry NAME",
     NextStep.DIAGNOSE_RUN: "doctor NAME",
@@ -55,7 +55,7 @@ _COMMAND_OF: Final[Mapping[NextStep, str]] = {
     NextStep.CANCEL_RUN: "cancel NAME",
     NextStep.CANCEL_JOBS: "jobs cancel NAME",
     NextStep.SHOW_FLOW: "flows show NAME",
-    NextStep.CONTINUE_FLOW: "continue NAME",
+    NextStep.CONTINUE_FLOW: "unpause NAME",
     NextStep.CARRY_OUT_FLOWS: "tick",
     NextStep.SHOW_SCHEDULE: "schedules history NAME",
     NextStep.CONTINUE_SCHEDULE: "schedules continue NAME",

@@ -405,7 +405,7 @@ RETRY_FAILED: Final = Setting(
     "retry-failed",
     SWITCH,
     "Opens the run's failed and cancelled jobs again. Refused for a run that was cancelled, before"
-    " `orchestrator continue`.",
+    " `orchestrator unpause`.",
     of=RunRequest,
     panel=TROUBLE,
     brief="Opens what failed in this run before again",

@@ -119,18 +119,18 @@ def test_what_was_said_against_a_variable_is_named_and_the_ledger_of_a_variable_
         ORCHESTRATOR_LIMIT="run=1/2",
     )
     assert resume_command(request) == "orchestrator resume p --ledger orchestrator.db --pacing even"
-    assert continue_command(request) == "orchestrator continue p --ledger orchestrator.db"
+    assert continue_command(request) == "orchestrator unpause p --ledger orchestrator.db"
 
 
 def test_a_command_that_needs_the_ledger_alone_reads_no_file_that_was_named() -> None:
     write('ledger = "l.db"', "an other.toml")
     request = requested("run", "p.jsonl", "--endpoint", "local:f.py:f", "--config", "an other.toml")
     assert resume_command(request) == "orchestrator resume p --ledger l.db"
-    assert continue_command(request) == "orchestrator continue p --ledger l.db"
+    assert continue_command(request) == "orchestrator unpause p --ledger l.db"
     request = msgspec.structs.replace(request, ledger=Path("orchestrator.db"))
-    assert continue_command(request) == "orchestrator continue p"
+    assert continue_command(request) == "orchestrator unpause p"
     write('ledger = "f.db"')
-    assert continue_command(request) == "orchestrator continue p --ledger orchestrator.db"
+    assert continue_command(request) == "orchestrator unpause p --ledger orchestrator.db"
 
 
 def test_what_is_wrong_in_the_file_by_now_does_not_stand_in_the_way() -> None:

@@ -12,8 +12,8 @@ WORDS = ("--ledger", "b.db")
     ("said", "shown"),
     [
         (
-            "over budget: orchestrator continue night goes on all the same",
-            "over budget: orchestrator continue --ledger b.db night goes on all the same",
+            "over budget: orchestrator unpause night goes on all the same",
+            "over budget: orchestrator unpause --ledger b.db night goes on all the same",
         ),
         ("see: orchestrator schedules history p", "see: orchestrator schedules history --ledger b.db p"),
         ("limits of ep: run as before (orchestrator limits)", "limits of ep: run as before (orchestrator limits --ledger b.db)"),
@@ -57,12 +57,12 @@ def test_the_steps_of_a_message_become_commands() -> None:
     )
     told = (
         b'{"type":"run.held","data":{"run":"a b","commands":["orchestrator runs show --ledger b.db \'a b\'",'
-        b"\"orchestrator continue --ledger b.db 'a b'\"]}}"
+        b"\"orchestrator unpause --ledger b.db 'a b'\"]}}"
     )
     assert message_with_commands(body, WORDS) == told
 
 
 def test_the_commands_of_a_message_are_told_it_too() -> None:
-    body = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue n"]}}'
-    told = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator continue --ledger b.db n"]}}'
+    body = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator unpause n"]}}'
+    told = b'{"type":"run.held","data":{"run":"n","commands":["orchestrator unpause --ledger b.db n"]}}'
     assert (message_with_commands(body, WORDS), message_with_commands(body, ())) == (told, body)

@@ -85,7 +85,7 @@ async def wait_for_flow(
         if flow.state in ENDED or stop.is_set():
             return flow
         if flow.state is FlowState.HELD and not (flow.braked and holder(request.ledger) is None):
-            raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator continue {flow.name}")
+            raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator unpause {flow.name}")
         try:
             with host.lock():
                 await _work(host, Firing.ASKED, _until_ended(flow.name))

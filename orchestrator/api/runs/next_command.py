@@ -46,7 +46,7 @@ def resume_other_command(request: RunRequest) -> str:
 
 def continue_command(request: RunRequest) -> str:
     """What to type to lift what was asked of the run."""
-    return _command("continue", request.name, _ledger(request))
+    return _command("unpause", request.name, _ledger(request))
 
 
 def pause_command(request: RunRequest) -> str:
@@ -76,7 +76,7 @@ def failures_command(run: str, request: RunRequest) -> str:
 
 def retry_command(run: str, request: RunRequest) -> str:
     """What queues the failed jobs of `run` again."""
-    return _command("runs retry", run, _ledger(request))
+    return _command("retry", run, _ledger(request))
 
 
 def next_command(verb: str, name: str | None, ledger: Path, given: Configuration, *, service_url: str = "") -> str:

@@ -47,7 +47,7 @@ def add_flows(commands: typer.Typer) -> None:
         cls=NounGroup,
         rich_markup_mode="rich",
         help="The executions of pipelines. Without a verb they are listed.\n\nA flow is named after its pipeline and"
-        " its fire, in UTC. [bold]orchestrator pause[/], [bold]continue[/], [bold]cancel[/] and [bold]results[/] take"
+        " its fire, in UTC. [bold]orchestrator pause[/], [bold]unpause[/], [bold]cancel[/] and [bold]results[/] take"
         " flows, too.",
     )
     commands.add_typer(flows, name="flows")

@@ -22,7 +22,7 @@ from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.structs import LOCAL, ConnectionSettings
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.first_config import Initialized, InitRequest  # at run time `--help` would pay for it
+    from orchestrator.api.planning.first_config import Initialized, InitRequest  # at run time `--help` would pay for it
 
 UNREADY_EXIT_CODE: Final = 1
 """The file is written, and something is to be done before a run can begin."""
@@ -75,7 +75,7 @@ def add_init(commands: typer.Typer) -> None:
             answers = asked((choices.text(run_flags.ENDPOINT), input, choices.text(run_flags.OUTPUT)), sys.stdin)
             request = _request(answers, given, config, force=force)
         work = partial(_init, request, as_json=bool(json))
-        raise typer.Exit(execute(work, needs="orchestrator.api.admin.first_config"))
+        raise typer.Exit(execute(work, needs="orchestrator.api.planning.first_config"))
 
 
 class Answers(NamedTuple):
@@ -139,7 +139,7 @@ def _answer(question: _Question, terminal: TextIO) -> str:
 
 
 def _request(answers: Answers, flags: Flags, config: Path, *, force: bool) -> "InitRequest":
-    from orchestrator.api.admin.first_config import InitRequest
+    from orchestrator.api.planning.first_config import InitRequest
 
     flags = {**flags, "endpoint": answers.endpoint, "output": answers.output}
     choices = _choices(flags)
@@ -165,7 +165,7 @@ def _choices(flags: Flags) -> Choices:
 
 
 async def _init(request: "InitRequest", as_json: bool) -> int:
-    from orchestrator.api.admin.first_config import init
+    from orchestrator.api.planning.first_config import init
 
     found = await init(request)
     show_initialized(found, as_json=as_json)
@@ -189,7 +189,7 @@ def show_initialized(found: "Initialized", *, as_json: bool) -> None:
 
 def next_commands(found: "Initialized") -> list[str]:
     """What is given next: a look at how it would go, and the run."""
-    words = [found.input, *(run_flags.CONFIG.words(Path(found.config)) if found.config != CONFIG_DEFAULT else ())]
+    words = [found.input, *(run_flags.CONFIG.words(found.config) if found.config != CONFIG_DEFAULT else ())]
     run = shlex.join(["orchestrator", "run", *words])
     return [f"{run} {plan_flags.DRY_RUN}", run]
 

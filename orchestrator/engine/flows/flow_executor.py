@@ -236,7 +236,7 @@ class FlowExecutor:
         if await self.ledger.flows.pause(self.flow.id, why, short=short):
             self.asked()
             self.notifier.on_change()
-            self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator continue {self.flow.name}")
+            self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator unpause {self.flow.name}")
         await self.look_again()
 
     async def look_again(self) -> None:

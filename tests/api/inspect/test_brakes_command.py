@@ -56,8 +56,8 @@ async def shown_and_changed(path: Path) -> None:
 @pytest.mark.parametrize(
     ("brakes_of_run", "why", "lift"),
     [
-        ({"breaker": SMALL, "jobs": 40}, "the first 4 executions failed", "orchestrator continue run"),
-        ({"canary": Canary(3), "jobs": 10}, "the canary failed", "orchestrator continue run"),
+        ({"breaker": SMALL, "jobs": 40}, "the first 4 executions failed", "orchestrator unpause run"),
+        ({"canary": Canary(3), "jobs": 10}, "the canary failed", "orchestrator unpause run"),
         (
             {"budget": 2.0, "price_per_second": 0.5, "works": True, "jobs": 30},
             "reach the budget of 2",

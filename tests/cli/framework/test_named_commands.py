@@ -27,15 +27,15 @@ def test_each_command_that_takes_a_ledger_is_known_but_those_that_take_an_input(
 
 def test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one() -> None:
     app = FakeApp()
-    said = "over budget: orchestrator continue night goes on all the same"
+    said = "over budget: orchestrator unpause night goes on all the same"
     held = Finding(cause=Cause.RUN_HELD, about="night", sentence=said, advice="x", needs_person=True)
     app.diagnosis = Diagnosis(findings=(held,), runs=1)
-    told = "over budget: orchestrator continue --ledger b.db night goes on all the same"
+    told = "over budget: orchestrator unpause --ledger b.db night goes on all the same"
     assert told in invoke(app, "doctor", "--ledger", "b.db").stdout
     assert said in invoke(app, "doctor").stdout
 
 
 def test_an_error_names_the_ledger_too() -> None:
-    app = FakeApp(UsageError("night is held; go on with: orchestrator continue night"))
+    app = FakeApp(UsageError("night is held; go on with: orchestrator unpause night"))
     told = invoke(app, "run", "i.jsonl", "--endpoint", LOCAL, "--ledger", "my b.db").stderr
-    assert "orchestrator continue --ledger 'my b.db' night" in told
+    assert "orchestrator unpause --ledger 'my b.db' night" in told

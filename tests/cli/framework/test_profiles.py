@@ -81,7 +81,7 @@ def test_every_command_that_sends_takes_a_profile(words: tuple[str, ...], profil
         found = requested(*words, *given, **variables)
         first = found[0] if isinstance(found, tuple) else found
         sent = first.args[0] if isinstance(first, partial) else getattr(first, "request", first)
-        request = getattr(sent, "run", sent)
+        request: Any = getattr(sent, "run", sent)
         assert profile_of(request.connection.serverless_url) == profile
         assert request.connection.api_key == KEYS[f"{profile.upper()}_KEY"]
 

@@ -120,7 +120,7 @@ def test_the_end_of_a_run_with_failures_names_their_largest_kinds_and_what_to_do
         "   2  timed_out",
         "      and 1 other kind",
         "see: orchestrator failures captions",
-        "again: orchestrator runs retry captions",
+        "again: orchestrator retry captions",
     ]
     cancelled = msgspec.structs.replace(failed, jobs={**failed.jobs, "failed": 0, "cancelled": 20})
     assert not any("kind" in line for line in summary_lines(cancelled, REQUEST, None))

@@ -113,7 +113,7 @@ async def test_a_brake_that_stops_a_run_is_told_of(tmp_path: Path) -> None:
             await carried_out(desk, receiver, settings)
     [told] = receiver.bodies
     assert told["type"] == "run.held"
-    assert f"orchestrator continue --ledger {tmp_path}/ledger.db in" in told["data"]["commands"]
+    assert f"orchestrator unpause --ledger {tmp_path}/ledger.db in" in told["data"]["commands"]
 
 
 async def test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_before(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_a_broken_handler_costs_25_executions_and_not_900(tmp_path: Path) 
         assert p.progress.count(State.FAILED) + p.progress.count(State.QUEUED) == 300
         why = p.session.why_stopped or ""
         assert "the first 20 executions failed, 20 of them with: failed: CUDA error" in why
-        assert "orchestrator continue run" in why
+        assert "orchestrator unpause run" in why
         assert "CUDA error" in (p.session.said.of(p.run.id).held or "")
         await anyio.sleep(90)
         assert service.paid == 25

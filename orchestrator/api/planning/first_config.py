@@ -160,4 +160,6 @@ def _names(module: ast.Module) -> set[str]:
                 found.add(name)
             case ast.alias(name=name, asname=other):
                 found.add(other or name)
+            case _:
+                pass
     return found
