@@ -66,6 +66,11 @@ def call(
     return _call(whole(), arguments, environment, given)
 
 
+def give(*words: str, **environment: str) -> Result:
+    """`orchestrator` with these words and variables."""
+    return call(words, environment=environment)
+
+
 def call_only(
     adds: Sequence[Add],
     connect: Connect,

@@ -16,8 +16,7 @@ from orchestrator.settings.structs import API_KEY_VARIABLES
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from orchestrator.views.status import RunStatus, Summary
 from tests import reference
-from tests.cli.command_line import whole
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import give, whole
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +29,7 @@ REFERENCE = "".join(page.read_text(encoding="utf-8") for page in reference.REFER
 )
 def test_every_command_and_flag_is_in_the_reference(command: str) -> None:
     assert f"## `orchestrator {command}" in REFERENCE
-    flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), "help", command).output))
+    flags = set(re.findall(r"--[a-z][a-z-]+", give("help", command).output))
     assert len(flags) > 2
     missing = sorted(flag for flag in flags if not re.search(rf"`(orchestrator )?{flag}\b", REFERENCE))
     assert missing == []
@@ -57,7 +56,7 @@ def test_every_command_and_flag_of_a_noun_is_in_the_reference_or_on_its_page(nou
     assert len(commands) > 2
     for command in commands:
         assert f"`{noun} {command}" in documented
-        flags = set(re.findall(r"--[a-z][a-z-]+", invoke(FakeApp(), "help", noun, command).output))
+        flags = set(re.findall(r"--[a-z][a-z-]+", give("help", noun, command).output))
         assert sorted(flag for flag in flags if not re.search(rf"{flag}\b", documented)) == []
 
 

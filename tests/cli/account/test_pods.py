@@ -23,8 +23,7 @@ from orchestrator.emulator.account.pod_records import ClusterRecord, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
 from tests.account.pods.test_pod_records import WHOLE
-from tests.cli.command_line import Result, call_only
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import Result, call_only, give
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService
 
 SECOND = 1_000_000
@@ -345,11 +344,11 @@ def test_a_key_is_needed_and_one_that_travels_unencrypted_is_warned_about() -> N
 
 
 def test_the_program_has_the_commands_and_speaks_to_the_network() -> None:
-    helped = invoke(FakeApp(), "pods", "--help")
+    helped = give("pods", "--help")
     assert all(
         command in helped.output
         for command in ("create", "modify", "list", "show", "start", "stop", "restart", "terminate")
     )
-    refused = invoke(FakeApp(), "pods", "list", "--base-url", "ftp://x", ORCHESTRATOR_API_KEY=KEY)
+    refused = give("pods", "list", "--base-url", "ftp://x", ORCHESTRATOR_API_KEY=KEY)
     assert refused.exit_code == 2
     assert "--base-url: this is no URL; write https://HOST" in refused.stderr

@@ -19,6 +19,7 @@ from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.settings.structs import Include, ResultOrder, ResultsRequest
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
+from tests.cli.command_line import give
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
@@ -221,7 +222,7 @@ def test_the_emulator_says_where_it_is_as_json() -> None:
 
 
 def test_the_version_is_one_line() -> None:
-    result = invoke(FakeApp(), "--version")
+    result = give("--version")
     assert (result.exit_code, result.stdout, result.stderr) == (0, f"orchestrator {__version__}\n", "")
 
 
@@ -413,4 +414,4 @@ def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], r
     [("--errors", "--failed"), ("--follow", "--order", "input"), ("--order", "random")],
 )
 def test_what_contradicts_itself_is_refused(words: tuple[str, ...]) -> None:
-    assert invoke(FakeApp(), "results", *words).exit_code == 2
+    assert give("results", *words).exit_code == 2

@@ -12,6 +12,7 @@ from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.service_access import Access
 from orchestrator.client import Service
+from tests.cli.command_line import give
 from tests.cli.fake_api import FakeApp, invoke, run_status
 from tests.cli.runs.test_limits import LIMITS
 from tests.cli.service_double import ok, refusal, service
@@ -203,7 +204,7 @@ def test_an_endpoint_is_made_of_a_template_by_its_name() -> None:
     templates = ok('[{"id": "t1", "name": "captions", "imageName": "me/x:1"}]')
     with service(templates, made) as there:
         words = ("endpoints", "create", "--template", "captions", "--gpu", "NVIDIA L4")
-        told = invoke(FakeApp(), *words, "--rest-url", there.url, "--serverless-url", there.url, **KEY)
+        told = give(*words, "--rest-url", there.url, "--serverless-url", there.url, **KEY)
         assert told.exit_code == 0, told.stderr
         assert there.asked == ["GET /v1/templates", "POST /v1/endpoints"]
         assert b'"templateId":"t1"' in there.body(1)

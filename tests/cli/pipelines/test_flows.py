@@ -12,6 +12,7 @@ from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.settings.structs import ControlAction
 from orchestrator.units import MINUTE_US
+from tests.cli.command_line import give
 from tests.cli.fake_api import FakeApp, invoke
 from tests.cli.fake_flows import AT, FLOW, flow_status, schedule_status
 
@@ -199,7 +200,7 @@ def test_a_key_that_would_travel_openly_is_worth_a_warning(
     command: tuple[str, ...], is_warned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORCHESTRATOR_API_KEY", "secret")
-    result = invoke(FakeApp(), *command, "--serverless-url", "http://gpu.example")
+    result = give(*command, "--serverless-url", "http://gpu.example")
     assert ("the API key travels unencrypted to http://gpu.example" in result.stderr) == is_warned
     assert "secret" not in result.stderr
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.outcomes.result_files import WrittenFiles
+from tests.cli.command_line import give
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 
@@ -19,8 +20,8 @@ def test_a_bare_noun_lists(words: tuple[str, ...]) -> None:
 
 
 def test_help_of_the_noun_is_help_and_an_unknown_verb_is_refused() -> None:
-    assert "priority" in invoke(FakeApp(), "runs", "--help").output
-    assert invoke(FakeApp(), "runs", "shwo").exit_code == 2
+    assert "priority" in give("runs", "--help").output
+    assert give("runs", "shwo").exit_code == 2
 
 
 def test_one_run_is_shown_line_by_line() -> None:
@@ -78,7 +79,7 @@ def test_an_export_tells_of_columns_that_are_null_in_every_row() -> None:
 
 
 def test_the_help_of_export_tells_of_no_file_that_grows() -> None:
-    told = invoke(FakeApp(), "runs", "export", "--help").stdout
+    told = give("runs", "export", "--help").stdout
     assert "Where the results are written. Default: where the run has them" in " ".join(told.split())
     assert ".partial" not in told
 

@@ -12,6 +12,7 @@ from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, F
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
 from orchestrator.settings.structs import VerifyRequest
+from tests.cli.command_line import give
 from tests.cli.fake_api import FakeApp, invoke
 
 ROOT = Path(__file__).parents[3]
@@ -116,7 +117,7 @@ def test_an_audit_ends_at_once_when_it_is_interrupted() -> None:
 
 
 def test_errors_without_output_is_refused() -> None:
-    result = invoke(FakeApp(), "verify", "--errors", "e.jsonl")
+    result = give("verify", "--errors", "e.jsonl")
 
     assert result.exit_code == 2
     assert "--errors needs --output" in result.stderr

@@ -11,8 +11,8 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.views.status import RunStatus
 from tests.account.accounts import Script, Waits, scripted
-from tests.cli.command_line import add_calls, call_only
-from tests.cli.fake_api import FakeApp, invoke, run_status
+from tests.cli.command_line import add_calls, call_only, give
+from tests.cli.fake_api import FakeApp, run_status
 from tests.cli.service_double import KEY, ok, refusal, service
 from tests.client.raw_server import closed_port, response
 
@@ -258,14 +258,14 @@ def test_what_cannot_be_sent_is_exit_code_2_and_nothing_is(arguments: list[str],
 
 
 def test_without_a_key_nothing_is_sent() -> None:
-    result = invoke(FakeApp(), "api", "health", "abc")
+    result = give("api", "health", "abc")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "there is no API key; set it in the environment" in result.stderr
 
 
 def test_a_key_that_would_travel_openly_is_worth_a_warning() -> None:
     url = "http://service.invalid"
-    result = invoke(FakeApp(), "api", "run", "abc", "--input", "{}", "--serverless-url", url, ORCHESTRATOR_API_KEY=KEY)
+    result = give("api", "run", "abc", "--input", "{}", "--serverless-url", url, ORCHESTRATOR_API_KEY=KEY)
     assert f"warning: the API key travels unencrypted to {url}" in result.stderr
 
 

@@ -8,6 +8,7 @@ from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.jobs.fleet import Scaler
+from tests.cli.command_line import give
 from tests.cli.fake_api import LOCAL, FakeApp, invoke
 
 FILE = """
@@ -132,7 +133,7 @@ def test_a_command_is_run_and_its_exit_code_is_ours() -> None:
     result = invoke(app, "emulate", "--handler", "h.py:f", "--run", "pytest -x")
     assert (result.exit_code, result.stdout) == (7, "")
     assert result.stderr == "serving h.py:f at http://127.0.0.1:8900 for: pytest -x\n"
-    refused = invoke(FakeApp(), "emulate", "--run", "pytest", "--json")
+    refused = give("emulate", "--run", "pytest", "--json")
     assert (refused.exit_code, "exclude each other" in refused.stderr) == (2, True)
 
 
@@ -194,5 +195,5 @@ def test_a_wrong_flag_is_refused_by_its_name(flag: str, text: str) -> None:
 
 
 def test_every_flag_has_its_key() -> None:
-    shown = invoke(FakeApp(), "help", "emulate", COLUMNS="200").output
+    shown = give("help", "emulate", COLUMNS="200").output
     assert [key for key in EMULATOR.settings if f"--{key}" not in shown] == []
