@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout, suppress
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -26,10 +26,20 @@ from orchestrator.settings.sources import Choices
 from orchestrator.settings.structs import RunRequest
 from orchestrator.views.status import Summary
 
+if TYPE_CHECKING:
+    from anyio import Event
+
 SIGNAL_EXIT_CODE_BASE = 128
 """What shells add to the number of the signal that ended a program."""
 
 FAILURES_EXIT_CODE = 1
+
+
+class Run(Protocol):
+    """What carries out a run."""
+
+    def __call__(self, request: RunRequest, view: QuietView, *, stop: "Event") -> Awaitable[Summary]: ...
+
 
 _Endpoint = Annotated[
     str | None,
@@ -85,6 +95,17 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     if choices.is_on(run_flags.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
+    raise typer.Exit(carry_out_run(_run, request, quiet=quiet, as_json=as_json))
+
+
+async def _run(request: RunRequest, view: QuietView, *, stop: "Event") -> Summary:
+    from orchestrator.api.foreground.run import run
+
+    return await run(request, view, stop=stop)
+
+
+def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) -> int:
+    """Has `run` carry the request out, and tells how it ended; returns the exit code."""
     view = view_for_stderr(quiet=quiet)
 
     def report(summary: Summary) -> None:
@@ -97,13 +118,13 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
             with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
                 streams.put_json(summary)
 
-    code = execute(partial(_run, request, view, report), ledger=request.ledger, needs="orchestrator.api.foreground.run")
-    raise typer.Exit(_signal_code(view) if code == INTERRUPTED_EXIT_CODE else code)
+    work = partial(_followed, run, request, view, report)
+    code = execute(work, ledger=request.ledger, needs="orchestrator.api.foreground.run")
+    return _signal_code(view) if code == INTERRUPTED_EXIT_CODE else code
 
 
-async def _run(request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
-    from orchestrator.api.foreground.run import run
-
+async def _followed(run: Run, request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+    """Runs it until it ends or a signal comes; whichever way it ends, what is known of it is reported."""
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
             from orchestrator.cli.framework.signals import stop_on_signals

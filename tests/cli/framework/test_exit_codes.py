@@ -2,13 +2,19 @@
 
 import errno
 import signal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.cli.framework.crash_reports import KEY_CHARS_MIN, defect_message, leading_failure, write_crash_report
+from orchestrator.cli.output.progress_views import QuietView
 from orchestrator.cli.output.streams import ReaderLeftError
+from orchestrator.cli.runs.run import carry_out_run
 from orchestrator.errors import (
     InputError,
     IntakeBusyError,
@@ -21,10 +27,32 @@ from orchestrator.errors import (
     Unanswered,
     UsageError,
 )
+from orchestrator.settings.structs import ConnectionSettings, RunRequest
 from orchestrator.views.status import Summary
-from tests.cli.fake_api import LOCAL, FakeApp, invoke, summary
+from tests.cli.command_line import LOCAL, Result, shown
+from tests.cli.fake_api import summary
 
-RUN = ("run", "captions.jsonl", "--endpoint", LOCAL)
+REQUEST = RunRequest(name="captions", source="captions.jsonl", endpoint=LOCAL, connection=ConnectionSettings())
+
+
+def ended(
+    answer: Summary | BaseException | None = None,
+    *,
+    script: Callable[[QuietView], object] = lambda view: None,
+    quiet: bool = False,
+    as_json: bool = False,
+    request: RunRequest = REQUEST,
+    **environment: str,
+) -> Result:
+    """What is said of a run that does what `script` says, and ends with this summary or this error."""
+
+    async def run(request: RunRequest, view: QuietView, *, stop: anyio.Event) -> Summary:
+        script(view)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer or summary()
+
+    return shown(partial(carry_out_run, run, request, quiet=quiet, as_json=as_json), **environment)
 
 
 def stopped(error: Exception, so_far: Summary) -> Exception:
@@ -54,7 +82,7 @@ def stopped(error: Exception, so_far: Summary) -> Exception:
     ],
 )
 def test_each_way_to_end_has_its_exit_code(answer: Summary | BaseException, code: int) -> None:
-    result = invoke(FakeApp(answer), *RUN)
+    result = ended(answer)
     assert (result.exit_code, result.stdout) == (code, "")
     assert "Traceback" not in result.stderr
     if isinstance(answer, OrchestratorError):
@@ -77,7 +105,7 @@ def test_each_way_to_end_has_its_exit_code(answer: Summary | BaseException, code
 def test_a_system_that_gives_no_more_memory_or_threads_is_told_as_such(
     error: Exception, code: int, tmp_path: Path
 ) -> None:
-    result = invoke(FakeApp(error), *RUN)
+    result = ended(error)
     assert result.exit_code == code
     assert ("gives no more memory or no more threads" in result.stderr) is (code == 3)
     assert ("a defect" in result.stderr) is (code == 70)
@@ -86,16 +114,16 @@ def test_a_system_that_gives_no_more_memory_or_threads_is_told_as_such(
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_as_its_signal_would_have_ended_it(signum: int, code: int) -> None:
-    def script(view: object) -> None:
-        view.interrupted(signum)  # type: ignore[attr-defined]
+    def script(view: QuietView) -> None:
+        view.interrupted(signum)
 
-    assert invoke(FakeApp(summary(interrupted=True, queued=3), script=script), *RUN).exit_code == code
-    assert invoke(FakeApp(KeyboardInterrupt(), script=script), *RUN).exit_code == code
-    assert invoke(FakeApp(summary(succeeded=3), script=script), *RUN).exit_code == 0
+    assert ended(summary(interrupted=True, queued=3), script=script).exit_code == code
+    assert ended(KeyboardInterrupt(), script=script).exit_code == code
+    assert ended(summary(succeeded=3), script=script).exit_code == 0
 
 
 def test_an_interruption_by_nobody_knows_whom_is_taken_for_ctrl_c() -> None:
-    assert invoke(FakeApp(summary(interrupted=True, queued=3)), *RUN).exit_code == 130
+    assert ended(summary(interrupted=True, queued=3)).exit_code == 130
 
 
 @pytest.mark.parametrize(
@@ -111,7 +139,7 @@ def test_an_interruption_by_nobody_knows_whom_is_taken_for_ctrl_c() -> None:
     ],
 )
 def test_json_is_one_object_on_standard_output(answer: Summary | BaseException, code: int) -> None:
-    result = invoke(FakeApp(answer), *RUN, "--json", "--quiet")
+    result = ended(answer, as_json=True, quiet=True)
     assert result.exit_code == code
     assert result.stdout.endswith("}\n")
     assert result.stdout.count("\n") == 1
@@ -120,7 +148,7 @@ def test_json_is_one_object_on_standard_output(answer: Summary | BaseException, 
 
 
 def test_the_json_object_has_the_documented_members_in_order() -> None:
-    result = invoke(FakeApp(), *RUN, "--json", "--quiet")
+    result = ended(as_json=True, quiet=True)
     assert result.stdout == (
         '{"run":"captions","jobs":{"total":3,"queued":0,"submitting":0,"uncertain":0,"outstanding":0,"succeeded":3,'
         '"failed":0,"cancelled":0},"requests":{"run":3,"status":4},"throttled":0,"uncertain":{"seen":0,"adopted":0,'
@@ -133,17 +161,17 @@ def test_the_json_object_has_the_documented_members_in_order() -> None:
 
 @pytest.mark.parametrize("answer", [UsageError("no"), StoppedError("no summary came with it"), ValueError("defect")])
 def test_without_a_summary_there_is_no_json(answer: Exception) -> None:
-    assert invoke(FakeApp(answer), *RUN, "--json").stdout == ""
+    assert ended(answer, as_json=True).stdout == ""
 
 
 def test_what_the_users_function_prints_stays_out_of_the_json() -> None:
-    result = invoke(FakeApp(script=lambda view: print("working on it")), *RUN, "--json", "--quiet")
+    result = ended(script=lambda view: print("working on it"), as_json=True, quiet=True)
     assert result.stdout.startswith('{"run"')
     assert result.stderr == "working on it\n"
 
 
 def test_a_stopped_run_shows_how_far_it_came_and_last_of_all_why_it_stopped() -> None:
-    lines = invoke(FakeApp(stopped(StoppedError("401"), summary(queued=2, succeeded=1))), *RUN).stderr.splitlines()
+    lines = ended(stopped(StoppedError("401"), summary(queued=2, succeeded=1))).stderr.splitlines()
     assert lines[0] == "captions: stopped; 1 of 3 jobs finished"
     assert lines[-1] == "error: 401"
 
@@ -152,8 +180,8 @@ def test_a_defect_is_one_line_and_a_file_beside_the_ledger(tmp_path: Path) -> No
     (tmp_path / "ledgers").mkdir()
     secret = "rpa_very_secret"
     answer = ExceptionGroup("tasks", [ZeroDivisionError(f"with {secret}")])
-    arguments = ("run", "i.jsonl", "--endpoint", "abc1", "--ledger", "ledgers/l.db")
-    result = invoke(FakeApp(answer), *arguments, ORCHESTRATOR_API_KEY=secret)
+    request = replace(REQUEST, ledger=Path("ledgers/l.db"))
+    result = ended(answer, request=request, ORCHESTRATOR_API_KEY=secret)
     (report,) = (tmp_path / "ledgers").glob("orchestrator-crash-*.log")
     assert result.exit_code == 70
     assert result.stderr == (
@@ -197,4 +225,6 @@ def test_the_error_that_explains_the_others_is_told() -> None:
 
 
 def test_the_exit_of_somebody_else_is_left_alone() -> None:
-    assert invoke(FakeApp(SystemExit(5)), *RUN).exit_code == 5
+    with pytest.raises(SystemExit) as left:
+        ended(SystemExit(5))
+    assert left.value.code == 5

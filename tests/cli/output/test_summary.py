@@ -12,7 +12,8 @@ from orchestrator.core.diagnosis.failed_executions import FailureKind
 from orchestrator.settings import run_flags
 from orchestrator.settings.structs import Configuration, ConnectionSettings, RunRequest
 from orchestrator.views.status import MarginSummary, UncertainSummary
-from tests.cli.fake_api import LOCAL, FakeApp, invoke, snapshot, summary
+from tests.cli.fake_api import snapshot, summary
+from tests.cli.framework.test_exit_codes import ended
 
 REQUEST = RunRequest(
     name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=ConnectionSettings()
@@ -167,10 +168,10 @@ def test_a_ledger_that_was_named_is_named_although_it_is_the_usual_one() -> None
 
 
 def test_the_summary_goes_to_standard_error_and_quiet_leaves_it_out() -> None:
-    result = invoke(FakeApp(), "run", "c.jsonl", "--endpoint", LOCAL)
+    result = ended()
     assert result.stderr.startswith("captions: finished; all 3 jobs succeeded\n")
     assert result.stdout == ""
-    assert invoke(FakeApp(), "run", "c.jsonl", "--endpoint", LOCAL, "--quiet").output == ""
+    assert ended(quiet=True).output == ""
 
 
 @pytest.mark.parametrize(
