@@ -1,6 +1,6 @@
 """`orchestrator apply`: pipelines' files, checked and recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -44,13 +44,17 @@ async def _apply(files: list[Path], check: bool, config: str | None, ledger: Pat
     from orchestrator.api.flows.apply import apply
     from orchestrator.cli.output.progress_views import PlainView
 
-    found = await apply(files, ledger, check=check, view=PlainView(), config=config)
+    show_applied(await apply(files, ledger, check=check, view=PlainView(), config=config), as_json=as_json)
+    return 0
+
+
+def show_applied(found: "Sequence[Applied]", *, as_json: bool) -> None:
+    """Prints what each file says, and what became of it."""
     if as_json:
         streams.put_json(found)
-        return 0
+        return
     for each in found:
         _put(each)
-    return 0
 
 
 def _put(found: "Applied") -> None:

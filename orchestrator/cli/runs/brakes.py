@@ -1,5 +1,6 @@
 """`orchestrator brakes`: show and set the brakes of a run, also while it goes on."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,29 +52,39 @@ def add_brakes(commands: typer.Typer) -> None:
 
         Example: orchestrator brakes set prompts --budget 50
         """
-        return partial(_set, name, choices)
+        return partial(_set, name, _changes(choices))
 
 
 async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.brakes import brakes
 
-    _put(await brakes(ledger, name), as_json=as_json)
+    show_brakes(await brakes(ledger, name), as_json=as_json)
     return 0
 
 
-async def _set(name: str, choices: Choices, ledger: Path, as_json: bool) -> int:
+async def _set(name: str, changes: Mapping[str, str], ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.brakes import brakes_set
 
-    told = {each.key: each.form.write(choices[each]) for each in brake_flags.BRAKES if choices.is_told(each)}
-    if not told:
-        raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, brake_flags.BRAKES))}")
-    found = await brakes_set(ledger, name, {key: " ".join(map(str, texts)) for key, texts in told.items()})
-    _put(found, as_json=as_json)
-    streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
+    show_changed(await brakes_set(ledger, name, changes), as_json=as_json)
     return 0
 
 
-def _put(found: "RunBrakeStatus", *, as_json: bool) -> None:
+def _changes(choices: Choices) -> Mapping[str, str]:
+    """The brakes that were given, as they are written."""
+    given = {each.key: each.form.write(choices[each]) for each in brake_flags.BRAKES if choices.is_told(each)}
+    if not given:
+        raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, brake_flags.BRAKES))}")
+    return {key: " ".join(map(str, texts)) for key, texts in given.items()}
+
+
+def show_changed(found: "RunBrakeStatus", *, as_json: bool) -> None:
+    """Prints the brakes that were set, and when they hold."""
+    show_brakes(found, as_json=as_json)
+    streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
+
+
+def show_brakes(found: "RunBrakeStatus", *, as_json: bool) -> None:
+    """Prints how the brakes of a run stand."""
     if as_json:
         streams.put_json(found)
         return

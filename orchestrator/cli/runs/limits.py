@@ -1,6 +1,6 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,7 @@ def add_limits(commands: typer.Typer) -> None:
 
         Example: orchestrator limits set prompts run=500/10
         """
-        return partial(_set, name, rules, partial(_id_of, name, endpoint, choices))
+        return partial(_set, name, _limits(rules), partial(_id_of, name, endpoint, choices))
 
     @limits.command()
     @shared
@@ -84,13 +84,19 @@ def add_limits(commands: typer.Typer) -> None:
 
         Example: orchestrator limits reset prompts run
         """
-        return partial(_reset, name, operations or (), partial(_id_of, name, endpoint, choices))
+        chosen = tuple(_read(_parse_operation, operation) for operation in operations or ())
+        return partial(_reset, name, chosen, partial(_id_of, name, endpoint, choices))
 
 
 async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.limits import limits
 
-    found = await limits(ledger, name)
+    show_limits(await limits(ledger, name), ledger, as_json=as_json)
+    return 0
+
+
+def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: bool) -> None:
+    """Prints the limits of each endpoint."""
     if as_json:
         streams.put_json(found)
     elif found:
@@ -98,26 +104,28 @@ async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
             _put(endpoint)
     else:
         streams.say(f"{ledger} has no runs yet")
+
+
+async def _set(name: str, chosen: Mapping[Operation, Limit], id_of: IdOf, ledger: Path, as_json: bool) -> int:
+    from orchestrator.api.admin.limits import limits_set
+
+    show_changed(await limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
     return 0
 
 
-async def _set(name: str, rules: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.admin.limits import limits_set
-
+def _limits(rules: Sequence[str]) -> Mapping[Operation, Limit]:
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
             raise UsageError(f"{operation} is named twice; give it one limit")
         chosen[operation] = limit
-    _tell(await limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
-    return 0
+    return chosen
 
 
-async def _reset(name: str, operations: Sequence[str], id_of: IdOf, ledger: Path, as_json: bool) -> int:
+async def _reset(name: str, operations: Sequence[Operation], id_of: IdOf, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.limits import limits_reset
 
-    chosen = tuple(_read(_parse_operation, operation) for operation in operations)
-    _tell(await limits_reset(ledger, name, chosen, endpoint=await id_of(ledger)), "reset", as_json=as_json)
+    show_changed(await limits_reset(ledger, name, operations, endpoint=await id_of(ledger)), "reset", as_json=as_json)
     return 0
 
 
@@ -147,7 +155,8 @@ def _parse_operation(text: str) -> Operation:
         raise ValueError(f'"{text:.40}" is no operation; there are {", ".join(Operation)}') from None
 
 
-def _tell(endpoint: EndpointLimitStatus, done: str, *, as_json: bool) -> None:
+def show_changed(endpoint: EndpointLimitStatus, done: str, *, as_json: bool) -> None:
+    """Prints the limits of an endpoint that were set or reset, and when they hold."""
     if as_json:
         streams.put_json(endpoint)
     else:

@@ -69,12 +69,16 @@ def add_ledger(commands: typer.Typer) -> None:
 async def _info(ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.ledger_admin import ledger_info
 
-    found = await ledger_info(ledger)
+    show_info(await ledger_info(ledger), as_json=as_json)
+    return 0
+
+
+def show_info(found: "LedgerInfo", *, as_json: bool) -> None:
+    """Prints the figures of a ledger."""
     if as_json:
         streams.put_json(found)
     else:
         tables.put(tables.lines(_lines(found)))
-    return 0
 
 
 def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:

@@ -1,12 +1,14 @@
 """`orchestrator apply`: what it hands over, and what it shows."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from orchestrator.api.flows.apply import Applied, FireToCome, Recording
-from tests.cli.fake_api import FakeApp, invoke
+from orchestrator.cli.pipelines.apply import show_applied
+from tests.cli.command_line import Result, call, requested, shown
 
 APPLIED = Applied(
     name="captions",
@@ -27,18 +29,12 @@ APPLIED = Applied(
 )
 
 
-def app() -> FakeApp:
-    program = FakeApp()
-    program.applied = [APPLIED]
-    return program
+def told(*found: Applied, as_json: bool = False) -> Result:
+    return shown(partial(show_applied, found, as_json=as_json), COLUMNS="120")
 
 
 def test_the_next_fires_are_a_table_with_their_files() -> None:
-    program = app()
-    result = invoke(program, "apply", "captions.toml", "--ledger", "l.db", COLUMNS="120")
-
-    assert result.exit_code == 0
-    assert program.asked == [([Path("captions.toml")], Path("l.db"), False)]
+    result = told(APPLIED)
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
         "2027-03-28T03:00:00+02:00  captions@20270328T010000Z  input: /in/2027-03-27.jsonl",
         "                                                      embed.output: /out.jsonl",
@@ -52,23 +48,18 @@ def test_the_next_fires_are_a_table_with_their_files() -> None:
 
 
 def test_a_path_in_this_folder_is_told_from_here() -> None:
-    program = app()
     fire = msgspec.structs.replace(APPLIED.fires[0], paths={"input": str(Path.cwd() / "in" / "a.jsonl")})
-    program.applied = [msgspec.structs.replace(APPLIED, fires=(fire,))]
-    result = invoke(program, "apply", "captions.toml", COLUMNS="120")
+    result = told(msgspec.structs.replace(APPLIED, fires=(fire,)))
     assert result.stdout.rstrip().endswith("input: in/a.jsonl")
 
 
 def test_only_checking_and_json_are_handed_on() -> None:
-    program = app()
-    result = invoke(program, "apply", "a.toml", "b.toml", "--check", "--json")
-
-    assert program.asked == [([Path("a.toml"), Path("b.toml")], Path("orchestrator.db"), True)]
+    assert requested("apply", "a.toml", "b.toml", "--check").args == ([Path("a.toml"), Path("b.toml")], True, None)
+    assert requested("apply", "a.toml").args == ([Path("a.toml")], False, None)
+    result = told(APPLIED, as_json=True)
     assert [each["version"] for each in json.loads(result.stdout)] == [2]
     assert result.stderr == ""
 
 
 def test_without_a_file_nothing_is_asked() -> None:
-    program = app()
-    assert invoke(program, "apply").exit_code == 2
-    assert program.asked == []
+    assert call(["apply"], environment={}).exit_code == 2

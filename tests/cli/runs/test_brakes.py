@@ -1,14 +1,15 @@
 """`orchestrator brakes`: what it asks the program for, what it shows, and what it refuses."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
-from tests.cli.command_line import call
-from tests.cli.fake_api import FakeApp, invoke
+from orchestrator.cli.runs.brakes import show_brakes, show_changed
+from tests.cli.command_line import Result, call, requested, shown
 
 BRAKES = RunBrakeStatus(
     run="captions",
@@ -29,51 +30,50 @@ BRAKES = RunBrakeStatus(
 )
 
 
+def told(found: RunBrakeStatus = BRAKES, *, as_json: bool = False) -> Result:
+    return shown(partial(show_brakes, found, as_json=as_json), COLUMNS="120")
+
+
 def test_show_is_a_table_with_what_holds_the_run_up() -> None:
-    program = FakeApp(braked=BRAKES)
-    named = invoke(program, "brakes", "captions", "--ledger", "l.db", COLUMNS="120")
-    assert program.asked == [(Path("l.db"), "captions")], "a noun with a name shows it"
-    result = invoke(program, "brakes", "show", "captions", "--ledger", "l.db", COLUMNS="120")
-    assert (named.exit_code, named.stdout) == (0, result.stdout)
-    mistyped = invoke(program, "brakes", "shw", "captions")
+    assert requested("brakes", "captions").args == ("captions",), "a noun with a name shows it"
+    assert requested("brakes", "show", "captions").args == ("captions",)
+    mistyped = call(["brakes", "shw", "captions"], environment={})
     assert (mistyped.exit_code, "No such command 'shw'" in mistyped.stderr) == (2, True)
-    assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
+    assert [line.rstrip() for line in told().stdout.splitlines()[2:]] == [
         "breaker       20:50%/100  closed",
         "canary        10          8 of 10 succeeded",
         "max-failures  off         2 failed",
         "budget        25          3.50 spent, 0.75 ± 0.25 expected of 3 outstanding",
     ]
-    assert "the canary failed" in result.stderr
+    assert "the canary failed" in told().stderr
 
 
 def test_without_a_price_the_time_is_shown() -> None:
-    program = FakeApp(braked=msgspec.structs.replace(BRAKES, spent=None, expected=None))
-    assert "31.2 s in 14 executions" in invoke(program, "brakes", COLUMNS="120").stdout
+    assert "31.2 s in 14 executions" in told(msgspec.structs.replace(BRAKES, spent=None, expected=None)).stdout
 
 
 def test_set_asks_for_what_was_given_and_nothing_else() -> None:
-    program = FakeApp(braked=BRAKES)
     flags = ("--budget", "50", "--max-failures", "5%", "--canary", "off", "--breaker", "5:30%/50", "--stop-late")
-    result = invoke(program, "brakes", "set", "captions", *flags, ORCHESTRATOR_PRICE_PER_SECOND="3")
-    assert result.exit_code == 0
-    [(_, name, told)] = program.asked
+    name, changes = requested("brakes", "set", "captions", *flags, ORCHESTRATOR_PRICE_PER_SECOND="3").args
     assert name == "captions"
-    assert told == {
+    assert changes == {
         "budget": "50",
         "max-failures": "5%",
         "canary": "off",
         "breaker": "5:30%/50",
         "stop-late": "True",
     }
-    assert "brakes set; process 7 since noon follows: they are in force" in result.stderr
-    idle = FakeApp(braked=msgspec.structs.replace(BRAKES, held_by=None))
-    assert "brakes set; they hold from the next start\n" in invoke(idle, "brakes", "set", "captions", *flags).stderr
+    said = shown(partial(show_changed, BRAKES, as_json=False)).stderr
+    assert "brakes set; process 7 since noon follows: they are in force" in said
+    idle = msgspec.structs.replace(BRAKES, held_by=None)
+    said = shown(partial(show_changed, idle, as_json=False)).stderr
+    assert "brakes set; they hold from the next start\n" in said
 
 
 def test_json_is_all_of_it() -> None:
-    shown = json.loads(invoke(FakeApp(braked=BRAKES), "brakes", "show", "--json").stdout)
-    assert shown["expected"] == {"amount": 0.75, "error": 0.25}
-    assert shown["settings"]["canary"] == "10"
+    found = json.loads(told(as_json=True).stdout)
+    assert found["expected"] == {"amount": 0.75, "error": 0.25}
+    assert found["settings"]["canary"] == "10"
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,8 @@ def test_json_is_all_of_it() -> None:
     ],
 )
 def test_what_is_no_brake_is_refused(flags: tuple[str, ...], error: str) -> None:
-    program = FakeApp(braked=BRAKES)
-    result = invoke(program, "brakes", "set", "captions", *flags)
-    assert (result.exit_code, program.asked) == (2, [])
+    result = call(["brakes", "set", "captions", *flags], environment={})
+    assert result.exit_code == 2
     assert error in result.stderr
 
 

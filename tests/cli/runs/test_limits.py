@@ -1,14 +1,19 @@
 """`orchestrator limits`: what it asks the program for, what it shows, and what it refuses."""
 
 import json
+from functools import partial
 from pathlib import Path
 
+import anyio
 import msgspec
 import pytest
 
+from orchestrator.cli.runs.limits import show_changed, show_limits
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import Result, call, requested, shown
+
+LEDGER = Path("orchestrator.db")
 
 LIMITS = EndpointLimitStatus(
     endpoint="abc123",
@@ -33,62 +38,49 @@ LIMITS = EndpointLimitStatus(
 )
 
 
-def app(limits: EndpointLimitStatus = LIMITS) -> FakeApp:
-    return FakeApp(endpoints=(limits,))
+def told(limits: EndpointLimitStatus = LIMITS, done: str = "set", *, as_json: bool = False) -> Result:
+    return shown(partial(show_changed, limits, done, as_json=as_json))
 
 
 def test_show_is_a_table_of_each_endpoint() -> None:
-    program = app()
-    result = invoke(program, "limits", "show", "captions", "--ledger", "l.db", COLUMNS="120")
-    assert result.exit_code == 0
-    assert program.asked == [(Path("l.db"), "captions")]
+    result = shown(partial(show_limits, (LIMITS,), LEDGER, as_json=False), COLUMNS="120")
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
         "run        500/10:100   2026-01-01 00:00  498 of 500 requests in 10 s, 2 throttled",
         "status     2000/10:400",
     ]
     assert result.stderr == "abc123 at https://api.example, used by captions, titles\n"
+    assert requested("limits", "show", "captions").args == ("captions",)
 
 
 def test_show_without_a_run_is_about_all_and_says_where_there_are_none() -> None:
-    program = FakeApp()
-    result = invoke(program, "limits", "show")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "orchestrator.db has no runs yet\n"
-    assert program.asked == [(Path("orchestrator.db"), None)]
+    result = shown(partial(show_limits, (), LEDGER, as_json=False))
+    assert (result.stdout, result.stderr) == ("", "orchestrator.db has no runs yet\n")
+    assert requested("limits", "show").args == (None,)
 
 
 def test_set_hands_the_limits_over_and_says_when_they_hold() -> None:
-    program = app()
-    result = invoke(program, "limits", "set", "captions", "run=500/10:100", "status=50/0.5")
-    assert result.exit_code == 0
-    [(_, name, chosen)] = program.asked
+    name, chosen, _ = requested("limits", "set", "captions", "run=500/10:100", "status=50/0.5").args
     assert name == "captions"
     assert chosen == {Operation.RUN: Limit(500, 10, 100), Operation.STATUS: Limit(50, 0.5, 400)}
-    assert "limits set; process 7 since noon follows: they are in force" in result.stderr
+    assert "limits set; process 7 since noon follows: they are in force" in told().stderr
 
 
 def test_reset_names_operations_or_means_all() -> None:
-    idle = msgspec.structs.replace(LIMITS, held_by=None)
     for arguments, operations in ((("run", "status"), (Operation.RUN, Operation.STATUS)), ((), ())):
-        program = app(idle)
-        result = invoke(program, "limits", "reset", "captions", *arguments)
-        assert result.exit_code == 0
-        assert program.asked == [(Path("orchestrator.db"), "captions", operations)]
-        assert "limits reset; they hold from the next start\n" in result.stderr
+        assert requested("limits", "reset", "captions", *arguments).args[:2] == ("captions", operations)
+    idle = msgspec.structs.replace(LIMITS, held_by=None)
+    assert "limits reset; they hold from the next start\n" in told(idle, "reset").stderr
 
 
 def test_those_of_another_endpoint_of_the_run_are_named_by_it() -> None:
     for words in (("set", "captions", "run=5/1"), ("reset", "captions")):
-        program = app()
-        assert invoke(program, "limits", *words, "--endpoint", "big").exit_code == 0
-        assert program.asked[-1][-1] == "big"
+        id_of = requested("limits", *words, "--endpoint", "big1").args[-1]
+        assert anyio.run(id_of, LEDGER) == "big1", "what looks like an id is one"
 
 
-@pytest.mark.parametrize("command", [("show",), ("set", "captions", "run=1/1"), ("reset", "captions")])
-def test_json_is_what_is_shown(command: tuple[str, ...]) -> None:
-    result = invoke(app(), "limits", *command, "--json")
-    found = json.loads(result.stdout)
-    [endpoint] = found if command == ("show",) else [found]
+def test_json_is_what_is_shown() -> None:
+    [endpoint] = json.loads(shown(partial(show_limits, (LIMITS,), LEDGER, as_json=True)).stdout)
+    assert json.loads(told(as_json=True).stdout) == endpoint
     assert endpoint["operations"][0]["limit"] == "run=500/10:100"
     assert endpoint["held_by"] == "process 7 since noon"
 
@@ -104,8 +96,6 @@ def test_json_is_what_is_shown(command: tuple[str, ...]) -> None:
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_changed(arguments: tuple[str, ...], complaint: str) -> None:
-    program = app()
-    result = invoke(program, "limits", *arguments)
+    result = call(["limits", *arguments], environment={})
     assert result.exit_code == 2
     assert complaint in result.stderr
-    assert program.asked == []

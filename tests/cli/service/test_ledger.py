@@ -1,10 +1,17 @@
 """`orchestrator ledger`."""
 
 import json
+import re
+from functools import partial
 from pathlib import Path
 
+import anyio
+
 from orchestrator.api.admin.ledger_admin import LedgerInfo, WorkingProcess
-from tests.cli.fake_api import FakeApp, invoke
+from orchestrator.cli.service.ledger import show_info
+from orchestrator.clock import SystemClock
+from orchestrator.ledger import open_ledger
+from tests.cli.command_line import call, requested, shown
 
 INFO = LedgerInfo(
     ledger="l.db",
@@ -19,9 +26,8 @@ INFO = LedgerInfo(
 
 
 def test_the_bare_noun_shows_the_figures() -> None:
-    app = FakeApp()
-    app.info = INFO
-    result = invoke(app, "ledger", "--ledger", "l.db")
+    assert requested("ledger") == requested("ledger", "info"), "the bare noun shows"
+    result = shown(partial(show_info, INFO, as_json=False))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "ledger        l.db",
@@ -35,13 +41,18 @@ def test_the_bare_noun_shows_the_figures() -> None:
         "  runs        1",
         "  jobs        1,000,000",
     ]
-    assert json.loads(invoke(app, "ledger", "info", "--json").stdout)["rows"]["jobs"] == 1_000_000
+    assert json.loads(shown(partial(show_info, INFO, as_json=True)).stdout)["rows"]["jobs"] == 1_000_000
 
 
 def test_a_copy_and_the_room_that_is_given_back_are_told() -> None:
-    app = FakeApp()
-    assert invoke(app, "ledger", "backup", "copy.db").stderr == "orchestrator.db is copied to copy.db, 2.0 MiB\n"
-    assert app.asked == [(Path("orchestrator.db"), Path("copy.db"))]
-    assert json.loads(invoke(app, "ledger", "backup", "copy.db", "--json").stdout)["copy"] == "copy.db"
-    assert invoke(app, "ledger", "compact").stderr == "orchestrator.db: 3.0 MiB before, 1.0 MiB now\n"
-    assert json.loads(invoke(app, "ledger", "compact", "--json").stdout)["bytes_after"] == 1 << 20
+    async def made() -> None:
+        async with open_ledger(Path("orchestrator.db"), clock=SystemClock()):
+            pass
+
+    anyio.run(made)
+    copied = call(["ledger", "backup", "copy.db", "--json"], environment={})
+    assert re.fullmatch(r"orchestrator\.db is copied to copy\.db, [0-9.]+ MiB\n", copied.stderr)
+    assert (json.loads(copied.stdout)["copy"], Path("copy.db").exists()) == ("copy.db", True)
+    compacted = call(["ledger", "compact", "--json"], environment={})
+    assert re.fullmatch(r"orchestrator\.db: [0-9.]+ MiB before, [0-9.]+ MiB now\n", compacted.stderr)
+    assert json.loads(compacted.stdout)["bytes_after"] > 0
