@@ -1,14 +1,16 @@
 """`orchestrator runs tidy`, and the flags that raise workers."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.runs.runs import show_restored
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.settings.structs import ServeRequest
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import LOCAL, requested, shown
 from tests.cli.framework.test_request import asked, refused
 
 
@@ -25,21 +27,18 @@ def put_back(*, is_put_back: bool = True) -> PutBack:
 
 
 def test_it_says_what_was_put_back() -> None:
-    app = FakeApp()
-    assert "there is nothing to put back" in invoke(app, "runs", "tidy").stderr
-    app.put_back = [put_back()]
-    result = invoke(app, "runs", "tidy", "--ledger", "l.db", "--rest-url", "http://127.0.0.1:5")
+    assert "there is nothing to put back" in shown(partial(show_restored, (), as_json=False)).stderr
+    result = shown(partial(show_restored, [put_back()], as_json=False))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "abc: 0 to 3 workers again" in result.stderr
-    request = app.asked[-1][0]
+    request = requested("runs", "tidy", "--ledger", "l.db", "--rest-url", "http://127.0.0.1:5")[0].args[0]
     assert isinstance(request, ServeRequest)
     assert (request.ledger, request.connection.rest_url) == (Path("l.db"), "http://127.0.0.1:5")
 
 
 def test_what_could_not_be_put_back_is_exit_code_1() -> None:
-    app = FakeApp()
-    app.put_back = [put_back(), put_back(is_put_back=False)]
-    result = invoke(app, "runs", "tidy", "--json")
+    found = [put_back(), put_back(is_put_back=False)]
+    result = shown(partial(show_restored, found, as_json=True))
     assert result.exit_code == 1
     assert "could not be put back" in result.stderr
     assert json.loads(result.stdout)[0]["before"] == {"least": 0, "most": 3}

@@ -51,11 +51,7 @@ def add_progress(commands: typer.Typer) -> None:
 async def _progress(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.runs.job_progress import progress
 
-    found = await progress(ledger, name, limit)
-    if as_json:
-        streams.put_json(found.jobs)
-    else:
-        _put(found)
+    show_progress(await progress(ledger, name, limit), as_json=as_json)
     return 0
 
 
@@ -64,17 +60,27 @@ async def _follow(name: str | None, limit: int, ledger: Path, as_json: bool) -> 
     from orchestrator.cli.framework.signals import stop_on_signals
     from orchestrator.cli.output.progress_views import view_for_stderr
 
-    def show(found: "RunProgress") -> None:
-        if not as_json:
-            _put(found)
-            return
-        for job in found.jobs:
-            streams.put_json(job)
-
     view = view_for_stderr(quiet=True)
     async with stop_on_signals(view) as stop:
-        await follow_progress(ledger, name, limit, show, stop=stop)
+        await follow_progress(ledger, name, limit, partial(show_changed, as_json=as_json), stop=stop)
     return 0 if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
+
+
+def show_progress(found: "RunProgress", *, as_json: bool) -> None:
+    """Prints how far the jobs are."""
+    if as_json:
+        streams.put_json(found.jobs)
+    else:
+        _put(found)
+
+
+def show_changed(found: "RunProgress", *, as_json: bool) -> None:
+    """The same of those that have changed, each of which is a line of JSON."""
+    if not as_json:
+        _put(found)
+        return
+    for job in found.jobs:
+        streams.put_json(job)
 
 
 _HEADINGS: Final = ("job", "state", "segment", "done", "message", "reported", "checkpoint", "executed")

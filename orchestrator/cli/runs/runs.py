@@ -1,9 +1,10 @@
 """`orchestrator runs`: the runs of a ledger, and what can be done with one."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -24,6 +25,9 @@ from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import output_flags, run_flags
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.structs import OutputSettings, ServeRequest
+
+if TYPE_CHECKING:
+    from orchestrator.engine.hosting.worker_scaling import PutBack  # at run time `--help` would pay for it
 
 _WRITTEN: Final[run_flags.Settings] = (run_flags.OUTPUT, run_flags.ERRORS, run_flags.INCLUDE, *output_flags.OUTPUTS)
 
@@ -103,7 +107,11 @@ def _add_tidy(runs: typer.Typer) -> None:
 async def _tidy(request: ServeRequest, as_json: bool) -> int:
     from orchestrator.api.admin.tidy import tidy
 
-    found = await tidy(request)
+    return show_restored(await tidy(request), as_json=as_json)
+
+
+def show_restored(found: "Sequence[PutBack]", *, as_json: bool) -> int:
+    """Prints what was put back; returns the exit code."""
     if as_json:
         streams.put_json(found)
     for each in found:

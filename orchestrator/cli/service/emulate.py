@@ -58,25 +58,28 @@ def _request(choices: Choices) -> EmulateRequest:
 
 async def _emulate(view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
     from orchestrator.api.emulation.emulate import emulate
-
-    def ready(urls: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        if request.run is not None:
-            streams.say(f"serving {_served(request)} at {urls['serverless_url']} for: {request.run}")
-            return
-        if as_json:
-            streams.put_json({"urls": dict(urls), "environment": dict(environment)})
-            return
-        streams.say(f"serving {_served(request)} at {urls['serverless_url']}; stop with Ctrl-C")
-        for name, url in urls.items():
-            streams.say(f"  {name:<15} {url}")
-        streams.say("for this program and the official tools:")
-        for name, value in environment.items():
-            streams.say(f"  export {name}={value}")
-
     from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view, "stopping") as stop:
-        return await emulate(request, ready, stop)
+        return await emulate(request, partial(show_place, request, as_json=as_json), stop)
+
+
+def show_place(
+    request: EmulateRequest, urls: Mapping[str, str], environment: Mapping[str, str], *, as_json: bool
+) -> None:
+    """Says where the emulator is, and what to set to use it."""
+    if request.run is not None:
+        streams.say(f"serving {_served(request)} at {urls['serverless_url']} for: {request.run}")
+        return
+    if as_json:
+        streams.put_json({"urls": dict(urls), "environment": dict(environment)})
+        return
+    streams.say(f"serving {_served(request)} at {urls['serverless_url']}; stop with Ctrl-C")
+    for name, url in urls.items():
+        streams.say(f"  {name:<15} {url}")
+    streams.say("for this program and the official tools:")
+    for name, value in environment.items():
+        streams.say(f"  export {name}={value}")
 
 
 def _served(request: EmulateRequest) -> str:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,11 +16,13 @@ from orchestrator import __version__
 from orchestrator.api.emulation.flags import EmulateRequest
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.runs.status import status_text
+from orchestrator.cli.service.emulate import show_place
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
 from orchestrator.settings.structs import Include, ResultOrder, ResultsRequest
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
-from tests.cli.command_line import give
+from tests.cli.command_line import give, requested
+from tests.cli.command_line import shown as shown_by
 from tests.cli.fake_api import FakeApp, invoke, run_status
 
 HELP_S_MAX = 5.0
@@ -199,21 +202,24 @@ def test_no_results_are_said_to_be_none() -> None:
     )
 
 
+PLACE = ({"serverless_url": "http://127.0.0.1:8900"}, {"NAME": "value"})
+
+
 def test_the_emulator_says_where_it_is() -> None:
-    app = FakeApp()
-    result = invoke(app, "emulate", "--handler", "h.py:f", "--workers", "8")
-    assert (result.exit_code, result.stdout) == (0, "")
+    request = requested("emulate", "--handler", "h.py:f", "--workers", "8")
+    assert request == EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8)
+    result = shown_by(partial(show_place, request, *PLACE, as_json=False))
+    assert result.stdout == ""
     assert result.stderr == (
         "serving h.py:f at http://127.0.0.1:8900; stop with Ctrl-C\n"
         "  serverless_url  http://127.0.0.1:8900\n"
         "for this program and the official tools:\n"
         "  export NAME=value\n"
     )
-    assert app.asked == [(EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8),)]
 
 
 def test_the_emulator_says_where_it_is_as_json() -> None:
-    result = invoke(FakeApp(), "emulate", "--json")
+    result = shown_by(partial(show_place, EmulateRequest(), *PLACE, as_json=True))
     assert json.loads(result.stdout) == {
         "urls": {"serverless_url": "http://127.0.0.1:8900"},
         "environment": {"NAME": "value"},

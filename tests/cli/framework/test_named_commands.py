@@ -1,15 +1,19 @@
 """Commands that are named on the screen find the ledger that they are about."""
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from orchestrator.cli import build
+from orchestrator.cli.framework.runner import execute
+from orchestrator.cli.runs.doctor import show_diagnosis
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
 from orchestrator.errors import UsageError
 from orchestrator.settings.command_names import COMMANDS
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from tests.cli.command_line import shown
 
 
 def at_ledgers(command: object, path: str = "") -> Iterator[str]:
@@ -26,16 +30,20 @@ def test_each_command_that_takes_a_ledger_is_known_but_those_that_take_an_input(
 
 
 def test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one() -> None:
-    app = FakeApp()
     said = "over budget: orchestrator unpause night goes on all the same"
     held = Finding(cause=Cause.RUN_HELD, about="night", sentence=said, advice="x", needs_person=True)
-    app.diagnosis = Diagnosis(findings=(held,), runs=1)
+
+    async def work() -> int:
+        return show_diagnosis(Diagnosis(findings=(held,), runs=1), as_json=False)
+
     told = "over budget: orchestrator unpause --ledger b.db night goes on all the same"
-    assert told in invoke(app, "doctor", "--ledger", "b.db").stdout
-    assert said in invoke(app, "doctor").stdout
+    assert told in shown(partial(execute, work, ledger=Path("b.db"))).stdout
+    assert said in shown(partial(execute, work, ledger=Path("orchestrator.db"))).stdout
 
 
 def test_an_error_names_the_ledger_too() -> None:
-    app = FakeApp(UsageError("night is held; go on with: orchestrator unpause night"))
-    told = invoke(app, "run", "i.jsonl", "--endpoint", LOCAL, "--ledger", "my b.db").stderr
+    async def work() -> int:
+        raise UsageError("night is held; go on with: orchestrator unpause night")
+
+    told = shown(partial(execute, work, ledger=Path("my b.db"))).stderr
     assert "orchestrator unpause --ledger 'my b.db' night" in told

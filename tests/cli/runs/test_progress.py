@@ -1,10 +1,11 @@
 """`orchestrator progress`: how far resumable jobs are, for people and as JSON."""
 
 import json
-from pathlib import Path
+from functools import partial
 
 from orchestrator.api.runs.job_progress import JobProgress, RunProgress
-from tests.cli.fake_api import FakeApp, invoke
+from orchestrator.cli.runs.progress import show_changed, show_progress
+from tests.cli.command_line import Result, requested, shown
 
 NOW = 1_767_225_600_000_000
 MINUTE = 60_000_000
@@ -24,16 +25,15 @@ FRESH = JobProgress(
 )  # fmt: skip
 
 
-def app(*jobs: JobProgress, is_whole: bool = True) -> FakeApp:
-    found = FakeApp()
-    found.progresses = [RunProgress(run="trainings", at=NOW, jobs=list(jobs), is_whole=is_whole)]
-    return found
+def told(*jobs: JobProgress, is_whole: bool = True, as_json: bool = False, follow: bool = False) -> Result:
+    found = RunProgress(run="trainings", at=NOW, jobs=list(jobs), is_whole=is_whole)
+    show = show_changed if follow else show_progress
+    return shown(partial(show, found, as_json=as_json), COLUMNS="120")
 
 
 def test_each_job_is_a_line() -> None:
-    asked = app(BASE, FRESH)
-    shown = invoke(asked, "progress", "trainings", COLUMNS="120").stdout
-    [heading, _, base, fresh] = [line.split() for line in shown.splitlines() if line.strip()]
+    lines = told(BASE, FRESH).stdout.splitlines()
+    [heading, _, base, fresh] = [line.split() for line in lines if line.strip()]
     assert heading == ["job", "state", "segment", "done", "message", "reported", "checkpoint", "executed"]
     assert base == [
         "base",
@@ -57,25 +57,24 @@ def test_each_job_is_a_line() -> None:
         "h",
     ]
     assert fresh == ["fresh", "queued"]
-    assert asked.asked == [(Path("orchestrator.db"), "trainings", 100)]
+    assert requested("progress", "trainings").args == ("trainings", 100)
 
 
 def test_as_json_it_is_an_array_and_followed_a_line_for_each_job_that_has_changed() -> None:
-    [first, second] = json.loads(invoke(app(BASE, FRESH), "progress", "--json").stdout)
+    [first, second] = json.loads(told(BASE, FRESH, as_json=True).stdout)
     assert (first["custom_id"], first["segment"], first["share"], first["executed_s"]) == ("base", 3, 0.614, 187_200)
     assert second["share"] is None
-    lines = invoke(app(BASE, FRESH), "progress", "--follow", "--json").stdout.splitlines()
+    lines = told(BASE, FRESH, as_json=True, follow=True).stdout.splitlines()
     assert [json.loads(line)["custom_id"] for line in lines] == ["base", "fresh"]
 
 
 def test_followed_by_people_it_is_a_table_whenever_something_has_changed() -> None:
-    asked = app(BASE)
-    asked.progresses = [*asked.progresses, *asked.progresses]
-    assert invoke(asked, "progress", "--follow", "-n", "5", COLUMNS="120").stdout.count("epoch 61") == 2
-    assert asked.asked == [(Path("orchestrator.db"), None, 5)]
+    assert told(BASE, follow=True).stdout.count("epoch 61") == 1
+    asked = requested("progress", "--follow", "-n", "5")
+    assert asked.args == (None, 5)
+    assert asked.func is not requested("progress", "-n", "5").func
 
 
 def test_where_there_is_nothing_or_more_to_show_that_is_said() -> None:
-    assert invoke(app(), "progress").stderr == "each job of trainings has its outcome\n"
-    told = invoke(app(BASE, is_whole=False), "progress").stderr
-    assert told == "there are more jobs without an outcome; --limit N shows more\n"
+    assert told().stderr == "each job of trainings has its outcome\n"
+    assert told(BASE, is_whole=False).stderr == "there are more jobs without an outcome; --limit N shows more\n"

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ import pytest
 from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, Flaw
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
+from orchestrator.cli.runs.verify import show_progress, show_verification
 from orchestrator.settings.structs import VerifyRequest
-from tests.cli.command_line import give
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import Result, give, requested, shown
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = (ROOT / "docs" / "reference" / "commands.md").read_text()
@@ -29,19 +30,26 @@ def verification(*findings: AuditFinding, files: Files | None = None) -> Verific
     )
 
 
-def test_a_good_ledger_is_one_line_with_figures() -> None:
-    app = FakeApp(verification=verification(files=Files(results=1_990, errors=10, newer=3, lacks=("r lacks 3",))))
+def told(found: Verification, *, as_json: bool = False) -> Result:
+    return shown(partial(show_verification, found, as_json=as_json))
 
-    result = invoke(app, "verify", "--output", "results.jsonl")
+
+def asked(*words: str) -> VerifyRequest:
+    request = requested("verify", *words)[0].args[0]
+    assert isinstance(request, VerifyRequest)
+    return request
+
+
+def test_a_good_ledger_is_one_line_with_figures() -> None:
+    result = told(verification(files=Files(results=1_990, errors=10, newer=3, lacks=("r lacks 3",))))
 
     assert result.exit_code == 0
     assert result.stdout == (
         "r lacks 3\nok: orchestrator.db: 1 run, 2,000 jobs, 6,000 events, 2,001 submissions, 2,000 outcomes"
         " (1,999 with a checksum), 1.0 MB; 1,990 lines of results, 10 of errors; 1.2 s\n"
     )
-    assert result.stderr == "looking at jobs: 1,000 of 2,000\n"
-    (request,) = app.asked[0]
-    assert request == VerifyRequest(
+    assert shown(partial(show_progress, "jobs", 1_000, 2_000)).stderr == "looking at jobs: 1,000 of 2,000\n"
+    assert asked("--output", "results.jsonl") == VerifyRequest(
         ledger=Path("orchestrator.db"), output=Path("results.jsonl"), errors=Path("results.jsonl.errors.jsonl")
     )
 
@@ -49,7 +57,7 @@ def test_a_good_ledger_is_one_line_with_figures() -> None:
 def test_what_is_wrong_is_told_with_what_to_do_and_exit_code_1() -> None:
     finding = AuditFinding(kind=Flaw.CHECKSUM, count=12, examples=("the first", "the second"), advice="restore a copy")
 
-    result = invoke(FakeApp(verification=verification(finding)), "verify")
+    result = told(verification(finding))
 
     assert result.exit_code == 1
     assert result.stdout.splitlines()[:5] == [
@@ -66,26 +74,23 @@ def test_what_has_to_be_complete_and_is_not_is_told_once() -> None:
     finding = AuditFinding(kind=Flaw.INCOMPLETE, count=1, examples=("r lacks 3",), advice="go on")
     files = Files(results=7, errors=0, newer=3, lacks=("r lacks 3",))
 
-    app = FakeApp(verification=verification(finding, files=files))
-    result = invoke(app, "verify", "--output", "r", "--complete")
+    result = told(verification(finding, files=files))
 
     assert (result.exit_code, result.stdout.count("r lacks 3")) == (1, 1)
-    (request,) = app.asked[0]
-    assert isinstance(request, VerifyRequest)
-    assert request.complete
-    assert "--complete needs --output" in invoke(app, "verify", "--complete").stderr
+    assert asked("--output", "r", "--complete").complete
+    assert "--complete needs --output" in give("verify", "--complete").stderr
 
 
 def test_json_holds_all_of_it() -> None:
     finding = AuditFinding(kind=Flaw.HISTORY, count=1, examples=("a job",), advice="report it")
 
-    result = invoke(FakeApp(verification=verification(finding)), "verify", "--json")
+    result = told(verification(finding), as_json=True)
 
     assert result.exit_code == 1
-    told = json.loads(result.stdout)
-    assert told["ok"] is False
-    assert told["findings"] == [{"kind": "history", "count": 1, "examples": ["a job"], "advice": "report it"}]
-    assert told["figures"]["jobs"] == 2_000
+    found = json.loads(result.stdout)
+    assert found["ok"] is False
+    assert found["findings"] == [{"kind": "history", "count": 1, "examples": ["a job"], "advice": "report it"}]
+    assert found["figures"]["jobs"] == 2_000
 
 
 STUBBORN = """
@@ -130,14 +135,11 @@ def test_each_kind_of_finding_is_documented_and_has_advice(kind: Flaw) -> None:
 
 
 def test_the_run_is_named_by_its_name_alone_or_by_the_flag() -> None:
-    app = FakeApp(verification=verification())
-    invoke(app, "verify", "night", "--output", "r.jsonl")
-    invoke(app, "verify", "--name", "night", "--output", "r.jsonl")
-    asked = VerifyRequest(
+    request = VerifyRequest(
         ledger=Path("orchestrator.db"),
         name="night",
         output=Path("r.jsonl"),
         errors=Path("r.jsonl.errors.jsonl"),
     )
-    assert app.asked == [(asked,), (asked,)]
-    assert "day and --name night are two runs; name one" in invoke(app, "verify", "day", "--name", "night").stderr
+    assert asked("night", "--output", "r.jsonl") == asked("--name", "night", "--output", "r.jsonl") == request
+    assert "day and --name night are two runs; name one" in give("verify", "day", "--name", "night").stderr

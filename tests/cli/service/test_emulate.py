@@ -1,15 +1,18 @@
 """`orchestrator emulate`: the same settings by flag, by variable, and in the file."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.cli.service.emulate import show_place
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.jobs.fleet import Scaler
-from tests.cli.command_line import give
-from tests.cli.fake_api import LOCAL, FakeApp, invoke
+from orchestrator.settings.sources import choose
+from tests.cli import command_line
+from tests.cli.command_line import LOCAL, give
 
 FILE = """
     endpoint = "abc"
@@ -112,10 +115,7 @@ VARIABLES = {
 
 
 def requested(*arguments: str, **environment: str) -> EmulateRequest:
-    app = FakeApp()
-    result = invoke(app, "emulate", *arguments, **environment)
-    assert result.exit_code == 0, result.stderr
-    ((request,),) = app.asked
+    request = command_line.requested("emulate", *arguments, **environment)
     assert isinstance(request, EmulateRequest)
     return request
 
@@ -123,15 +123,16 @@ def requested(*arguments: str, **environment: str) -> EmulateRequest:
 def test_every_setting_can_stand_in_the_table_of_the_file_and_none_outside_of_it_counts() -> None:
     Path("orchestrator.toml").write_text(FILE, encoding="utf-8")
     assert requested() == ASKED
-    assert invoke(FakeApp(), "emulate").stdout.startswith('{"urls"')
+    assert choose({}, {}, EMULATOR).is_on(EMULATOR.settings["json"])
     table = FILE.partition("[emulate]")[2].replace("_", "-")
     assert [key for key in EMULATOR.settings if f" {key} = " not in table] == ["run", "workers"]
 
 
 def test_a_command_is_run_and_its_exit_code_is_ours() -> None:
-    app = FakeApp()
-    result = invoke(app, "emulate", "--handler", "h.py:f", "--run", "pytest -x")
-    assert (result.exit_code, result.stdout) == (7, "")
+    request = requested("--handler", "h.py:f", "--run", "pytest -x")
+    place = {"serverless_url": "http://127.0.0.1:8900"}
+    result = command_line.shown(partial(show_place, request, place, {}, as_json=False))
+    assert result.stdout == ""
     assert result.stderr == "serving h.py:f at http://127.0.0.1:8900 for: pytest -x\n"
     refused = give("emulate", "--run", "pytest", "--json")
     assert (refused.exit_code, "exclude each other" in refused.stderr) == (2, True)
@@ -160,9 +161,8 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file() -> None:
 
 def test_other_commands_leave_the_table_alone() -> None:
     Path("orchestrator.toml").write_text("name = 'n'\n[emulate]\nseed = 1", encoding="utf-8")
-    app = FakeApp()
-    assert invoke(app, "run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_EMULATE_PORT="x").exit_code == 0
-    assert app.request.name == "n"
+    found = command_line.requested("run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_EMULATE_PORT="x")
+    assert found.name == "n"
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,8 @@ def test_other_commands_leave_the_table_alone() -> None:
 )  # fmt: skip
 def test_a_wrong_table_is_refused(text: str, message: str) -> None:
     Path("orchestrator.toml").write_text(text, encoding="utf-8")
-    app = FakeApp()
-    result = invoke(app, "emulate")
-    assert (result.exit_code, result.stderr, app.asked) == (2, f"error: {message}\n", [])
+    result = give("emulate")
+    assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -188,9 +187,8 @@ def test_a_wrong_table_is_refused(text: str, message: str) -> None:
      ("--scaler", "BY_MOOD"), ("--algorithm", "by_feel"), ("--error-bodies", "xml")],
 )  # fmt: skip
 def test_a_wrong_flag_is_refused_by_its_name(flag: str, text: str) -> None:
-    app = FakeApp()
-    result = invoke(app, "emulate", flag, text)
-    assert (result.exit_code, app.asked) == (2, [])
+    result = give("emulate", flag, text)
+    assert result.exit_code == 2
     assert result.stderr.startswith((f'error: {flag}: "{text}" is no ', f'error: {flag}: "{text}" is none of '))
 
 
