@@ -65,7 +65,7 @@ async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
 async def _set(name: str, changes: Mapping[str, str], ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.brakes import brakes_set
 
-    show_changed(await brakes_set(ledger, name, changes), as_json=as_json)
+    show_brakes_set(await brakes_set(ledger, name, changes), as_json=as_json)
     return 0
 
 
@@ -77,7 +77,7 @@ def _changes(choices: Choices) -> Mapping[str, str]:
     return {key: " ".join(map(str, texts)) for key, texts in given.items()}
 
 
-def show_changed(found: "RunBrakeStatus", *, as_json: bool) -> None:
+def show_brakes_set(found: "RunBrakeStatus", *, as_json: bool) -> None:
     """Prints the brakes that were set, and when they hold."""
     show_brakes(found, as_json=as_json)
     streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")

@@ -109,7 +109,8 @@ def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: 
 async def _set(name: str, chosen: Mapping[Operation, Limit], id_of: IdOf, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.limits import limits_set
 
-    show_changed(await limits_set(ledger, name, chosen, endpoint=await id_of(ledger)), "set", as_json=as_json)
+    found = await limits_set(ledger, name, chosen, endpoint=await id_of(ledger))
+    show_limits_changed(found, "set", as_json=as_json)
     return 0
 
 
@@ -125,7 +126,9 @@ def _limits(rules: Sequence[str]) -> Mapping[Operation, Limit]:
 async def _reset(name: str, operations: Sequence[Operation], id_of: IdOf, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.admin.limits import limits_reset
 
-    show_changed(await limits_reset(ledger, name, operations, endpoint=await id_of(ledger)), "reset", as_json=as_json)
+    show_limits_changed(
+        await limits_reset(ledger, name, operations, endpoint=await id_of(ledger)), "reset", as_json=as_json
+    )
     return 0
 
 
@@ -155,7 +158,7 @@ def _parse_operation(text: str) -> Operation:
         raise ValueError(f'"{text:.40}" is no operation; there are {", ".join(Operation)}') from None
 
 
-def show_changed(endpoint: EndpointLimitStatus, done: str, *, as_json: bool) -> None:
+def show_limits_changed(endpoint: EndpointLimitStatus, done: str, *, as_json: bool) -> None:
     """Prints the limits of an endpoint that were set or reset, and when they hold."""
     if as_json:
         streams.put_json(endpoint)

@@ -51,7 +51,7 @@ def add_progress(commands: typer.Typer) -> None:
 async def _progress(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.runs.job_progress import progress
 
-    show_progress(await progress(ledger, name, limit), as_json=as_json)
+    show_jobs_progress(await progress(ledger, name, limit), as_json=as_json)
     return 0
 
 
@@ -62,11 +62,11 @@ async def _follow(name: str | None, limit: int, ledger: Path, as_json: bool) -> 
 
     view = view_for_stderr(quiet=True)
     async with stop_on_signals(view) as stop:
-        await follow_progress(ledger, name, limit, partial(show_changed, as_json=as_json), stop=stop)
+        await follow_progress(ledger, name, limit, partial(show_jobs_changed, as_json=as_json), stop=stop)
     return 0 if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
 
 
-def show_progress(found: "RunProgress", *, as_json: bool) -> None:
+def show_jobs_progress(found: "RunProgress", *, as_json: bool) -> None:
     """Prints how far the jobs are."""
     if as_json:
         streams.put_json(found.jobs)
@@ -74,7 +74,7 @@ def show_progress(found: "RunProgress", *, as_json: bool) -> None:
         _put(found)
 
 
-def show_changed(found: "RunProgress", *, as_json: bool) -> None:
+def show_jobs_changed(found: "RunProgress", *, as_json: bool) -> None:
     """The same of those that have changed, each of which is a line of JSON."""
     if not as_json:
         _put(found)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
-from orchestrator.cli.runs.brakes import show_brakes, show_changed
+from orchestrator.cli.runs.brakes import show_brakes, show_brakes_set
 from tests.cli.command_line import Result, call, requested, shown
 
 BRAKES = RunBrakeStatus(
@@ -63,10 +63,10 @@ def test_set_asks_for_what_was_given_and_nothing_else() -> None:
         "breaker": "5:30%/50",
         "stop-late": "True",
     }
-    said = shown(partial(show_changed, BRAKES, as_json=False)).stderr
+    said = shown(partial(show_brakes_set, BRAKES, as_json=False)).stderr
     assert "brakes set; process 7 since noon follows: they are in force" in said
     idle = msgspec.structs.replace(BRAKES, held_by=None)
-    said = shown(partial(show_changed, idle, as_json=False)).stderr
+    said = shown(partial(show_brakes_set, idle, as_json=False)).stderr
     assert "brakes set; they hold from the next start\n" in said
 
 

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.cli.runs.limits import show_changed, show_limits
+from orchestrator.cli.runs.limits import show_limits, show_limits_changed
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from tests.cli.command_line import Result, call, requested, shown
@@ -39,7 +39,7 @@ LIMITS = EndpointLimitStatus(
 
 
 def told(limits: EndpointLimitStatus = LIMITS, done: str = "set", *, as_json: bool = False) -> Result:
-    return shown(partial(show_changed, limits, done, as_json=as_json))
+    return shown(partial(show_limits_changed, limits, done, as_json=as_json))
 
 
 def test_show_is_a_table_of_each_endpoint() -> None:

@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 from orchestrator.api.runs.job_progress import JobProgress, RunProgress
-from orchestrator.cli.runs.progress import show_changed, show_progress
+from orchestrator.cli.runs.progress import show_jobs_changed, show_jobs_progress
 from tests.cli.command_line import Result, requested, shown
 
 NOW = 1_767_225_600_000_000
@@ -27,7 +27,7 @@ FRESH = JobProgress(
 
 def told(*jobs: JobProgress, is_whole: bool = True, as_json: bool = False, follow: bool = False) -> Result:
     found = RunProgress(run="trainings", at=NOW, jobs=list(jobs), is_whole=is_whole)
-    show = show_changed if follow else show_progress
+    show = show_jobs_changed if follow else show_jobs_progress
     return shown(partial(show, found, as_json=as_json), COLUMNS="120")
 
 
