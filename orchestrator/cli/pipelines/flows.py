@@ -1,6 +1,6 @@
 """`orchestrator flows`: which there are, and how they stand."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,8 @@ from orchestrator.units import SECOND_US
 if TYPE_CHECKING:
     # at run time `--help` would pay for it
     from orchestrator.api.flows.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
-    from orchestrator.api.flows.lineage import RowOfFlow
+    from orchestrator.api.flows.lineage import Lineage, RowOfFlow
+    from orchestrator.api.flows.rerun import Rerun
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
 RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]
@@ -93,19 +94,28 @@ def add_flows(commands: typer.Typer) -> None:
 async def _rerun(name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.rerun import flow_rerun
 
-    found = await flow_rerun(ledger, name, stage, only_failed=only_failed)
+    show_rerun(await flow_rerun(ledger, name, stage, only_failed=only_failed), as_json=as_json)
+    return 0
+
+
+def show_rerun(found: "Rerun", *, as_json: bool) -> None:
+    """Prints the new runs of a flow, and who goes on with it."""
     if as_json:
         streams.put_json(found)
-        return 0
+        return
     who = f"{found.held_by} goes on with it" if found.held_by else "it goes on with the next orchestrator serve or tick"
     streams.say(f"{found.flow} is carried out anew: {', '.join(found.runs)}; {who}")
-    return 0
 
 
 async def _list(name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.flows import flows_list
 
-    found = await flows_list(ledger, name, states, limit)
+    show_flows(await flows_list(ledger, name, states, limit), as_json=as_json)
+    return 0
+
+
+def show_flows(found: "Sequence[FlowStatus]", *, as_json: bool) -> None:
+    """Prints flows and how they stand."""
     tables.put_list(
         found,
         as_json=as_json,
@@ -113,7 +123,6 @@ async def _list(name: str | None, states: list[FlowState], limit: int, ledger: P
         headings=("FLOW", "STATE", "STARTED (UTC)", "TOOK", "WHY"),
         row=_row,
     )
-    return 0
 
 
 def _row(flow: "FlowStatus") -> Iterable[str]:
@@ -125,15 +134,19 @@ def _row(flow: "FlowStatus") -> Iterable[str]:
 async def _show(name: str, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.flows import flow_show
 
-    found = await flow_show(ledger, name)
+    show_flow(await flow_show(ledger, name), as_json=as_json)
+    return 0
+
+
+def show_flow(found: "FlowShown", *, as_json: bool) -> None:
+    """Prints a flow and each of its stages."""
     if as_json:
         streams.put_json(found)
-        return 0
+        return
     tables.put(tables.lines(_lines(found)))
     if found.stages:
         headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "REUSED", "SPEED", "LEFT")
         tables.put(tables.columns(headings, map(_stage_row, found.stages)))
-    return 0
 
 
 def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
@@ -175,17 +188,21 @@ def _stage_row(stage: "StageStatus") -> Iterable[str]:
 async def _lineage(name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.lineage import flow_lineage
 
-    found = await flow_lineage(ledger, name, custom_id)
+    show_lineage(await flow_lineage(ledger, name, custom_id), as_json=as_json)
+    return 0
+
+
+def show_lineage(found: "Lineage", *, as_json: bool) -> None:
+    """Prints what a row was made of, and what has become of it."""
     if as_json:
         streams.put_json(found)
-        return 0
+        return
     headings = ("STAGE", "ROW", "STATE", "MADE OF", "BECAME")
     tables.put(tables.columns(headings, map(_relative, found.rows)))
     if told := [(f"{row.stage} {row.custom_id}", said) for row in found.rows if (said := _reused(row))]:
         tables.put(tables.lines(told))
     if not found.is_all:
         streams.warn(f"there are more rows than these {len(found.rows):,}")
-    return 0
 
 
 def _reused(row: "RowOfFlow") -> str:

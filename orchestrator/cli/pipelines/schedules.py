@@ -1,6 +1,6 @@
 """`orchestrator schedules`: how schedules stand, what fires next, what fired, and what is wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +19,9 @@ from orchestrator.settings import run_flags, schedule_flags
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
-        ScheduleHistory,
+        History,
         ScheduleStatus,
+        Trouble,
     )
 
 TROUBLE_EXIT_CODE = 1
@@ -125,7 +126,12 @@ def _add_changes(schedules: typer.Typer) -> None:
 async def _list(ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.schedules import schedules_list
 
-    found = await schedules_list(ledger)
+    show_schedules(await schedules_list(ledger), ledger, as_json=as_json)
+    return 0
+
+
+def show_schedules(found: "Sequence[ScheduleStatus]", ledger: Path, *, as_json: bool) -> None:
+    """Prints when pipelines fire next, or why not."""
     tables.put_list(
         found,
         as_json=as_json,
@@ -133,7 +139,6 @@ async def _list(ledger: Path, as_json: bool) -> int:
         headings=("PIPELINE", "FIRES", "NEXT", "FLOWS", "LAST", "ENDPOINTS"),
         row=_row,
     )
-    return 0
 
 
 def _row(found: "ScheduleStatus") -> Iterable[str]:
@@ -152,7 +157,12 @@ def _row(found: "ScheduleStatus") -> Iterable[str]:
 async def _next(name: str | None, most: int, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.schedules import schedules_next
 
-    found = await schedules_next(ledger, name, most)
+    show_fires(await schedules_next(ledger, name, most), as_json=as_json)
+    return 0
+
+
+def show_fires(found: Sequence[tuple[str, int, str]], *, as_json: bool) -> None:
+    """Prints the next fires."""
     tables.put_list(
         found,
         as_json=as_json,
@@ -161,13 +171,17 @@ async def _next(name: str | None, most: int, ledger: Path, as_json: bool) -> int
         row=lambda fire: (fire[2], fire[0]),
         raw=lambda fire: {"pipeline": fire[0], "fire_at": fire[1], "fire": fire[2]},
     )
-    return 0
 
 
 async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.schedules import schedules_history
 
-    found = await schedules_history(ledger, name, most)
+    show_history(await schedules_history(ledger, name, most), name, as_json=as_json)
+    return 0
+
+
+def show_history(found: "Sequence[History]", name: str, *, as_json: bool) -> None:
+    """Prints what came of the fires of a pipeline."""
     tables.put_list(
         found,
         as_json=as_json,
@@ -175,7 +189,6 @@ async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
         headings=("FIRE (UTC)", "", "FLOW", "WHY"),
         row=_history_row,
     )
-    return 0
 
 
 def _history_row(found: "ScheduleHistory") -> Iterable[str]:
@@ -187,7 +200,11 @@ def _history_row(found: "ScheduleHistory") -> Iterable[str]:
 async def _check(name: str | None, ledger: Path, as_json: bool) -> int:
     from orchestrator.api.flows.schedules import schedules_check
 
-    found = await schedules_check(ledger, name)
+    return show_troubles(await schedules_check(ledger, name), as_json=as_json)
+
+
+def show_troubles(found: "Sequence[Trouble]", *, as_json: bool) -> int:
+    """Prints what is late, missed or failing; returns the exit code."""
     tables.put_list(
         found,
         as_json=as_json,

@@ -78,10 +78,15 @@ async def _tick(asked: _Tick, view: QuietView, *, as_json: bool) -> int:
 
     async with stop_on_signals(view) as stop:
         ticked = await tick(asked.request, view, stop=stop, within_us=asked.within_us)
+    show_ticked(ticked, view, as_json=as_json)
+    return 0
+
+
+def show_ticked(ticked: "Ticked", view: QuietView, *, as_json: bool) -> None:
+    """Prints what was done."""
     if as_json:
         streams.put_json(ticked)
     view.say(_told(ticked))
-    return 0
 
 
 def _told(ticked: "Ticked") -> str:

@@ -116,14 +116,24 @@ async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
     from orchestrator.cli.framework.signals import stop_on_signals
 
     found = await trigger(asked.request.ledger, asked.name, asked.at)
-    view.say(_told(found, waits=asked.wait))
+    show_flow_asked_for(found, view, waits=asked.wait, as_json=as_json)
     if not asked.wait:
-        if as_json:
-            streams.put_json(found)
         return 0
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
         async with stop_on_signals(view) as stop:
             flow = await wait_for_flow(asked.request, found.flows[0], view, stop=stop)
+    return show_flow_ended(flow, view, as_json=as_json)
+
+
+def show_flow_asked_for(found: "Asked", view: QuietView, *, waits: bool, as_json: bool) -> None:
+    """Prints which flow was asked for, and who begins it; as JSON, where nobody waits for it."""
+    view.say(_told(found, waits=waits))
+    if as_json and not waits:
+        streams.put_json(found)
+
+
+def show_flow_ended(flow: "FlowStatus", view: QuietView, *, as_json: bool) -> int:
+    """Prints how a flow ended; returns the exit code."""
     if as_json:
         streams.put_json(flow)
     view.say(f"{flow.name}: {flow.state}{f', {flow.why}' if flow.why else ''}")

@@ -1,47 +1,115 @@
 """`tick`, `trigger`, `backfill`, `schedules` and `flows`: what they hand over, and what they show."""
 
 import json
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from orchestrator.api.flows.flows import FlowShown, StageStatus
-from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleTrouble
+from orchestrator.api.flows.flows import Asked, FlowShown, FlowStatus, StageStatus
+from orchestrator.api.flows.lineage import Lineage, RowOfFlow
+from orchestrator.api.flows.rerun import Rerun
+from orchestrator.api.flows.schedules import History, ScheduleStatus, Trouble
 from orchestrator.api.foreground.tick import Ticked
-from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.settings.structs import ControlAction
-from orchestrator.units import MINUTE_US
-from tests.cli.command_line import give
-from tests.cli.fake_api import FakeApp, invoke
-from tests.cli.fake_flows import AT, FLOW, flow_status, schedule_status
+from orchestrator.cli.output.progress_views import PlainView, QuietView
+from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
+from orchestrator.cli.pipelines.schedules import show_fires, show_history, show_schedules, show_troubles
+from orchestrator.cli.pipelines.tick import show_ticked
+from orchestrator.cli.pipelines.trigger import show_flow_asked_for, show_flow_ended
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
+from orchestrator.units import HOUR_US, MINUTE_US
+from tests.cli.command_line import give, requested, shown
 
 LEDGER = Path("l.db")
+AT = 1_767_225_600_000_000
+FLOW = "captions@20260101T000000Z"
+
+
+def flow_status(state: FlowState = FlowState.SUCCEEDED, why: str = "") -> FlowStatus:
+    return FlowStatus(
+        name=FLOW,
+        pipeline="captions",
+        state=state,
+        kind=FlowKind.SCHEDULED,
+        fire_at=AT,
+        recorded_at=AT,
+        started_at=AT,
+        ended_at=AT + HOUR_US if state not in (FlowState.RUNNING, FlowState.HELD) else None,
+        why=why,
+        late=False,
+    )
+
+
+def schedule_status(*, paused_at: int | None = None, paused_until: int | None = None) -> ScheduleStatus:
+    return ScheduleStatus(
+        name="captions",
+        version=2,
+        fires="30 2 * * *",
+        zone="Europe/Berlin",
+        next_at=None if paused_at else AT + 25 * HOUR_US,
+        looked_until=AT,
+        paused_at=paused_at,
+        paused_until=paused_until,
+        note="stocktaking" if paused_at else "",
+        waiting=1_000,
+        running=1,
+        held=0,
+        last=flow_status(),
+    )
+
+
+def view() -> QuietView:
+    return PlainView()
+
+
+PIPELINE = """name = "captions"
+input = "in/{previous:%Y-%m-%d}.jsonl"
+keep = "90d"
+[schedule]
+cron = "30 2 * * *"
+zone = "Europe/Berlin"
+[stage.caption]
+endpoint = "local:f.py:f"
+output = "out/{flow}.jsonl"
+"""
+
+
+@pytest.fixture
+def applied() -> None:
+    """A ledger that knows a pipeline."""
+    Path("f.py").write_text("def f(job): ...")
+    Path("captions.toml").write_text(PIPELINE)
+    result = give("apply", "captions.toml")
+    assert result.exit_code == 0, result.stderr
 
 
 def test_a_tick_says_what_it_did_or_who_does_it() -> None:
-    program = FakeApp()
-    result = invoke(program, "tick", "--for", "5m", "--ledger", "l.db")
-    assert (result.exit_code, program.asked) == (0, [(LEDGER, 5 * MINUTE_US)])
-    assert "nothing is due" in result.stderr
+    request, within_us = requested("tick", "--for", "5m", "--ledger", "l.db")
+    assert (request.ledger, within_us) == (LEDGER, 5 * MINUTE_US)
+    nothing = Ticked(held_by=None, flows=())
+    assert "nothing is due" in shown(lambda: show_ticked(nothing, view(), as_json=False)).stderr
 
-    program.ticked = Ticked(held_by=None, flows=(flow_status(), flow_status(FlowState.HELD)))
-    result = invoke(program, "tick", "--json")
+    ticked = Ticked(held_by=None, flows=(flow_status(), flow_status(FlowState.HELD)))
+    result = shown(lambda: show_ticked(ticked, view(), as_json=True))
     assert "1 flow ended, 1 not yet" in result.stderr
     assert [flow["name"] for flow in json.loads(result.stdout)["flows"]] == [FLOW, FLOW]
-    program.ticked = Ticked(held_by="host 77", flows=())
-    assert "host 77 works on this ledger, and looks at the schedules" in invoke(program, "tick").stderr
-    assert invoke(program, "tick", "--for", "soon").exit_code == 2
+    busy = Ticked(held_by="host 77", flows=())
+    told = shown(lambda: show_ticked(busy, view(), as_json=False)).stderr
+    assert "host 77 works on this ledger, and looks at the schedules" in told
+    assert give("tick", "--for", "soon").exit_code == 2
 
 
 def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
-    program = FakeApp()
-    result = invoke(program, "trigger", "captions", "--at", "2026-01-01", "--ledger", "l.db", "--json")
-    assert (result.exit_code, program.asked) == (0, [(LEDGER, "captions", "2026-01-01")])
+    asked = requested("trigger", "captions", "--at", "2026-01-01", "--ledger", "l.db")
+    assert (asked.request.ledger, asked.name, asked.at, asked.wait) == (LEDGER, "captions", "2026-01-01", False)
+    found = Asked(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    result = shown(lambda: show_flow_asked_for(found, view(), waits=False, as_json=True))
     assert json.loads(result.stdout)["flows"] == [FLOW]
     assert f"{FLOW} is asked for; it begins with the next orchestrator serve or tick" in result.stderr
-    program.held_by, program.was_known = "host 77", True
-    assert f"{FLOW} was asked for before; host 77 begins it" in invoke(program, "trigger", "captions").stderr
+    known = Asked(pipeline="captions", flows=(FLOW,), known=1, held_by="host 77")
+    told = shown(lambda: show_flow_asked_for(known, view(), waits=False, as_json=False)).stderr
+    assert f"{FLOW} was asked for before; host 77 begins it" in told
 
 
 @pytest.mark.parametrize(
@@ -49,147 +117,140 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
     [(FlowState.SUCCEEDED, 0), (FlowState.PARTIAL, 1), (FlowState.FAILED, 1), (FlowState.RUNNING, 130)],
 )
 def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowState, code: int) -> None:
-    program = FakeApp()
-    program.flow = flow_status(state, "because")
-    result = invoke(program, "trigger", "captions", "--wait", "--json")
+    assert requested("trigger", "captions", "--wait").wait
+    found = Asked(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    waiting = shown(lambda: show_flow_asked_for(found, view(), waits=True, as_json=True))
+    assert (waiting.stdout, "or now with --wait" in waiting.stderr) == ("", False)  # it was given
+    result = shown(lambda: show_flow_ended(flow_status(state, "because"), view(), as_json=True))
     assert result.exit_code == code
     assert json.loads(result.stdout)["state"] == state
     assert f"{FLOW}: {state}, because" in result.stderr
-    assert "or now with --wait" not in result.stderr  # it was given
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_backfill_shows_how_many_it_asks_for_and_asks_first() -> None:
-    program = FakeApp()
-    times = ("backfill", "captions", "--from", "2026-01-01", "--to", "2026-01-02")
-    result = invoke(program, *times, "--parallel", "3", "--yes", "--ledger", "l.db", "--json")
-    assert (result.exit_code, program.asked) == (
-        0,
-        [(LEDGER, "captions", "2026-01-01", "2026-01-02"), (LEDGER, 3, False)],
-    )
+    times = ("backfill", "captions", "--from", "2026-01-01", "--to", "2026-01-03")
+    refused = give(*times)
+    assert refused.exit_code == 2
+    begin = "begin 2 flows of captions, for 2026-01-01T02:30:00+01:00 to 2026-01-02T02:30:00+01:00?"
+    assert begin in refused.stderr
+
+    result = give(*times, "--parallel", "3", "--yes", "--json")
     assert len(json.loads(result.stdout)["flows"]) == 2
     assert "2 flows wait behind those of the schedule" in result.stderr
 
-    refused = invoke(program, *times)
-    assert refused.exit_code == 2
-    assert "begin 2 flows of captions, for 2026-01-01T00:00:00+00:00 to 2026-01-01T01:00:00+00:00?" in refused.stderr
-
-    program.fires = msgspec.structs.replace(program.fires, known=2)
-    result = invoke(program, *times)
+    result = give(*times)
     assert "no fire to be made up for: all 2 have a flow; add --again" in result.stderr
-    assert program.asked[-1] == (Path("orchestrator.db"), 1, False)
-    assert invoke(program, *times, "--again", "--yes").exit_code == 0
-    assert program.asked[-1] == (Path("orchestrator.db"), 1, True)
+    again = give(*times, "--again", "--yes", "--json")
+    assert (again.exit_code, len(json.loads(again.stdout)["flows"])) == (0, 2)
 
 
 def test_schedules_are_listed_with_when_they_fire_next_or_why_not() -> None:
-    program = FakeApp()
-    result = invoke(program, "schedules", COLUMNS="200")
-    assert "2026-01-02T02:00:00+01:00" in result.stdout
-    assert "1,000 waiting, 1 running" in result.stdout
-    program.schedule = schedule_status(paused_at=AT, paused_until=AT + 60 * MINUTE_US)
-    result = invoke(program, "schedules", "list", COLUMNS="200")
-    assert "paused until 2026-01-01T02:00:00+01:00: stocktaking" in result.stdout
-    assert json.loads(invoke(program, "schedules", "list", "--json").stdout)[0]["note"] == "stocktaking"
+    def told(found: ScheduleStatus, *, as_json: bool = False) -> str:
+        return shown(lambda: show_schedules([found], LEDGER, as_json=as_json), COLUMNS="200").stdout
+
+    assert "2026-01-02T02:00:00+01:00" in told(schedule_status())
+    assert "1,000 waiting, 1 running" in told(schedule_status())
+    paused = schedule_status(paused_at=AT, paused_until=AT + 60 * MINUTE_US)
+    assert "paused until 2026-01-01T02:00:00+01:00: stocktaking" in told(paused)
+    assert json.loads(told(paused, as_json=True))[0]["note"] == "stocktaking"
 
 
 def test_the_next_fires_and_the_history_are_shown() -> None:
-    program = FakeApp()
-    assert "nothing fires by itself" in invoke(program, "schedules", "next").stderr
-    program.next = [("captions", AT, "2026-01-01T01:00:00+01:00")]
-    shown = invoke(program, "schedules", "next", "captions", "--most", "3").stdout
-    assert shown.split()[-2:] == ["2026-01-01T01:00:00+01:00", "captions"]
-    assert program.asked[-1] == (Path("orchestrator.db"), "captions", 3)
-    assert json.loads(invoke(program, "schedules", "next", "--json").stdout)[0]["fire_at"] == AT
+    assert "nothing fires by itself" in shown(lambda: show_fires([], as_json=False)).stderr
+    fires = [("captions", AT, "2026-01-01T01:00:00+01:00")]
+    told = shown(lambda: show_fires(fires, as_json=False)).stdout
+    assert told.split()[-2:] == ["2026-01-01T01:00:00+01:00", "captions"]
+    assert requested("schedules", "next", "captions", "--most", "3").args == ("captions", 3)
+    assert json.loads(shown(lambda: show_fires(fires, as_json=True)).stdout)[0]["fire_at"] == AT
 
-    assert "has not fired yet" in invoke(program, "schedules", "history", "captions").stderr
-    program.history = [
-        ScheduleHistory(fire_at=AT, what="succeeded", flow=FLOW),
-        ScheduleHistory(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
+    assert "has not fired yet" in shown(lambda: show_history([], "captions", as_json=False)).stderr
+    history = [
+        History(fire_at=AT, what="succeeded", flow=FLOW),
+        History(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
     ]
-    shown = invoke(program, "schedules", "history", "captions", "--most", "5", COLUMNS="200").stdout
-    assert FLOW in shown
-    assert "missed: 3 fires" in shown
-    assert "orchestrator backfill captions ..." in shown
+    told = shown(lambda: show_history(history, "captions", as_json=False), COLUMNS="200").stdout
+    assert FLOW in told
+    assert "missed: 3 fires" in told
+    assert "orchestrator backfill captions ..." in told
 
 
 def test_names_of_flows_stand_whole_on_one_line_so_that_they_can_be_copied() -> None:
-    program = FakeApp()
-    program.history = [ScheduleHistory(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
-    assert FLOW in invoke(program, "schedules", "captions", "--most", "5", COLUMNS="80").stdout
+    history = [History(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
+    assert FLOW in shown(lambda: show_history(history, "captions", as_json=False), COLUMNS="80").stdout
 
 
 def test_a_check_exits_with_1_where_anything_is_wrong() -> None:
-    program = FakeApp()
-    assert invoke(program, "schedules", "check").exit_code == 0
-    program.troubles = [ScheduleTrouble(pipeline="captions", kind="late", text="it has not ended")]
-    result = invoke(program, "schedules", "check", "captions", "--json")
+    assert shown(lambda: show_troubles([], as_json=False)).exit_code == 0
+    troubles = [Trouble(pipeline="captions", kind="late", text="it has not ended")]
+    result = shown(partial(show_troubles, troubles, as_json=True))
     assert (result.exit_code, json.loads(result.stdout)[0]["kind"]) == (1, "late")
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_schedule_is_paused_continued_and_removed() -> None:
-    program = FakeApp()
-    program.schedule = schedule_status(paused_at=AT, paused_until=AT)
-    paused = invoke(program, "schedules", "pause", "captions", "--note", "stocktaking", "--until", "2026-01-01")
-    assert "captions is paused until 2026-01-01T01:00:00+01:00" in paused.stderr
+    paused = give("schedules", "pause", "captions", "--note", "stocktaking", "--until", "2099-01-01")
+    assert "captions is paused until 2099-01-01T00:00:00+01:00" in paused.stderr
+    assert json.loads(give("schedules", "--json").stdout)[0]["note"] == "stocktaking"
+    continued = give("schedules", "continue", "captions", "--catch-up")
+    assert "captions fires again, next at 20" in continued.stderr
 
-    program.schedule = schedule_status()
-    continued = invoke(program, "schedules", "continue", "captions", "--catch-up")
-    ledger = Path("orchestrator.db")
-    assert program.asked == [(ledger, "captions", "stocktaking", "2026-01-01"), (ledger, "captions", True)]
-    assert "captions fires again, next at 2026-01-02T02:00:00+01:00" in continued.stderr
-
-    assert invoke(program, "schedules", "remove", "captions").exit_code == 2
-    removed = invoke(program, "schedules", "remove", "captions", "--yes", "--json")
+    assert give("schedules", "remove", "captions").exit_code == 2
+    removed = give("schedules", "remove", "captions", "--yes", "--json")
     assert json.loads(removed.stdout)["name"] == "captions"
 
 
 def test_flows_are_listed_and_shown_with_their_stages() -> None:
-    program = FakeApp()
-    program.flow = flow_status(FlowState.FAILED, "no input")
-    result = invoke(program, "flows", "list", "captions", "--state", "failed", "--state", "held", "--most", "7")
-    assert program.asked == [(Path("orchestrator.db"), "captions", (FlowState.FAILED, FlowState.HELD), 7)]
-    assert "no input" in result.stdout
-    [row] = json.loads(invoke(program, "flows", "--json").stdout)
+    asked = requested("flows", "list", "captions", "--state", "failed", "--state", "held", "--most", "7")
+    assert asked.args == ("captions", [FlowState.FAILED, FlowState.HELD], 7)
+    failed = [flow_status(FlowState.FAILED, "no input")]
+    assert "no input" in shown(lambda: show_flows(failed, as_json=False)).stdout
+    [row] = json.loads(shown(lambda: show_flows(failed, as_json=True)).stdout)
     assert (row["name"], row["state"]) == (FLOW, "failed")
 
     stage = StageStatus(
         stage="caption", run="r", source="/in", sha256="ab", rows_in=1_000, done=400, jobs_per_s=2.0, eta_s=300.0
     )
-    program.shown = FlowShown(flow=flow_status(), version=2, stages=(stage,))
-    shown = invoke(program, "flows", "show", FLOW, COLUMNS="120").stdout
+    found = FlowShown(flow=flow_status(), version=2, stages=(stage,))
+    told = shown(lambda: show_flow(found, as_json=False), COLUMNS="120").stdout
     for text in ("scheduled, by version 2 of captions", "/in (SHA-256 ab)", "1,000", "400", "2.0/s", "5 min"):
-        assert text in shown
-    assert json.loads(invoke(program, "flows", "show", FLOW, "--json").stdout)["stages"][0]["rows_in"] == 1_000
+        assert text in told
+    assert json.loads(shown(lambda: show_flow(found, as_json=True)).stdout)["stages"][0]["rows_in"] == 1_000
 
 
+@pytest.mark.usefixtures("applied")
 def test_a_flow_is_cancelled_with_its_runs_once_that_is_confirmed() -> None:
-    program = FakeApp()
-    program.flow = flow_status(FlowState.RUNNING)
-    refused = invoke(program, "cancel", FLOW)
+    flow = json.loads(give("trigger", "captions", "--at", "2026-01-01", "--json").stdout)["flows"][0]
+    refused = give("cancel", flow)
     assert refused.exit_code == 2
-    assert f"cancel {FLOW}, which is running, with its runs?" in refused.stderr
-    assert invoke(program, "cancel", FLOW, "--yes").exit_code == 0
-    assert program.asked == [(Path("orchestrator.db"), FLOW, ControlAction.CANCEL)]
+    assert f"cancel {flow}, which is waiting, with its runs?" in refused.stderr
+    cancelled = give("cancel", flow, "--yes", "--json")
+    assert (cancelled.exit_code, json.loads(cancelled.stdout)["cancelled"]) == (0, True)
 
 
 def test_serve_records_files_first() -> None:
-    program = FakeApp()
-    invoke(program, "serve", "--apply", "a.toml", "--apply", "b.toml", ORCHESTRATOR_API_KEY="k")
-    [(request,)] = program.asked
-    assert request.apply == (Path("a.toml"), Path("b.toml"))  # type: ignore[attr-defined]
+    request = requested("serve", "--apply", "a.toml", "--apply", "b.toml", ORCHESTRATOR_API_KEY="k")
+    assert [str(each) for each in request.apply] == ["a.toml", "b.toml"]
 
 
 def test_the_lineage_of_a_row_is_a_table_stage_by_stage() -> None:
-    program = FakeApp()
-    result = invoke(program, "flows", "lineage", FLOW, "r1/0", "--ledger", "l.db", COLUMNS="120")
-
-    assert program.asked == [(LEDGER, FLOW, "r1/0")]
+    found = Lineage(
+        flow=FLOW,
+        custom_id="r1/0",
+        rows=(
+            RowOfFlow(stage="caption", custom_id="r1", state=State.SUCCEEDED, became=2),
+            RowOfFlow(stage="embed", custom_id="r1/0", state=State.FAILED, class_="step", made_of=("r1",)),
+        ),
+        is_all=False,
+    )
+    result = shown(lambda: show_lineage(found, as_json=False), COLUMNS="120")
+    assert requested("flows", "lineage", FLOW, "r1/0").args == (FLOW, "r1/0")
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
         "caption  r1    succeeded      the input  2 rows",
         "embed    r1/0  failed (step)  r1",
     ]
     assert "there are more rows than these 2" in result.stderr
-    assert json.loads(invoke(program, "flows", "lineage", FLOW, "r1/0", "--json").stdout)["rows"][1]["class"] == "step"
+    assert json.loads(shown(lambda: show_lineage(found, as_json=True)).stdout)["rows"][1]["class"] == "step"
 
 
 @pytest.mark.parametrize(
@@ -206,11 +267,11 @@ def test_a_key_that_would_travel_openly_is_worth_a_warning(
 
 
 def test_a_rerun_tells_the_new_runs_and_who_goes_on() -> None:
-    program = FakeApp()
-    result = invoke(program, "flows", "rerun", FLOW, "--from", "embed", "--failed", "--ledger", "l.db")
-    assert (result.exit_code, result.stdout) == (0, "")
+    found = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), held_by=None)
+    result = shown(lambda: show_rerun(found, as_json=False))
+    assert result.stdout == ""
     assert f"{FLOW} is carried out anew: {FLOW}/embed~2; it goes on with the next orchestrator" in result.stderr
-    assert program.asked[-1] == ("rerun", LEDGER, FLOW, "embed", True)
-    program.held_by = "process 7"
-    told = invoke(program, "flows", "rerun", FLOW, "--from", "embed", "--json")
+    assert requested("flows", "rerun", FLOW, "--from", "embed", "--failed").args == (FLOW, "embed", True)
+    held = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), held_by="process 7")
+    told = shown(lambda: show_rerun(held, as_json=True))
     assert json.loads(told.stdout) == {"flow": FLOW, "runs": [f"{FLOW}/embed~2"], "held_by": "process 7"}
