@@ -23,7 +23,7 @@ from orchestrator.settings import run_flags
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import Chosen
+from orchestrator.settings.structs import Chosen, Configuration
 from orchestrator.views.status import RunControl
 
 if TYPE_CHECKING:
@@ -117,11 +117,15 @@ async def _retry(
     found = await retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
     code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
-        starting = partial(next_command, ledger=ledger, given=choices.configuration)
-        is_alone = found.flow is None
-        command = starting("resume", found.run, service_url=run.service_url) if is_alone else starting("tick", None)
-        streams.say(f"start it: {command}")
+        streams.say(f"start it: {start_command(found, run.service_url, ledger, choices.configuration)}")
     return code
+
+
+def start_command(found: RunControl, service_url: str, ledger: Path, configuration: Configuration) -> str:
+    """What works on the run; where it is a stage's, the other stages of its flow go on, too."""
+    starting = partial(next_command, ledger=ledger, given=configuration)
+    is_alone = found.flow is None
+    return starting("resume", found.run, service_url=service_url) if is_alone else starting("tick", None)
 
 
 async def _nothing(name: str, ledger: Path, *, as_json: bool) -> int:

@@ -6,85 +6,94 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.api.runs.commands import control, prioritize, retry
+from orchestrator.api.runs.keyword_options import grace_of
+from orchestrator.cli.runs.control import told
+from orchestrator.cli.runs.retry import start_command
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import Chosen, ControlAction, RunSettings
-from tests.cli.fake_api import FakeApp, invoke, run_status
+from orchestrator.settings.structs import Configuration, ControlAction, RunSettings
+from orchestrator.views.status import RunControl
+from tests.cli.command_line import Result, give, requested, shown
+from tests.cli.small_ledger import a_ledger
 from tests.factories import a_row
 from tests.ledger.ledgers import added
 
+CONTROL = RunControl(run="captions", paused=False, cancelled=False, held_by="process 7 since noon", outcome=None)
+HELD = "process 7 since noon"
+
+
+def said(found: RunControl, done: str = "to try 2 jobs again", *, as_json: bool = False, verb: str = "do") -> Result:
+    return shown(partial(told, found, done, as_json=as_json, verb=verb))
+
 
 @pytest.mark.parametrize("action", ControlAction)
-def test_each_wish_is_handed_on_with_the_name_of_the_run(action: ControlAction) -> None:
-    app = FakeApp(runs=[run_status(succeeded=3)])
-    result = invoke(app, action, "captions", "--ledger", "l.db")
-    assert app.asked[-1] == (Path("l.db"), "captions", action)
-    assert result.exit_code == 0
-    assert "it holds from the next start" in result.stderr
-    assert json.loads(invoke(app, action, "captions", "--json").stdout)["paused"] is (action is ControlAction.PAUSE)
+def test_each_wish_is_done_to_the_run_of_that_name(action: ControlAction) -> None:
+    words = (action, "captions", "--ledger", str(a_ledger(Path("l.db"), queued=1)))
+    words += ("--yes",) if action is ControlAction.CANCEL else ()
+    result = give(*words)
+    assert (result.exit_code, "it holds from the next start" in result.stderr) == (0, True)
+    assert json.loads(give(*words, "--json").stdout)["paused"] is (action is ControlAction.PAUSE)
 
 
 def test_what_the_process_at_work_says_is_told() -> None:
-    app = FakeApp(runs=[run_status(succeeded=3)])
-    app.held_by, app.outcome = "process 7 since noon", "nothing more of it is sent"
-    told = invoke(app, "pause", "captions").stderr
-    assert "captions is paused; process 7 since noon follows: nothing more of it is sent" in told
-    app.outcome = None
-    assert "process 7 since noon has not answered yet" in invoke(app, "cancel", "captions").stderr
-    app.so_far = 23_000
-    begun = "captions is to try 2 jobs again; process 7 since noon has begun: 23,000 jobs so far, and it goes on\n"
-    again = ("retry", "captions", "--yes")
-    assert invoke(app, *again).stderr.endswith(begun)
-    assert json.loads(invoke(app, *again, "--json").stdout)["so_far"] == 23_000
-    app.held_by = None
-    assert "it holds from the next start: 23,000 jobs so far" in invoke(app, *again).stderr
-    assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator resume captions\n")
-    app.flow_of = "nightly@20270328T010000Z"  # whose other stages are to go on, too
-    assert invoke(app, *again).stderr.endswith("\nstart it: orchestrator tick\n")
-    assert invoke(app, *again, "--ledger", "l.db").stderr.endswith("\nstart it: orchestrator tick --ledger l.db\n")
-    app.held_by, app.outcome = None, "nothing more of it is sent"
-    told = invoke(app, "pause", "captions").stderr
-    assert "captions is paused; it holds from the next start: nothing more of it is sent" in told
+    nothing = "nothing more of it is sent"
+    follows = said(replace(CONTROL, outcome=nothing), "paused").stderr
+    assert f"captions is paused; {HELD} follows: {nothing}" in follows
+    assert f"{HELD} has not answered yet" in said(CONTROL, "cancelled").stderr
+    begun = replace(CONTROL, so_far=23_000)
+    going = f"captions is to try 2 jobs again; {HELD} has begun: 23,000 jobs so far, and it goes on\n"
+    assert said(begun).stderr == going
+    assert json.loads(said(begun, as_json=True).stdout)["so_far"] == 23_000
+    assert "it holds from the next start: 23,000 jobs so far" in said(replace(begun, held_by=None)).stderr
+    idle = said(replace(CONTROL, held_by=None, outcome=nothing), "paused").stderr
+    assert f"captions is paused; it holds from the next start: {nothing}" in idle
+
+
+def test_what_starts_it_is_named_as_a_command() -> None:
+    def command(found: RunControl) -> str:
+        return start_command(found, "https://api.example", Path("orchestrator.db"), Configuration())
+
+    assert command(CONTROL) == "orchestrator resume captions"
+    of_flow = replace(CONTROL, flow="nightly@20270328T010000Z")  # whose other stages are to go on, too
+    assert command(of_flow) == "orchestrator tick"
 
 
 @pytest.mark.parametrize("action", ControlAction)
 def test_of_a_run_that_has_finished_there_is_nothing_to_do(action: ControlAction) -> None:
-    app = FakeApp(runs=[run_status(succeeded=3)])
-    app.outcome, app.has_ended = ENDED.text, True
-    assert invoke(app, action, "captions").stderr == f"captions has finished; nothing to {action}\n"
+    a_ledger(succeeded=1)
+    assert give(action, "captions").stderr == f"captions has finished; nothing to {action}\n"
 
 
 def test_a_retry_and_a_priority_are_handed_on() -> None:
-    app = FakeApp(runs=[run_status()])
-    assert "captions is to try 2 jobs again; it holds" in invoke(app, "retry", "captions", "--yes").stderr
-    assert "captions is of priority -3; it holds" in invoke(app, "priority", "captions", "-3").stderr
-    asked = [("captions", "", None), ("captions",), ("captions", Chosen()), ("captions", -3)]
-    assert [each[1:] for each in app.asked] == asked
-    assert invoke(app, "priority", "captions", "99").exit_code == 2
+    a_ledger(failed=2, queued=1)
+    retried = give("retry", "captions", "--yes").stderr
+    assert "captions is to try 2 jobs again; it holds" in retried
+    assert retried.endswith("\nstart it: orchestrator resume captions\n")
+    assert "captions is of priority -3; it holds" in give("priority", "captions", "-3").stderr
+    assert give("priority", "captions", "99").exit_code == 2
 
 
 def test_to_cancel_is_asked_with_counts_and_done_with_yes() -> None:
-    app = FakeApp(runs=[run_status(queued=3581, outstanding=280, uncertain=1, succeeded=4)])
-    refused = invoke(app, "cancel", "captions")
+    a_ledger(queued=3, outstanding=2, uncertain=1, succeeded=1)
+    refused = give("cancel", "captions")
     assert refused.exit_code == 2
-    assert "cancel captions: 3,581 queued and 281 at the service have no outcome yet?" in refused.stderr
+    assert "cancel captions: 3 queued and 3 at the service have no outcome yet?" in refused.stderr
     assert "give --yes. Nothing was done" in refused.stderr
-    assert ControlAction.CANCEL not in {each[-1] for each in app.asked}
-    assert invoke(app, "cancel", "captions", "--yes").exit_code == 0
-    assert app.asked[-1] == (Path("orchestrator.db"), "captions", ControlAction.CANCEL)
+    assert "captions is cancelled" not in refused.stderr
+    assert "captions is cancelled" in give("cancel", "captions", "--yes").stderr
 
 
-@pytest.mark.parametrize("words", [("unpause",), ("runs", "unpause"), ("runs", "continue")])
+@pytest.mark.parametrize("words", [("unpause",), ("continue",), ("runs", "unpause"), ("runs", "continue")])
 def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) -> None:
-    app = FakeApp()
-    assert invoke(app, *words, "captions").exit_code == 0
-    assert app.asked == [(Path("orchestrator.db"), "captions", ControlAction.CONTINUE)]
+    work = requested(*words, "captions")
+    assert work.args == ("captions", ControlAction.CONTINUE)
 
 
 async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> Run:
@@ -154,8 +163,9 @@ def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_
 
 
 def test_a_grace_is_handed_on() -> None:
-    app = FakeApp(runs=[run_status(outstanding=2)])
-    assert invoke(app, "cancel", "captions", "--yes", "--grace", "2h").exit_code == 0
-    assert app.asked[-1] == (Path("orchestrator.db"), "captions", ControlAction.CANCEL, 7_200_000_000)
-    refused = invoke(app, "cancel", "captions", "--yes", "--grace", "soon")
+    assert requested("cancel", "captions", "--yes", "--grace", "2h").args == ("captions", "2h", True)
+    assert grace_of("2h", str) == 7_200_000_000
+    a_ledger(outstanding=2)
+    assert "the jobs of captions are not resumable" in give("cancel", "captions", "--yes", "--grace", "2h").stderr
+    refused = give("cancel", "captions", "--yes", "--grace", "soon")
     assert (refused.exit_code, "--grace" in refused.stderr) == (2, True)
