@@ -35,8 +35,8 @@ def said(found: RunControl, done: str = "to try 2 jobs again", *, as_json: bool 
 
 @pytest.mark.parametrize("action", ControlAction)
 def test_each_wish_is_done_to_the_run_of_that_name(action: ControlAction) -> None:
-    words = (action, "captions", "--ledger", str(a_ledger(Path("l.db"), queued=1)))
-    words += ("--yes",) if action is ControlAction.CANCEL else ()
+    agreed = ("--yes",) if action is ControlAction.CANCEL else ()
+    words = (action, "captions", "--ledger", str(a_ledger(Path("l.db"), queued=1)), *agreed)
     result = give(*words)
     assert (result.exit_code, "it holds from the next start" in result.stderr) == (0, True)
     assert json.loads(give(*words, "--json").stdout)["paused"] is (action is ControlAction.PAUSE)
