@@ -19,9 +19,9 @@ from orchestrator.settings import run_flags, schedule_flags
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
-        History,
+        ScheduleHistory,
         ScheduleStatus,
-        Trouble,
+        ScheduleTrouble,
     )
 
 TROUBLE_EXIT_CODE = 1
@@ -180,7 +180,7 @@ async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
     return 0
 
 
-def show_history(found: "Sequence[History]", name: str, *, as_json: bool) -> None:
+def show_history(found: "Sequence[ScheduleHistory]", name: str, *, as_json: bool) -> None:
     """Prints what came of the fires of a pipeline."""
     tables.put_list(
         found,
@@ -203,7 +203,7 @@ async def _check(name: str | None, ledger: Path, as_json: bool) -> int:
     return show_troubles(await schedules_check(ledger, name), as_json=as_json)
 
 
-def show_troubles(found: "Sequence[Trouble]", *, as_json: bool) -> int:
+def show_troubles(found: "Sequence[ScheduleTrouble]", *, as_json: bool) -> int:
     """Prints what is late, missed or failing; returns the exit code."""
     tables.put_list(
         found,

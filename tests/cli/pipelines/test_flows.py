@@ -9,7 +9,7 @@ import pytest
 from orchestrator.api.flows.flows import Asked, FlowShown, FlowStatus, StageStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.rerun import Rerun
-from orchestrator.api.flows.schedules import History, ScheduleStatus, Trouble
+from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.progress_views import PlainView, QuietView
 from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
@@ -166,8 +166,8 @@ def test_the_next_fires_and_the_history_are_shown() -> None:
 
     assert "has not fired yet" in shown(lambda: show_history([], "captions", as_json=False)).stderr
     history = [
-        History(fire_at=AT, what="succeeded", flow=FLOW),
-        History(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
+        ScheduleHistory(fire_at=AT, what="succeeded", flow=FLOW),
+        ScheduleHistory(fire_at=AT, until_at=AT, what="missed", fires=3, backfill="orchestrator backfill captions ..."),
     ]
     told = shown(lambda: show_history(history, "captions", as_json=False), COLUMNS="200").stdout
     assert FLOW in told
@@ -176,13 +176,13 @@ def test_the_next_fires_and_the_history_are_shown() -> None:
 
 
 def test_names_of_flows_stand_whole_on_one_line_so_that_they_can_be_copied() -> None:
-    history = [History(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
+    history = [ScheduleHistory(fire_at=AT, what="failed", flow=FLOW, why="many words of why " * 20)]
     assert FLOW in shown(lambda: show_history(history, "captions", as_json=False), COLUMNS="80").stdout
 
 
 def test_a_check_exits_with_1_where_anything_is_wrong() -> None:
     assert shown(lambda: show_troubles([], as_json=False)).exit_code == 0
-    troubles = [Trouble(pipeline="captions", kind="late", text="it has not ended")]
+    troubles = [ScheduleTrouble(pipeline="captions", kind="late", text="it has not ended")]
     result = shown(partial(show_troubles, troubles, as_json=True))
     assert (result.exit_code, json.loads(result.stdout)[0]["kind"]) == (1, "late")
 
