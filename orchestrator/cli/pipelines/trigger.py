@@ -125,7 +125,7 @@ async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
     return show_flow_ended(flow, view, as_json=as_json)
 
 
-def show_flow_asked_for(found: "Asked", view: QuietView, *, waits: bool, as_json: bool) -> None:
+def show_flow_asked_for(found: "TriggeredFlows", view: QuietView, *, waits: bool, as_json: bool) -> None:
     """Prints which flow was asked for, and who begins it; as JSON, where nobody waits for it."""
     view.say(_told(found, waits=waits))
     if as_json and not waits:

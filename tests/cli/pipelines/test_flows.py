@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.flows.flows import Asked, FlowShown, FlowStatus, StageStatus
+from orchestrator.api.flows.flows import FlowShown, FlowStatus, StageStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
 from orchestrator.api.flows.rerun import Rerun
 from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
+from orchestrator.api.flows.triggers import TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.progress_views import PlainView, QuietView
 from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
@@ -103,11 +104,11 @@ def test_a_tick_says_what_it_did_or_who_does_it() -> None:
 def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
     asked = requested("trigger", "captions", "--at", "2026-01-01", "--ledger", "l.db")
     assert (asked.request.ledger, asked.name, asked.at, asked.wait) == (LEDGER, "captions", "2026-01-01", False)
-    found = Asked(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
     result = shown(lambda: show_flow_asked_for(found, view(), waits=False, as_json=True))
     assert json.loads(result.stdout)["flows"] == [FLOW]
     assert f"{FLOW} is asked for; it begins with the next orchestrator serve or tick" in result.stderr
-    known = Asked(pipeline="captions", flows=(FLOW,), known=1, held_by="host 77")
+    known = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=1, held_by="host 77")
     told = shown(lambda: show_flow_asked_for(known, view(), waits=False, as_json=False)).stderr
     assert f"{FLOW} was asked for before; host 77 begins it" in told
 
@@ -118,7 +119,7 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
 )
 def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowState, code: int) -> None:
     assert requested("trigger", "captions", "--wait").wait
-    found = Asked(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
     waiting = shown(lambda: show_flow_asked_for(found, view(), waits=True, as_json=True))
     assert (waiting.stdout, "or now with --wait" in waiting.stderr) == ("", False)  # it was given
     result = shown(lambda: show_flow_ended(flow_status(state, "because"), view(), as_json=True))
