@@ -468,7 +468,7 @@ class ResultsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Of which the order and the split are not for this."""
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which failed and cancelled jobs are tried again, and with which settings of their own."""
 
     where: str = ""

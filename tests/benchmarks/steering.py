@@ -22,7 +22,7 @@ from orchestrator.api.admin.limits import limits_set
 from orchestrator.api.runs.commands import cancel_jobs, control, prioritize, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.settings.structs import Chosen, ControlAction
+from orchestrator.settings.structs import ControlAction, RetryChoice
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ORCHESTRATOR, clean_environment, running
 from tests.benchmarks.runs import write_input
@@ -87,7 +87,7 @@ async def _measured(ledger: Path, url: str, jobs: int, at_service: int) -> list[
     ]
     cancelled, beside_cancel = await ask.many(partial(cancel_jobs, ledger, RUN, f"line<={jobs}"))
     await ask.until(lambda: ask.counts().get(State.CANCELLED, 0) == jobs)
-    again = Chosen(where="state=cancelled", max_attempts=1)
+    again = RetryChoice(where="state=cancelled", max_attempts=1)
     retried, beside_retry = await ask.many(partial(retry, ledger, RUN, chosen=again))
     single.append(await ask.one(partial(control, ledger, RUN, ControlAction.CANCEL)))
     started = time.perf_counter()

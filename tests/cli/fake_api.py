@@ -31,12 +31,12 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.plan_flags import PlanRequest
 from orchestrator.settings.structs import (
     AS_NAMED,
-    Chosen,
     ControlAction,
     DoctorRequest,
     Include,
     OutputSettings,
     ResultsRequest,
+    RetryChoice,
     RunRequest,
     ServeRequest,
     VerifyRequest,
@@ -319,7 +319,7 @@ class FakeApp(FakeFlows):
         self.asked.append((ledger, name))
         return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
-    async def retry(self, ledger: Path, name: str, *, chosen: Chosen | None = None) -> RunControl:
+    async def retry(self, ledger: Path, name: str, *, chosen: RetryChoice | None = None) -> RunControl:
         self.asked.append((ledger, name) if chosen is None else (ledger, name, chosen))
         return RunControl(
             run=name,

@@ -55,11 +55,11 @@ async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_a
         await cancelled(ledger, run.id)
         [message] = await outbox.of(run.id)
         later = ledger.now() + 60 * S
-        await outbox.not_told(message.id, "no answer", due_at=later)
+        await outbox.undelivered(message.id, "no answer", due_at=later)
         assert await outbox.due(later - 1, 9) == []
         assert (await outbox.next_due(), await outbox.count_owed(), await outbox.problem()) == (later, 1, "no answer")
-        await outbox.told(message.id)
-        await outbox.not_told(message.id, "late", due_at=None)
+        await outbox.delivered(message.id)
+        await outbox.undelivered(message.id, "late", due_at=None)
         [told] = await outbox.of(run.id)
         assert (told.tries, told.problem, told.given_up_at) == (2, "", None)
         assert told.told_at is not None

@@ -4,7 +4,7 @@ from orchestrator.api.admin.limits import limits_reset, limits_set
 from orchestrator.api.runs.commands import control, prioritize, retry
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings.structs import Chosen, ControlAction
+from orchestrator.settings.structs import ControlAction, RetryChoice
 from tests.simulation.facts import Asked, Facts
 from tests.simulation.plan import OTHER_ENDPOINTS, Asking, Word
 from tests.simulation.process import Process
@@ -37,9 +37,9 @@ class Asker:
         facts.trace.say("person", f"{asking.word} {name}: {'refused' if refused else outcome}")
         facts.asked.append(Asked(asking.word, asking.run, facts.true.now(), outcome, refused=refused))
 
-    def _chosen(self) -> Chosen | None:
+    def _chosen(self) -> RetryChoice | None:
         where = self._facts.runs[self._asking.run].plan.where
-        return Chosen(endpoint=OTHER_ENDPOINTS[where]) if self._asking.elsewhere else None
+        return RetryChoice(endpoint=OTHER_ENDPOINTS[where]) if self._asking.elsewhere else None
 
     async def _ask(self, name: str, process: Process) -> str | None:
         ledger, given, asking = self._facts.ledger, process.dependencies(), self._asking

@@ -167,14 +167,7 @@ def status_of(flow: Flow, ledger: Path) -> FlowStatus:
 
 
 def _notification(told: Notification) -> NotificationStatus:
-    return NotificationStatus(
-        news=told.news,
-        owed_at=told.owed_at,
-        tries=told.tries,
-        told_at=told.told_at,
-        given_up_at=told.given_up_at,
-        problem=told.problem,
-    )
+    return msgspec.convert(told, NotificationStatus, from_attributes=True)
 
 
 def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, int]) -> StageStatus:

@@ -18,10 +18,10 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import Places
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Action, Retried
+from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_flags
-from orchestrator.settings.structs import RunRequest, RunSettings
+from orchestrator.settings.structs import RetryChoice, RunRequest, RunSettings
 
 
 class RunIntake:
@@ -111,7 +111,7 @@ class RunIntake:
             await self._turn.aclose()
         await ledger.runs.configure(run.id, settings)
         if request.retry_failed:
-            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=Retried())
+            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=RetryChoice())
         self.done.set()
 
     async def say_reopened(self, ledger: Ledger, request: RunRequest) -> None:

@@ -100,7 +100,7 @@ class Foreground:
                 engine.ledger, self._request, run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
             )
             engine.commands.on_change()
-        await session.count_anew()
+        await session.recount()
         messages.say_recovered(self._view, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)
         if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:

@@ -13,7 +13,7 @@ from orchestrator.engine.hosting.served_run import ServedRun, totals
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
-from orchestrator.ledger import Ledger, holder, is_held_here
+from orchestrator.ledger import Ledger, holder, is_locked_here
 from orchestrator.ledger.commands.command import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
@@ -45,7 +45,7 @@ async def warn_if_still(ledger: Ledger, view: View) -> None:
     """Says once that another part of this very program works on `ledger` and gives no sign of life, should that be."""
     while True:
         await anyio.sleep(LOOK_S)
-        if not is_held_here(ledger.path):
+        if not is_locked_here(ledger.path):
             continue
         now = ledger.now()
         beats = [beat for beat in await ledger.heartbeats.all() if beat.process == this_process()]
@@ -159,7 +159,7 @@ class FollowedRun(ServedRun):
             self._beat, self._heard_at, self._is_silent = beat, ledger.now(), False
             await self._ask_anew()
         self.progress.margin_min_s = (await ledger.margins.of(run)).min
-        self.progress.count_anew(await ledger.runs.counts(run))
+        self.progress.recount(await ledger.runs.counts(run))
 
     async def ask(self) -> Acknowledged:
         """Asks the process that works to serve the run; each that takes its place is asked, too.

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
-from orchestrator.ledger import held_since
+from orchestrator.ledger import locked_since
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
@@ -26,7 +28,7 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 
 def ledger_state(path: Path, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
     """Who works on the ledger at `path`, and for how long that process has said nothing."""
-    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), held_since(path) or 0))
+    spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), locked_since(path) or 0))
     return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at))
 
 
@@ -84,14 +86,5 @@ def _sending(run: Run, present: ProcessReport) -> Sending | None:
     if meter is None:
         return None
     most_strays = max(meters, key=lambda meter: meter.stray)
-    return Sending(
-        used=meter.used,
-        allowance=meter.allowance,
-        throttled=meter.throttled,
-        queue_full=meter.queue_full,
-        in_flight=meter.in_flight,
-        concurrent=meter.concurrent,
-        share=meter.share,
-        stray=most_strays.stray,
-        stray_operation=most_strays.operation,
-    )
+    sending = msgspec.convert(meter, Sending, from_attributes=True)
+    return msgspec.structs.replace(sending, stray=most_strays.stray, stray_operation=most_strays.operation)

@@ -17,7 +17,7 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.ledger import Ledger, held_since, holder, read_ledger
+from orchestrator.ledger import Ledger, holder, locked_since, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
@@ -142,7 +142,7 @@ async def picture(
     """
     now = ledger.now()
     seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
-    said = _at_present(seen, now, held_since(ledger.path) or 0) if held_by else ProcessReport()
+    said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
     return seen, said, await _safe_s(ledger, seen, said, now)
 
 

@@ -61,17 +61,7 @@ def whole_of(run: Run, detail: JobDetail) -> WholeJob:
             )
             for each in detail.failed_executions
         ],
-        submissions=[
-            SubmissionView(
-                endpoint=each.endpoint,
-                remote_id=each.remote_id,
-                sent_at=each.sent_at,
-                answered_at=each.answered_at,
-                ended_at=each.ended_at,
-                ended=each.ended,
-            )
-            for each in detail.submissions
-        ],
+        submissions=msgspec.convert(detail.submissions, list[SubmissionView], from_attributes=True),
         segments=[
             SegmentView(
                 segment=each.segment,

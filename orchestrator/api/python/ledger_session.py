@@ -229,7 +229,7 @@ class LedgerSession:
         session = await self._session(engine, attached.run)
         if attached.standing is not session:
             attached.move(session)
-        await session.count_anew()
+        await session.recount()
         await session.send()
 
     async def _session(self, engine: Engine, run: Run) -> RunSession:
@@ -242,7 +242,7 @@ class LedgerSession:
     async def look(self, attached: AttachedRun, *, at_once: bool = False) -> None:
         """Rows have come for the run: whoever serves it is told, though another process now and then or `at_once`."""
         if self._engine is not None:
-            await self._engine.runs.sessions[attached.run.id].count_anew()
+            await self._engine.runs.sessions[attached.run.id].recount()
         elif at_once or self.ledger.now() - attached.announced_at > ASK_AGAIN_US:
             attached.announced_at = self.ledger.now()
             await self.ledger.commands.ask(Action.SERVE, run=attached.run.id)

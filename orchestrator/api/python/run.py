@@ -18,10 +18,10 @@ from orchestrator.api.python.result_pages import Key, Order, first_key, page_fro
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, resumable
-from orchestrator.api.runs.keyword_options import Duration, attempts_of, grace_of, policy_of, validators_of, writing_of
+from orchestrator.api.runs.keyword_options import Duration, grace_of, retry_choice, validators_of, writing_of
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
-from orchestrator.ledger.commands.command import Action, CancelledRun, Retried
+from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status
@@ -190,13 +190,11 @@ class Run:
             await run.retry(where="class=timed_out", execution_timeout="30m")
         """
         ledger, run = self._session.ledger, self._attached.run
-        said = {"execution_timeout": execution_timeout, "ttl": ttl}
-        policy = policy_of(said)
-        asked_for = Retried(
-            where=await where_of(ledger, run, where, None if cluster is None else str(cluster)),
-            execution_timeout_ms=policy.execution_timeout_ms,
-            ttl_ms=policy.ttl_ms,
-            max_attempts=attempts_of(max_attempts),
+        asked_for = retry_choice(
+            await where_of(ledger, run, where, None if cluster is None else str(cluster)),
+            execution_timeout=execution_timeout,
+            ttl=ttl,
+            max_attempts=max_attempts,
             endpoint=None if endpoint is None else await self._endpoint_id(endpoint),
         )
         done = await self._session.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)

@@ -22,14 +22,13 @@ from orchestrator.ledger.commands.command import (
     NewEndpoint,
     NewPriority,
     ReplyCode,
-    Retried,
     this_user,
 )
 from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.commands.ledger_changes import OBEYED
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, Chosen, ControlAction
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ControlAction, RetryChoice
 from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
@@ -105,21 +104,12 @@ async def prioritize(ledger: Path, name: str, priority: int, dependencies: Depen
 
 
 async def retry(
-    ledger: Path, name: str, dependencies: Dependencies | None = None, *, chosen: Chosen | None = None
+    ledger: Path, name: str, dependencies: Dependencies | None = None, *, chosen: RetryChoice | None = None
 ) -> RunControl:
     """Asks for the failed and cancelled jobs of the run `name` to be queued again, or for those that are `chosen`, with
     settings of their own. Raises like `control`, and `UsageError` for what the service would refuse.
     """
-    asked_for = Retried()
-    if chosen is not None:
-        asked_for = Retried(
-            where=chosen.where,
-            execution_timeout_ms=chosen.execution_timeout_ms,
-            ttl_ms=chosen.ttl_ms,
-            max_attempts=chosen.max_attempts,
-            endpoint=chosen.endpoint,
-        )
-    return await _control(ledger, name, dependencies, Action.RETRY, asked_for)
+    return await _control(ledger, name, dependencies, Action.RETRY, chosen or RetryChoice())
 
 
 async def resend(ledger: Path, name: str, dependencies: Dependencies | None = None) -> RunControl:

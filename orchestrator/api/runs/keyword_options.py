@@ -17,7 +17,7 @@ from orchestrator.errors import UsageError
 from orchestrator.settings import brake_flags, input_flags, output_flags, plan_flags, run_flags
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.structs import Include, OutputSettings, RunSettings
+from orchestrator.settings.structs import Include, OutputSettings, RetryChoice, RunSettings
 
 Duration = str | float | timedelta
 """`"90s"`, `"30m"`, a number of seconds, or a `timedelta`."""
@@ -258,6 +258,25 @@ def validators_of(options: Mapping[str, object]) -> dict[str, Any]:
 def attempts_of(number: int | None) -> int | None:
     """How often a job may be executed, where that is said. Raises `UsageError`."""
     return Choices.of({run_flags.MAX_ATTEMPTS.key: number}, named)[run_flags.MAX_ATTEMPTS]
+
+
+def retry_choice(
+    where: str,
+    *,
+    execution_timeout: Duration | None,
+    ttl: Duration | None,
+    max_attempts: int | None,
+    endpoint: str | None,
+) -> RetryChoice:
+    """The jobs that `where` means, with these settings of their own. Raises `UsageError`."""
+    policy = policy_of({"execution_timeout": execution_timeout, "ttl": ttl})
+    return RetryChoice(
+        where=where,
+        execution_timeout_ms=policy.execution_timeout_ms,
+        ttl_ms=policy.ttl_ms,
+        max_attempts=attempts_of(max_attempts),
+        endpoint=endpoint,
+    )
 
 
 def named(setting: Setting[Any]) -> str:

@@ -23,7 +23,7 @@ from orchestrator.settings import run_flags
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import Chosen, Configuration
+from orchestrator.settings.structs import Configuration, RetryChoice
 from orchestrator.views.status import RunControl
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ async def _retry(
     for line in sample_lines(preview):
         streams.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
-    found = await retry(ledger, preview.run, chosen=Chosen(where=preview.where, **own))
+    found = await retry(ledger, preview.run, chosen=RetryChoice(where=preview.where, **own))
     code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
         streams.say(f"start it: {start_command(found, run.service_url, ledger, choices.configuration)}")

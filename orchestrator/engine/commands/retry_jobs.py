@@ -18,8 +18,9 @@ from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.text.durations import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Command, Reply, Retried
+from orchestrator.ledger.commands.command import Command, Reply
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.structs import RetryChoice
 from orchestrator.units import MILLISECOND_US
 
 PAGE: Final = 1_000
@@ -30,7 +31,7 @@ GIVEN_UP: Final = Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))
 async def retried(ledger: Ledger, command: Command, there: Run, *, page: int = PAGE) -> Reply:
     """Carries out a RETRY, so many jobs to a transaction; `there` is the run as it is at the endpoint for them."""
     try:
-        asked = msgspec.json.decode(command.argument, type=Retried)
+        asked = msgspec.json.decode(command.argument, type=RetryChoice)
         chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked, there.endpoint_id)
     except (msgspec.MsgspecError, FilterError, ValueError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
@@ -69,7 +70,7 @@ async def _reopen(
     return reopened, True
 
 
-def afresh_of(asked: Retried, endpoint: int) -> Afresh:
+def afresh_of(asked: RetryChoice, endpoint: int) -> Afresh:
     """The settings of their own that jobs are tried again with, at the endpoint of that number. Raises `ValueError` for
     what the service refuses.
     """

@@ -125,13 +125,13 @@ class Notifier:
         [pipeline] = (await self.ledger.pipelines.definitions([told.definition])).values()
         problem = await self.files.tell(replace(told, body=self.scrub(told.body)), pipeline)
         if problem is None:
-            await self.ledger.outbox.told(told.id)
+            await self.ledger.outbox.delivered(told.id)
             return
         problem = self.scrub(problem.encode()).decode()
         due_at = next_try(tries=told.tries + 1, owed_at=told.owed_at, now=self.clock.now())
         if pipeline.notify is None:
             due_at = None
-        await self.ledger.outbox.not_told(told.id, problem, due_at=due_at)
+        await self.ledger.outbox.undelivered(told.id, problem, due_at=due_at)
         of = told.flow or pipeline.name
         if due_at is None:
             self.warn(f"{of}: nobody could be told that it is {told.news}, and it is given up: {problem}")

@@ -174,7 +174,7 @@ class RowHandover:
         session = self.session_of(relay.to_run)
         self._under_way.add(relay.to_run)
         try:
-            yield None if session is None else session.progress.count_anew
+            yield None if session is None else session.progress.recount
         finally:
             self._under_way.discard(relay.to_run)
         if session is not None:

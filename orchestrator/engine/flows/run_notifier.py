@@ -109,13 +109,13 @@ class RunNotifier:
         problem = await self.tell(replace(message, body=self.scrub(message.body)))
         outbox = self.ledger.run_outbox
         if problem is None:
-            await outbox.told(message.id)
+            await outbox.delivered(message.id)
             return
         problem = self.scrub(problem.encode()).decode()
         due_at = next_try(tries=message.tries + 1, owed_at=message.owed_at, now=self.clock.now())
         if message.notify is None:
             due_at = None
-        await outbox.not_told(message.id, problem, due_at=due_at)
+        await outbox.undelivered(message.id, problem, due_at=due_at)
         if due_at is None:
             self.warn(f"{message.name}: nobody could be told that it is {message.news}, and it is given up: {problem}")
         elif not message.tries:

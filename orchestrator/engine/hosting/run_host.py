@@ -19,9 +19,9 @@ from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply, Retried
+from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL
+from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RetryChoice
 
 
 @dataclass(kw_only=True, eq=False)
@@ -60,7 +60,7 @@ class RunHost:
                 self.services.check_reach(run)
                 session = await self.take_on(run)
             await self.reach_escalation(run)  # its settings may be others by now
-            await session.count_anew()
+            await session.recount()
             await self.workers.raise_for(run)
         except UsageError as error:
             self.runs.held[run.id] = UnservableRun(run, str(error))
@@ -136,7 +136,7 @@ class RunHost:
         if (part := await self.ledger.flows.part(run.id)) is not None and part.replaced_by is not None:
             told = f"{run.name} was replaced, and nothing of it goes on; what to retry is {part.replaced_by}"
             return Reply(told, is_refused=True)
-        endpoint = msgspec.json.decode(command.argument, type=Retried).endpoint
+        endpoint = msgspec.json.decode(command.argument, type=RetryChoice).endpoint
         there = run if endpoint in (None, run.endpoint) else await self._elsewhere(run, endpoint)
         return await retried(self.ledger, command, there)
 

@@ -184,7 +184,7 @@ class RunRegistry:
         margins = await self._ledger.margins.of(run=run.id)
         progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
         self._ledger.subscribe(progress.on_steps)
-        await self._ledger.runs.count_anew(run.id, progress.count_anew)
+        await self._ledger.runs.recount(run.id, progress.recount)
         self._retries.follow(run.id, progress)
         return progress
 

@@ -123,9 +123,9 @@ class RunSession(ServedRun):
         """Its part at the endpoint of that number, where it has one."""
         return next((part for part in self._parts if part.endpoint.id == endpoint), None)
 
-    async def count_anew(self) -> None:
+    async def recount(self) -> None:
         """Jobs may have come that no step tells of."""
-        await self._ledger.runs.count_anew(self.run.id, self.progress.count_anew)
+        await self._ledger.runs.recount(self.run.id, self.progress.recount)
         await self.jobs_came()
 
     async def jobs_came(self) -> None:

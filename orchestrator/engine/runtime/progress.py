@@ -31,7 +31,7 @@ class Progress:
         self.changes = 0
         """How often anything has changed."""
 
-    def count_anew(self, counts: Mapping[str, int]) -> None:
+    def recount(self, counts: Mapping[str, int]) -> None:
         """Goes on from `counts`, the ledger's, in which every step until now is."""
         before, self._counts = self._ended, Counter(counts)
         if self._is_counted:  # what had ended before the first time says nothing of how fast it goes

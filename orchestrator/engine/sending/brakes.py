@@ -391,7 +391,7 @@ class Brakes:
     async def of(self, run: Run, progress: Progress) -> RunBrakes:
         """Those of `run`, which is served from now on."""
         if not self._is_counted:
-            await self._ledger.brakes.count_anew(self._count_anew)
+            await self._ledger.brakes.recount(self._recount)
         found = RunBrakes(
             run=run,
             ledger=self._ledger,
@@ -406,9 +406,9 @@ class Brakes:
         self._runs[run.id] = found
         return found
 
-    def _count_anew(self, executions: Mapping[Place, Took]) -> None:
+    def _recount(self, executions: Mapping[Place, Took]) -> None:
         self._is_counted = True
-        self._spent.count_anew(executions)
+        self._spent.recount(executions)
 
     def forget(self, run: int) -> None:
         """`run` is none any more."""

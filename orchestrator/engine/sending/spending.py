@@ -16,7 +16,7 @@ class Spending:
         self._of_endpoint: dict[int, Took] = {}
         self._of_day: dict[tuple[int, int], Took] = {}
 
-    def count_anew(self, executions: Mapping[Place, Took]) -> None:
+    def recount(self, executions: Mapping[Place, Took]) -> None:
         """Goes on from these, in which every step until now is."""
         self._of_run.clear()
         self._of_endpoint.clear()

@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger.runs.heartbeats import this_process
-from orchestrator.settings.structs import Pinned
+from orchestrator.settings.structs import Pinned, RetryChoice
 
 NO_RUN: Final = "there is no such run any more"
 
@@ -132,17 +132,6 @@ class NewBrakes(msgspec.Struct, frozen=True):
     settings: Mapping[str, str]
 
 
-class Retried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The argument of RETRY: which of the jobs that failed or were cancelled, as a filter, and with which settings."""
-
-    where: str = ""
-    execution_timeout_ms: int | None = None
-    ttl_ms: int | None = None
-    max_attempts: int | None = None
-    endpoint: str | None = None
-    """Another endpoint of the run's service; None for the run's own."""
-
-
 class NewValidator(msgspec.Struct, frozen=True):
     """The argument of RECHECK: what the run takes for a result from now on."""
 
@@ -183,7 +172,7 @@ Argument = (
     | NewPriority
     | NewBrakes
     | NewValidator
-    | Retried
+    | RetryChoice
     | CancelledRun
     | CancelledJobs
     | NewName

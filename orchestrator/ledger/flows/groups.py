@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, literal_column, select, text, update
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.flows.handover_rows import Relay
-from orchestrator.ledger.flows.handovers import HANDOVER, LINEAGE, named_anew, rows_put
+from orchestrator.ledger.flows.handovers import HANDOVER, LINEAGE, rows_put, with_unused_ids
 from orchestrator.ledger.flows.jobs_without_request import complete, fail, forget_failed, nothing
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.runs.runs import TellCounts, write_counted
@@ -172,7 +172,7 @@ class Groups(Repository):
             given = rows or [nothing(each.custom_id, each.line) for each in printed]
             if error is not None:
                 given = (nothing(group.key, group.line),)
-            named = await named_anew(connection, relay.to_run, [(group, given)])
+            named = await with_unused_ids(connection, relay.to_run, [(group, given)])
             first = await rows_put(connection, relay, [made for _, made in named])
             kept = [each for each in members if each.is_in or (error is not None and each.is_lost)]
             parents = [each.parents for each in printed] or [[each.job for each in kept]] * len(given)

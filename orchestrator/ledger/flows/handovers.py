@@ -253,7 +253,7 @@ async def _hand_over(transaction: Transaction, relay: Relay, done: Sequence[Hand
         return 0
     connection = transaction.connection
     fewer = await _forget_failed_steps(connection, relay, done)
-    named = await named_anew(connection, relay.to_run, [(each, _rows_of(each)) for each in done])
+    named = await with_unused_ids(connection, relay.to_run, [(each, _rows_of(each)) for each in done])
     number = await rows_put(connection, relay, [rows for _, rows in named])
     changes: dict[int, int] = {}
     of_parent, failed, handed = [], {}, []
@@ -297,7 +297,7 @@ async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Map
 Of = TypeVar("Of")
 
 
-async def named_anew(
+async def with_unused_ids(
     connection: AsyncConnection, run: int, made: Sequence[tuple[Of, Sequence[PackedRow]]]
 ) -> list[tuple[Of, Mapping[str, PackedRow]]]:
     """What each has become, by ids that no row there has yet: `night-1` of one row and of another's first are two."""

@@ -117,12 +117,12 @@ class Outbox(Repository):
         query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.pipeline_id == pipeline, outbox.c.due_at <= now).limit(1)
         return next(iter(values(Notification, await self._access.rows(query))), None)
 
-    async def told(self, number: int) -> None:
+    async def delivered(self, number: int) -> None:
         """Somebody has taken it."""
         change = update(outbox).where(_MEANT).values(told_at=self._access.now(), tries=outbox.c.tries + 1, problem="")
         await self._access.execute(change, {"of": number})
 
-    async def not_told(self, number: int, problem: str, *, due_at: int | None) -> None:
+    async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
         """Nobody has, so that it is sent again then; without a time it is given up."""
         changes: dict[str, Any] = {"tries": outbox.c.tries + 1, "problem": problem}
         changes |= {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}

@@ -109,11 +109,11 @@ class RunOutbox(Repository):
         """Those of a run, oldest first."""
         return values(RunMessage, await self._access.rows(_MESSAGES.where(run_outbox.c.run_id == run)))
 
-    async def told(self, number: int) -> None:
+    async def delivered(self, number: int) -> None:
         """Somebody has taken it."""
         await self._settle(number, told_at=self._access.now(), problem="")
 
-    async def not_told(self, number: int, problem: str, *, due_at: int | None) -> None:
+    async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
         """Nobody has, so that it is sent again then; without a time it is given up."""
         then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
         await self._settle(number, problem=problem, **then)

@@ -118,7 +118,7 @@ class Brakes(Repository):
             for row in await self._access.rows(select(executions))
         }
 
-    async def count_anew(self, tell: Callable[[Mapping[Place, Took]], None]) -> None:
+    async def recount(self, tell: Callable[[Mapping[Place, Took]], None]) -> None:
         """Hands all of them to `tell` when the feed has told of the steps in them, and no other."""
         found: dict[Place, Took] = {}
 

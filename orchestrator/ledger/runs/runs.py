@@ -266,7 +266,7 @@ class Runs(Repository):
             found.setdefault(of, {})[name] = n
         return found
 
-    async def count_anew(self, run: int, tell: TellCounts) -> None:
+    async def recount(self, run: int, tell: TellCounts) -> None:
         """Hands the counts of `run` to `tell`, as `write_counted` does."""
 
         async def nothing(_: Transaction) -> None:

@@ -102,7 +102,7 @@ def _known(descriptor: int) -> Iterator[None]:
         _loops.pop(key, None)
 
 
-def is_held_here(ledger: Path) -> bool:
+def is_locked_here(ledger: Path) -> bool:
     """Whether it is this very process that holds the ledger's lock."""
     return _loop_of(_beside(ledger, LOCK)) is not None
 
@@ -218,7 +218,7 @@ def holder(ledger: Path) -> str | None:
     return None
 
 
-def held_since(ledger: Path) -> int | None:
+def locked_since(ledger: Path) -> int | None:
     """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
     try:
         text = _beside(ledger, LOCK).read_text().rpartition(SINCE)[2].strip()

@@ -199,10 +199,10 @@ async def test_rates_are_of_the_latest_twenty_seconds(tmp_path: Path) -> None:
 async def test_what_had_ended_before_is_no_speed() -> None:
     clock = VirtualClock()
     progress = Progress(1, {}, margin_min_s=None, clock=clock)
-    progress.count_anew({"succeeded": 250, "outstanding": 50})
+    progress.recount({"succeeded": 250, "outstanding": 50})
     await anyio.sleep(2)
     assert (progress.jobs_per_s(), progress.eta_s()) == (None, None)
-    progress.count_anew({"succeeded": 260, "outstanding": 40})
+    progress.recount({"succeeded": 260, "outstanding": 40})
     assert (progress.jobs_per_s(), progress.eta_s()) == (5, 8)
 
 

@@ -11,8 +11,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply, Retried
-from orchestrator.settings.structs import RunSettings
+from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply
+from orchestrator.settings.structs import RetryChoice, RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says
@@ -102,7 +102,7 @@ async def test_some_jobs_are_tried_again_with_settings_of_their_own(tmp_path: Pa
         await p.begin()
         await p.finish()
         sent = len(transport.of("run")) + len(transport.of("retry"))
-        own = Retried(where="line<=2", execution_timeout_ms=1_800_000, max_attempts=1)
+        own = RetryChoice(where="line<=2", execution_timeout_ms=1_800_000, max_attempts=1)
         told = await asked(p, Action.RETRY, own)
         assert told.outcome == "2 failed jobs are queued again, with execution timeout 30 min and 1 attempt"
         await p.finish()
@@ -113,7 +113,7 @@ async def test_some_jobs_are_tried_again_with_settings_of_their_own(tmp_path: Pa
         assert line.startswith("asked for, with execution timeout 30 min and 1 attempt; it had ended with: ")
 
         transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
-        assert (await asked(p, Action.RETRY, Retried(where="line>2"))).outcome == "3 failed jobs are queued again"
+        assert (await asked(p, Action.RETRY, RetryChoice(where="line>2"))).outcome == "3 failed jobs are queued again"
         assert (await asked(p, Action.RETRY)).outcome == "2 failed jobs are queued again"
         await p.finish()
         assert p.progress.count("succeeded") == 5
@@ -123,12 +123,12 @@ async def test_some_jobs_are_tried_again_with_settings_of_their_own(tmp_path: Pa
 @pytest.mark.parametrize(
     ("own", "why"),
     [
-        (Retried(where="stat=failed"), "did you mean state?"),
-        (Retried(ttl_ms=1), "policy.ttl is 1 ms"),
-        (Retried(where="line=9"), None),
+        (RetryChoice(where="stat=failed"), "did you mean state?"),
+        (RetryChoice(ttl_ms=1), "policy.ttl is 1 ms"),
+        (RetryChoice(where="line=9"), None),
     ],
 )
-async def test_a_retry_that_makes_no_sense_is_refused(own: Retried, why: str | None, tmp_path: Path) -> None:
+async def test_a_retry_that_makes_no_sense_is_refused(own: RetryChoice, why: str | None, tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(run=numbered(), status=FAILED)) as p:
         await p.begin()
         await p.finish()
@@ -198,7 +198,7 @@ async def test_nothing_waits_for_what_goes_through_many_jobs_and_to_cancel_the_r
         await p.begin()
         assert (await asked(p, Action.CANCEL_JOBS, CancelledJobs("line>2"))).outcome == "2,598 jobs are being cancelled"
         pace[0] = 0.05
-        number = await p.ledger.commands.ask(Action.RETRY, run=p.run.id, argument=Retried("state=cancelled"))
+        number = await p.ledger.commands.ask(Action.RETRY, run=p.run.id, argument=RetryChoice(where="state=cancelled"))
         p.engine.commands.on_change()
         await p.until(State.QUEUED, 1_000)
         begun = await p.ledger.commands.one(number)

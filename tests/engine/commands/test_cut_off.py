@@ -11,8 +11,8 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.commands.retry_jobs import retried
-from orchestrator.ledger.commands.command import Action, CancelledJobs, Retried
-from orchestrator.settings.structs import RunSettings
+from orchestrator.ledger.commands.command import Action, CancelledJobs
+from orchestrator.settings.structs import RetryChoice, RunSettings
 from tests.crashes.commits import audited
 from tests.engine.commands.test_command_inbox import counts
 from tests.engine.process import Process, process
@@ -137,7 +137,7 @@ def test_a_retry_goes_on_after_a_crash_and_reopens_each_job_once(tmp_path: Path)
         await p.finish()
         world.transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
         matters()
-        await p.ledger.commands.ask(Action.RETRY, run=p.run.id, argument=Retried(OF_THEM))
+        await p.ledger.commands.ask(Action.RETRY, run=p.run.id, argument=RetryChoice(where=OF_THEM))
 
     async def end(_: World, p: Process) -> None:
         assert (await acknowledged(p) or "").startswith("6 ")

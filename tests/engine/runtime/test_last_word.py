@@ -92,5 +92,5 @@ async def test_of_a_run_that_ended_long_ago_nothing_is_said_any_more(tmp_path: P
         await anyio.sleep(SAID_AFTER_US / SECOND_US + 1)
         assert p.engine.said_lately().runs == {}
         assert p.engine.said().runs.keys() == {p.run.id}, "its own summary may be made later"
-        p.progress.count_anew({"queued": 1})
+        p.progress.recount({"queued": 1})
         assert p.engine.said_lately().runs.keys() == {p.run.id}

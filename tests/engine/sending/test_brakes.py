@@ -17,8 +17,8 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
-from orchestrator.ledger.commands.command import Action, NewBrakes, Retried
-from orchestrator.settings.structs import ControlAction, RunSettings
+from orchestrator.ledger.commands.command import Action, NewBrakes
+from orchestrator.settings.structs import ControlAction, RetryChoice, RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, REFUSED, Asked, Reply, Scripted, numbered
@@ -215,7 +215,7 @@ async def test_what_people_retry_is_judged_by_itself_and_ends_soon(tmp_path: Pat
         assert (service.paid, p.progress.count(State.FAILED)) == (20, 20), "all had one attempt"
         for paid in (40, 60):  # the breaker would let one a minute go
             began = anyio.current_time()
-            await asked(p, Action.RETRY, argument=Retried(max_attempts=3))
+            await asked(p, Action.RETRY, argument=RetryChoice(max_attempts=3))
             await p.wait(lambda: p.session.is_over)
             assert anyio.current_time() - began < 30
             assert (service.paid, p.progress.count(State.QUEUED)) == (paid, 20)
@@ -234,7 +234,7 @@ async def test_what_people_retry_of_a_run_that_works_is_no_reason_to_stop_it(tmp
         await p.wait(lambda: p.progress.unfinished == 0)
         for times in (1, 2, 3):
             began, paid = anyio.current_time(), service.paid
-            await asked(p, Action.RETRY, argument=Retried(max_attempts=3))
+            await asked(p, Action.RETRY, argument=RetryChoice(max_attempts=3))
             await p.wait(lambda: p.session.is_over)
             assert p.progress.unfinished == 0, times
             assert (service.paid - paid, anyio.current_time() - began < 60) == (15, True)

@@ -218,7 +218,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="rows that come later are not counted by who serves the run already",
         path="orchestrator/engine/hosting/run_host.py::RunHost.serve",
-        old="await session.count_anew()\nawait self.workers",
+        old="await session.recount()\nawait self.workers",
         new="await self.workers",
         tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
     ),
