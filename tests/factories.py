@@ -12,7 +12,7 @@ from orchestrator.core.jobs.job import Job, Outcome, Transition
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.formats.input.rows import Row
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.simulation.clock import EPOCH_AT
 
 S = 1_000_000

@@ -13,9 +13,9 @@ from orchestrator.api.emulation import flags
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.filter_fields import FILTER_FIELDS
-from orchestrator.settings import pipeline_keys, run_flags
-from orchestrator.settings.plan_flags import FIGURES_OF_PLAN
+from orchestrator.settings import command_settings, pipeline_keys
 from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.requests import FIGURES_OF_PLAN
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import RUNS, Section
 
@@ -73,12 +73,12 @@ def _exit_code(code: ExitCode) -> str:
 
 
 _BLOCKS: Final[Mapping[str, str]] = {
-    "run": _table("Flag", run_flags.RUN),
+    "run": _table("Flag", command_settings.RUN),
     "figures": _table("Flag", FIGURES_OF_PLAN),
     "emulate": _table("Flag", flags.EMULATE),
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),
-    "file only": _table("Key", run_flags.FILE_ONLY),
+    "file only": _table("Key", command_settings.FILE_ONLY),
     "pipeline": _keys_table(pipeline_keys.PIPELINE),
     "schedule": _keys_table(pipeline_keys.SCHEDULE),
     "stage": _keys_table(pipeline_keys.STAGE),

@@ -33,11 +33,9 @@ CAUSES: Final = frozenset(Cause)
 """What holds a run up may be called as a setting is."""
 
 DECLARING: Final = {
-    "orchestrator/settings/run_flags.py",
-    "orchestrator/settings/brake_flags.py",
-    "orchestrator/settings/input_flags.py",
-    "orchestrator/settings/output_flags.py",
-    "orchestrator/settings/plan_flags.py",
+    *(f"orchestrator/settings/{part}_settings.py" for part in ("run", "connection", "input", "output")),
+    *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "policy", "command")),
+    "orchestrator/settings/requests.py",
     "orchestrator/api/emulation/flags.py",
 }
 """Where settings are declared: those of runs, and the emulator's."""

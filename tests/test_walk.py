@@ -17,7 +17,7 @@ from typer.main import get_command
 
 import orchestrator
 from orchestrator.cli import build
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings, run_settings
 from orchestrator.settings.setting import Setting
 
 TESTS = Path(__file__).parent
@@ -66,7 +66,12 @@ def tried() -> frozenset[str]:
                     found.update(re.split(r"[\s=]+", text))
                 case _:
                     pass
-    settings = {name: str(each) for name, each in vars(run_flags).items() if isinstance(each, Setting)}
+    settings = {
+        name: str(each)
+        for module in (command_settings, request_settings, run_settings)
+        for name, each in vars(module).items()
+        if isinstance(each, Setting)
+    }
     return frozenset(found | {settings[word] for word in found & settings.keys()})
 
 

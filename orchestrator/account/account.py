@@ -17,7 +17,7 @@ from orchestrator.account.transport.rest import Rest, team_header
 from orchestrator.client import Service
 from orchestrator.client.jobs.serverless import service_url
 from orchestrator.core.service.account_interfaces import Interface, Noun, tried
-from orchestrator.settings.structs import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
+from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
 
 class Account:

@@ -52,7 +52,9 @@ from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Command, Reply
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import IN_FLIGHT_S_MAX
 from orchestrator.user_code import absolute
 
 RECONCILE_EVERY_S: Final = 30.0

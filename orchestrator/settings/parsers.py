@@ -26,7 +26,7 @@ from orchestrator.core.text.durations import Policy, format_duration, parse_dura
 from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.core.text.time_of_day import parse_moment, written_moment
 from orchestrator.settings.setting import Form, Kind, duration, parsed
-from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
+from orchestrator.settings.values import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
 from orchestrator.units import MILLISECOND_US, WHOLE
 from orchestrator.user_code import UserCodeError, call
 
@@ -211,6 +211,11 @@ def check_function(text: str) -> Pinned:
     if spec is None or spec.origin is None or not spec.has_location:
         raise ValueError(f"there is no module {place}, nor a file {beside}")
     return Pinned(text, _pinned(spec.origin, "").sha256)
+
+
+def pinned_ref(pinned: Pinned) -> str:
+    """How what was pinned is named."""
+    return pinned.ref
 
 
 def _pinned(path: str, behind: str) -> Pinned:

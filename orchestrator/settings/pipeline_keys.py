@@ -1,10 +1,11 @@
 """The keys of a pipeline's file, each declared once: how its values are written, what it means, what holds without it.
 
-A stage takes the settings of its run besides, as `declared` has them, but for those of a whole process.
+A stage takes the settings of its run besides, as `command_settings` has them, but for those of a whole process.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from zoneinfo import available_timezones
 
@@ -14,10 +15,13 @@ from orchestrator.core.pipelines.schedule_calendar import check_cron
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.name_match import nearest
-from orchestrator.settings import brake_flags, input_flags, parsers, run_flags
+from orchestrator.settings import command_settings, connection_settings, parsers, request_settings, run_settings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.profiles import PROFILE
-from orchestrator.settings.setting import Form, Group, Kind, Setting, duration, one_of, parsed, texts, whole
-from orchestrator.settings.structs import STANDARD_INPUT, InputSettings, OutputSettings, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.setting import Form, Kind, Setting, duration, one_of, parsed, texts, whole
+from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 
 PARALLEL_MAX: Final = 1_000
@@ -25,10 +29,10 @@ PARALLEL_MAX: Final = 1_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STEP: Final = re.compile(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*")
 
-_pipeline: Final = Group(Pipeline)
-_schedule: Final = Group(Schedule)
-_stage: Final = Group(Stage)
-_notify: Final = Group(Notify)
+_pipeline: Final = partial(Setting, of=Pipeline)
+_schedule: Final = partial(Setting, of=Schedule)
+_stage: Final = partial(Setting, of=Stage)
+_notify: Final = partial(Setting, of=Notify)
 
 
 # --- how values are written
@@ -234,30 +238,38 @@ SCHEDULE: Final[Settings] = (
 NOTIFY: Final[Settings] = (ON, URL, TOLD, SECRET)
 STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE, REUSE_VERSION)
 
-STAGE_FILES: Final[Settings] = (run_flags.OUTPUT, run_flags.ERRORS)
+STAGE_FILES: Final[Settings] = (request_settings.OUTPUT, request_settings.ERRORS)
 """What of the settings of a stage's run are paths with placeholders."""
 
-STAGE_CHECKED: Final[Settings] = (run_flags.SCHEMA, run_flags.CHECK, run_flags.ESCALATE)
+STAGE_CHECKED: Final[Settings] = (run_settings.SCHEMA, run_settings.CHECK, run_settings.ESCALATE)
 """What of them has to be usable besides: it names files, or holds templates."""
 
 STAGE_RUN: Final[Settings] = (
-    *(run_flags.ENDPOINT, PROFILE, run_flags.SERVERLESS_URL, *STAGE_FILES, run_flags.INCLUDE, run_flags.BODY_BYTES_MAX),
+    *(
+        request_settings.ENDPOINT,
+        PROFILE,
+        connection_settings.SERVERLESS_URL,
+        *STAGE_FILES,
+        request_settings.INCLUDE,
+        request_settings.BODY_BYTES_MAX,
+    ),
     *(
         setting
-        for setting in (*run_flags.RUN, *run_flags.FILE_ONLY)
+        for setting in (*command_settings.RUN, *command_settings.FILE_ONLY)
         if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
         # One is a command's, which waits; of the others a flow has its own: who is told, what holds it, and what is
         # taken again.
-        and setting not in (input_flags.REUSE, run_flags.GIVE_UP_AFTER, brake_flags.NOTIFY, brake_flags.MAX_FAILURES)
+        and setting
+        not in (run_settings.REUSE, run_settings.GIVE_UP_AFTER, run_settings.NOTIFY, run_settings.MAX_FAILURES)
     ),
 )
 """What a stage can say of its run; all others are those of the process that serves."""
 
-STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, run_flags.INCLUDE, run_flags.MAX_ATTEMPTS)
+STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, request_settings.INCLUDE, run_settings.MAX_ATTEMPTS)
 """What of these means something for a stage whose rows a command prints."""
 
 
-def run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
+def parse_run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
     """The settings of a stage's run, from their texts by key."""
 
     def fields(of: type[Any]) -> dict[str, Any]:
@@ -268,5 +280,5 @@ def run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
         }
 
     settings = RunSettings(policy=Policy(**fields(Policy)), **fields(RunSettings))
-    brake_flags.check_brakes(settings, lambda setting: setting.key)
+    run_settings.check_brakes(settings, lambda setting: setting.key)
     return settings

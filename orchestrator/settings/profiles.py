@@ -6,8 +6,8 @@ from typing import Final
 from orchestrator.core.service.profiles import parse_profile, profile_of
 from orchestrator.core.service.row_variables import OwnKeys
 from orchestrator.settings import parsers
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.setting import Setting, parsed
-from orchestrator.settings.structs import ConnectionSettings
 
 PROFILE: Final[Setting[str]] = Setting(
     "profile",

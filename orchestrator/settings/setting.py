@@ -1,17 +1,18 @@
 """What declares a setting: its name, how its values are written, what it means, and what holds without it.
 
-Its flag, its environment variable, its key of the configuration file, its help, its row of the reference, and the
-command that a message names all follow from that (`declared` has those of runs, `api.emulated` the emulator's).
+A setting is a field of a struct, annotated with its `Setting`. Its flag, its environment variable, its key of the
+configuration file and of a pipeline, its help, its row of the reference, the keyword of a program, and the command that
+a message names all follow from that.
 """
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum, StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -29,6 +30,20 @@ _SWITCHES: Final = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
+
+
+class Panel(StrEnum):
+    """The headings of the help, in their order."""
+
+    SERVICE = "Service"
+    FILES = "Files"
+    INPUT = "Input"
+    JOBS = "Jobs"
+    LONG_JOBS = "Long jobs"
+    TROUBLE = "When things go wrong"
+    BRAKES = "Brakes"
+    SHOWN = "What is shown"
+    FIGURES = "What is known"
 
 
 class Kind(Enum):
@@ -78,7 +93,7 @@ class Setting(Generic[T]):
     """What only the reference says besides."""
 
     of: type[msgspec.Struct] | None = None
-    """What it is a field of; None where only the command line has it."""
+    """What it is a field of, as `settings_in` has found; None where only the command line has it."""
 
     field: str = ""
     """Its name there; empty: its key, with underscores."""
@@ -106,9 +121,7 @@ class Setting(Generic[T]):
     @property
     def unset(self) -> Any:
         """The default of its field; None where there is none."""
-        fields = msgspec.structs.fields(self.of) if self.of else ()
-        found = next((field.default for field in fields if field.name == self.name), None)
-        return None if found is msgspec.NODEFAULT else found
+        return None if self.of is None else _defaults(self.of).get(self.name)
 
     @cached_property
     def without(self) -> str:
@@ -136,14 +149,33 @@ class Setting(Generic[T]):
         return [word for text in texts for word in ([f"{self}={text}"] if text.startswith("-") else [str(self), text])]
 
 
-class Group(NamedTuple):
-    """What the settings of a group have in common; called, it makes one of them."""
+@cache
+def _defaults(struct: type[msgspec.Struct]) -> Mapping[str, Any]:
+    """The defaults of those fields that have one."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(struct):
+        if field.default is not msgspec.NODEFAULT:
+            found[field.name] = field.default
+        elif field.default_factory is not msgspec.NODEFAULT:
+            found[field.name] = field.default_factory()
+    return found
 
-    of: type[msgspec.Struct]
-    panel: str | None = None
 
-    def __call__(self, key: str, form: Form[T], means: str, **more: Any) -> Setting[T]:
-        return Setting(key, form, means, **{"of": self.of, "panel": self.panel, **more})
+@cache
+def settings_in(struct: type[msgspec.Struct]) -> tuple[Setting[Any], ...]:
+    """The settings that are fields of `struct`, in their order."""
+    found = []
+    for field, annotation in struct.__annotations__.items():
+        for each in get_args(annotation)[1:]:
+            if isinstance(each, Setting):
+                vars(each).update(of=struct, field=field)
+                found.append(each)
+    return tuple(found)
+
+
+def setting_of(struct: type[msgspec.Struct], field: str) -> Setting[Any]:
+    """The setting that this field of `struct` is. Raises `KeyError`."""
+    return {each.field: each for each in settings_in(struct)}[field]
 
 
 # --- forms

@@ -17,11 +17,12 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from orchestrator.errors import UsageError
-from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings import profiles as declared_profiles
-from orchestrator.settings.plan_flags import FIGURES_OF_PLAN
+from orchestrator.settings.request_settings import Configuration
+from orchestrator.settings.requests import FIGURES_OF_PLAN
 from orchestrator.settings.setting import Form, Kind, Setting
-from orchestrator.settings.structs import CONFIGURATION_DEFAULT, Configuration
+from orchestrator.settings.values import CONFIGURATION_DEFAULT
 
 T = TypeVar("T")
 
@@ -55,11 +56,12 @@ class Section(NamedTuple):
 
 def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
     """The settings of a section."""
-    return {setting.key: setting for setting in settings if setting is not run_flags.CONFIG}
+    return {setting.key: setting for setting in settings if setting is not command_settings.CONFIG}
 
 
 RUNS: Final = Section(
-    by_key((*run_flags.RUN, *FIGURES_OF_PLAN, *run_flags.ACCOUNT, *run_flags.FILE_ONLY)), ENVIRONMENT_PREFIX
+    by_key((*command_settings.RUN, *FIGURES_OF_PLAN, *connection_settings.ACCOUNT, *command_settings.FILE_ONLY)),
+    ENVIRONMENT_PREFIX,
 )
 EMULATE_TABLE: Final = "emulate"
 """The emulator's part of the file."""
@@ -77,7 +79,12 @@ PROFILES_TABLE: Final = "profile"
 
 OF_PROFILES: Final = Section(
     by_key(
-        (declared_profiles.KEY, run_flags.SERVERLESS_URL, run_flags.REST_URL, *run_flags.ACCOUNT),
+        (
+            declared_profiles.KEY,
+            connection_settings.SERVERLESS_URL,
+            connection_settings.REST_URL,
+            *connection_settings.ACCOUNT,
+        ),
     ),
     ENVIRONMENT_PREFIX,
     PROFILES_TABLE,
@@ -97,7 +104,7 @@ _TABLE_FOR_EACH_PROFILE: Final = (
 _PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
 """What many would try first. TOML itself refuses it beside the tables."""
 
-OF_ENDPOINTS: Final = Section(by_key(brake_flags.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
+OF_ENDPOINTS: Final = Section(by_key(run_settings.OF_ENDPOINTS), ENVIRONMENT_PREFIX, ENDPOINTS_TABLE)
 """What can be said of one. It wins over what the file says of all."""
 
 
@@ -208,7 +215,7 @@ def choose(
     `said` is how a message names a flag: a program's parameters have other names. Raises `UsageError` for a file that
     cannot be read or has a wrong key.
     """
-    named = given.get(run_flags.CONFIG.name) or environment.get(RUNS.variable(run_flags.CONFIG)) or None
+    named = given.get(command_settings.CONFIG.name) or environment.get(RUNS.variable(command_settings.CONFIG)) or None
     path = _file(named)
     tables = _NO_TABLES if path is None else _tables(path)
     file, set_here = _of_file(path, tables[section.table], section), _of_environment(environment, section)
@@ -217,7 +224,7 @@ def choose(
     no_profile: UsageError | None = None
     if section is RUNS:
         chosen = {**file, **set_here, **flags}
-        endpoint = chosen.get(run_flags.ENDPOINT.key)
+        endpoint = chosen.get(request_settings.ENDPOINT.key)
         it = [str(given.get(ENDPOINT_NAME)), *(() if endpoint is None else endpoint.texts[-1:])]
         file = {**file, **_of_endpoint(path, tables[ENDPOINTS_TABLE], it)}
         if (its_name := chosen.get(declared_profiles.PROFILE.key)) is not None:

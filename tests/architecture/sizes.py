@@ -26,7 +26,7 @@ TABLES: Final = {
     "orchestrator/api/emulation/flags.py",
     "orchestrator/core/gates/gates.py",
     "orchestrator/ledger/schema/job_tables.py",
-    "orchestrator/settings/run_flags.py",
+    "orchestrator/settings/run_settings.py",
 }
 """Files that are tables of data, which are read by the entry and may be longer."""
 

@@ -28,7 +28,7 @@ from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.formats.input.readers import Reading
 from orchestrator.ledger import command_ledger
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.processes import ROOT, running, stand_in
 from tests.benchmarks.runs import run_flags, write_input

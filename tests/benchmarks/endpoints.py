@@ -27,7 +27,8 @@ from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import measured, stand_in
 from tests.benchmarks.runs import SECONDS_MAX

@@ -20,7 +20,8 @@ from orchestrator.formats.input.readers import Reading, read_inputs
 from orchestrator.formats.input.rows import Row
 from orchestrator.formats.output.lines import Outcome, ResultLine
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of
-from orchestrator.settings.structs import InputSettings, OutputSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ROOT, measured
 

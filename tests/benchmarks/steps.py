@@ -24,7 +24,7 @@ from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers import schema_file
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input
 from tests.formats.input_files import read_rows

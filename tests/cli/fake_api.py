@@ -28,19 +28,18 @@ from orchestrator.core.planning.planner import plan_of
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
-from orchestrator.settings.plan_flags import PlanRequest
-from orchestrator.settings.structs import (
-    AS_NAMED,
+from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import (
     ControlAction,
     DoctorRequest,
-    Include,
-    OutputSettings,
+    PlanRequest,
     ResultsRequest,
     RetryChoice,
-    RunRequest,
     ServeRequest,
     VerifyRequest,
 )
+from orchestrator.settings.values import Include
 from orchestrator.units import MIB
 from orchestrator.views.jobs import Failures, FoundJobs, WholeJob
 from orchestrator.views.limits import EndpointLimitStatus

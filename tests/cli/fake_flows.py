@@ -14,7 +14,7 @@ from orchestrator.api.foreground.tick import Ticked
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.engine.runtime.view import View
-from orchestrator.settings.structs import ServeRequest
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.units import HOUR_US
 
 AT = 1_767_225_600_000_000

@@ -8,19 +8,15 @@ import pytest
 from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.settings import run_flags
-from orchestrator.settings.account import AccountSettings
-from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
+from orchestrator.settings import command_settings, connection_settings, run_settings
+from orchestrator.settings.connection_settings import AccountSettings, ConnectionSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import PlanFigures, PlanRequest, ResultsRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import RUNS, choose
-from orchestrator.settings.structs import (
-    ConnectionSettings,
-    Include,
-    InputSettings,
-    OutputSettings,
-    ResultsRequest,
-    RunRequest,
-    RunSettings,
-)
+from orchestrator.settings.values import Include
 from tests.cli.command_line import LOCAL, call, requested
 from tests.cli.framework.test_request import asked, refused
 
@@ -170,8 +166,8 @@ def test_a_list_may_be_one_text_in_the_file_and_words_in_a_variable() -> None:
 
 def test_a_switch_that_the_file_turns_on_can_be_turned_off_by_a_variable() -> None:
     write("json = true")
-    assert choose({}, {}).is_on(run_flags.JSON)
-    assert not choose({}, {"ORCHESTRATOR_JSON": "false"}).is_on(run_flags.JSON)
+    assert choose({}, {}).is_on(command_settings.JSON)
+    assert not choose({}, {"ORCHESTRATOR_JSON": "false"}).is_on(command_settings.JSON)
 
 
 def test_resume_takes_from_the_file_only_what_it_has_flags_for() -> None:
@@ -278,17 +274,17 @@ def test_a_wrong_variable_is_named() -> None:
 
 def test_a_key_without_a_flag_has_no_variable_either() -> None:
     choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5"})
-    assert [choices[setting] for setting in run_flags.FILE_ONLY] == [None]
+    assert [choices[setting] for setting in command_settings.FILE_ONLY] == [None]
 
 
 def test_an_empty_list_says_nothing() -> None:
     write("limit = []")
-    assert choose({}, {})[run_flags.LIMIT] is None
+    assert choose({}, {})[connection_settings.LIMIT] is None
 
 
 def test_seconds_in_the_file_never_turn_into_powers_of_ten() -> None:
     write("uncertain-after = 0.00005")
-    assert choose({}, {})[run_flags.UNCERTAIN_AFTER] == 50
+    assert choose({}, {})[run_settings.UNCERTAIN_AFTER] == 50
     write("uncertain-after = nan")
     assert refused("run", "i.jsonl", "--endpoint", LOCAL).startswith('uncertain-after in orchestrator.toml: "nan"')
 

@@ -15,7 +15,9 @@ from orchestrator.api.runs.run_identity import settings_of
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import Configuration, ConnectionSettings, RunRequest, RunSettings, errors_beside
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import Configuration, RunRequest, errors_beside
+from orchestrator.settings.run_settings import RunSettings
 from tests.cli.command_line import requested
 from tests.cli.test_config import write
 

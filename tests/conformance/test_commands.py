@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.ledger.commands.command import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, obeyed

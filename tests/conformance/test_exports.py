@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.ledger.reports.exports import Told
-from orchestrator.settings.structs import ResultOrder
+from orchestrator.settings.values import ResultOrder
 from tests.conformance.backends import OpenBackend
 from tests.ledger.ledgers import a_run
 from tests.simulation.clock import VirtualClock

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.simulation.clock import VirtualClock
 

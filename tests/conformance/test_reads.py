@@ -11,7 +11,8 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.submissions import Sent
-from orchestrator.settings.structs import OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_row, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.ledger import Ledger
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
 from tests.ledger.ledgers import a_run, obeyed

@@ -16,7 +16,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.ledger import Ledger
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.ledger.ledgers import opened

@@ -21,14 +21,10 @@ from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
-from orchestrator.settings.structs import (
-    ConnectionSettings,
-    ControlAction,
-    DoctorRequest,
-    RunRequest,
-    RunSettings,
-    ServeRequest,
-)
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import ControlAction, DoctorRequest, ServeRequest
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Listener
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock

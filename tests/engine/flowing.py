@@ -21,7 +21,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.engine.process import SAY_EVERY_S, WATCH_EVERY_S, Heard
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import Script, Scripted, says

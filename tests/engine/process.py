@@ -38,7 +38,8 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.rows import empty_ledger, rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.api.outcomes.test_late_results import LATE
 from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import process

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import InputError
-from orchestrator.settings.structs import InputSettings, OutputSettings, RunSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.rows import empty_ledger

@@ -19,7 +19,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import UsageError
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.api.desk import Desk, desk, numbers
 from tests.api.inspect.test_elsewhere import custom_ids, done_at
 from tests.engine.process import process

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, Asked, Reply, Scripted, in_turn, numbered, says

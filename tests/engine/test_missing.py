@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says

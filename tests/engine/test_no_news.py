@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import (
     COMPLETED,

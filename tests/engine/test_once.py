@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.emulator.jobs.jobs import WorkerResult
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence, carried_out, request_in

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, IN_PROGRESS, REFUSED, WELL, Asked, Reply, Scripted, numbered
 

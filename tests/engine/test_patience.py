@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StoppedError
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US
 from orchestrator.views.status import Summary
 from tests.engine.test_continued import JOBS, desk_in

@@ -16,7 +16,8 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import RunBody, ServiceRecord
 from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.long_work import LongWork
-from orchestrator.settings.structs import OnStuck, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnStuck
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
 from tests.engine.collecting.test_webhook_inbox import tell

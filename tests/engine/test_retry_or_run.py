@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import process
 from tests.engine.scripted import ACCEPTED, COMPLETED, FAILED, Asked, Reply, Scripted, says
 

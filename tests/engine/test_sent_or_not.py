@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.settings.structs import OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, Asked, Reply, Scripted, numbered
 from tests.simulation.clock import VirtualClock

@@ -9,7 +9,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command import Action, Command, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
-from orchestrator.settings.structs import LOCAL, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL
 from tests.engine.commands.test_command_inbox import asked
 from tests.engine.process import Process, process
 from tests.engine.rows import rows

@@ -24,7 +24,8 @@ from orchestrator.engine.runtime.view import Silent
 from orchestrator.ledger.commands.command import Action, NewPriority
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger, rows
 from tests.factories import S
 from tests.simulation.clock import VirtualClock

@@ -6,7 +6,9 @@ from pathlib import Path
 import anyio
 
 from orchestrator.api.foreground.run import run
-from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 
 HANDLER = Path(__file__).parents[2] / "examples" / "handlers.py"

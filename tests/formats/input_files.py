@@ -8,7 +8,7 @@ from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.formats.input.lines import read_lines
 from orchestrator.formats.input.readers import Places, Reading, read_inputs, until_unreadable
 from orchestrator.formats.input.rows import Problem, Row
-from orchestrator.settings.structs import InputSettings
+from orchestrator.settings.input_settings import InputSettings
 
 Put = Callable[[str, bytes | str], str]
 """Writes a file of that name, and returns its path."""

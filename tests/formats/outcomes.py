@@ -8,7 +8,8 @@ import msgspec
 
 from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, Outcome, ResultLine
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of
-from orchestrator.settings.structs import Include, OutputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.values import Include
 
 
 def result(number: int, output: bytes = b"null", *, input_: bytes = b"{}", more: More | None = None) -> Outcome:

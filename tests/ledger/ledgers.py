@@ -19,7 +19,7 @@ from orchestrator.ledger.commands.command import Argument, Command
 from orchestrator.ledger.runs.input_rows import Clash, Intake, packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.factories import SETTINGS, STEPS, a_row
 from tests.simulation.clock import VirtualClock

@@ -18,7 +18,7 @@ from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.service.run_outcomes import SAME_ID
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
-from orchestrator.settings.structs import OnUncertain
+from orchestrator.settings.values import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
 from tests.simulation.brake_checks import (

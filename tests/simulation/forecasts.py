@@ -30,7 +30,7 @@ from orchestrator.emulator.contract.limits import JobOperation as ServiceOperati
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.fleet import Scaling, fixed
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import process
 from tests.guarantees import record

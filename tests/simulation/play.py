@@ -33,8 +33,10 @@ from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import canary, max_failures, share
-from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
 from tests.simulation.asker import Asker

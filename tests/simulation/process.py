@@ -21,7 +21,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import ProcessClock

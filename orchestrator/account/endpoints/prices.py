@@ -13,7 +13,7 @@ from orchestrator.account.transport.rest import Rest, decoded
 from orchestrator.client import Service
 from orchestrator.client.jobs.serverless import checked_id, service_url
 from orchestrator.core.gates.costs import Price
-from orchestrator.settings.structs import BASE_URL_DEFAULT, REST_URL_DEFAULT
+from orchestrator.settings.values import BASE_URL_DEFAULT, REST_URL_DEFAULT
 
 HOUR_S: Final = 3_600
 

@@ -27,7 +27,7 @@ from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import NotSent, Unanswered, UsageError
-from orchestrator.settings.structs import KeyPlace
+from orchestrator.settings.values import KeyPlace
 
 T = TypeVar("T")
 

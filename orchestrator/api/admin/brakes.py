@@ -16,7 +16,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import brake_flags
+from orchestrator.settings import run_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 
@@ -104,7 +104,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
         run=run.name,
         held_by=held_by,
         outcome=outcome,
-        settings={each.key: _text(run, each.name) for each in brake_flags.BRAKES},
+        settings={each.key: _text(run, each.name) for each in run_settings.BRAKES},
         breaker=state.phase if run.settings.breaker.first else "off",
         breaker_why=state.why or None if state.phase is not Phase.CLOSED else None,
         held_up=next((said for beat in beats if (said := beat.said.of(run.id).held) is not None), None),
@@ -119,7 +119,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
 
 
 def _text(run: Run, name: str) -> str:
-    [setting] = [each for each in brake_flags.BRAKES if each.name == name]
+    [setting] = [each for each in run_settings.BRAKES if each.name == name]
     value = getattr(run.settings, name)
     if isinstance(value, bool):
         return "on" if value else "off"

@@ -10,7 +10,7 @@ from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import holder
 from orchestrator.ledger.commands.command import Action
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX
+from orchestrator.settings.values import IN_FLIGHT_S_MAX
 
 ENDED_S_MAX: Final = 2 * IN_FLIGHT_S_MAX
 """So long its end is waited for: what is in flight may take half of it."""

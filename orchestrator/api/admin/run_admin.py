@@ -22,8 +22,9 @@ from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, N
 from orchestrator.ledger.reports.exports import Told
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import parsers as written
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import AS_NAMED, Include, OutputSettings
+from orchestrator.settings import request_settings
+from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
+from orchestrator.settings.values import Include
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
 
@@ -128,7 +129,7 @@ async def export_run(
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
         if where.strip() and output is None:
-            raise UsageError(f"name a file for the results of these jobs with {run_flags.OUTPUT}")
+            raise UsageError(f"name a file for the results of these jobs with {request_settings.OUTPUT}")
         output, errors = _files(run, output, errors)
         found = await exported(opened, run, output, errors, include=include, where=where, writing=writing)
     with suppress(OrchestratorError):  # a ledger that can only be read is exported, too
@@ -171,5 +172,7 @@ def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Pa
     if output is not None:
         return output, errors or errors_for(output)
     if run.settings.output is None or run.settings.errors is None:
-        raise UsageError(f"{run.name} was never written to files; name one for its results with {run_flags.OUTPUT}")
+        raise UsageError(
+            f"{run.name} was never written to files; name one for its results with {request_settings.OUTPUT}"
+        )
     return Path(run.settings.output), errors or Path(run.settings.errors)

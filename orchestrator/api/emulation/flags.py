@@ -1,5 +1,6 @@
 """What `orchestrator emulate` is asked for: the settings of the emulator, each declared once."""
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,8 +11,8 @@ from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.paging import PAGE_MAX
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler
-from orchestrator.settings import run_flags
-from orchestrator.settings.setting import SWITCH, Group, number, one_of, path, text, texts, whole
+from orchestrator.settings import command_settings
+from orchestrator.settings.setting import SWITCH, Setting, number, one_of, path, text, texts, whole
 from orchestrator.settings.sources import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 
 PORT_DEFAULT: Final = 8900
@@ -70,11 +71,11 @@ class EmulateRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`INTERFACE` or `INTERFACE=STATUS` each."""
 
 
-_other: Final = Group(EmulateRequest)
-_served: Final = Group(EmulateRequest, "What is served")
-_scaling: Final = Group(EmulateRequest, "Workers")
-_account: Final = Group(EmulateRequest, "The account")
-_behaviour: Final = Group(EmulateRequest, "How it behaves")
+_other: Final = partial(Setting, of=EmulateRequest)
+_served: Final = partial(Setting, of=EmulateRequest, panel="What is served")
+_scaling: Final = partial(Setting, of=EmulateRequest, panel="Workers")
+_account: Final = partial(Setting, of=EmulateRequest, panel="The account")
+_behaviour: Final = partial(Setting, of=EmulateRequest, panel="How it behaves")
 
 HANDLER: Final = _served(
     "handler",
@@ -271,7 +272,7 @@ JSON: Final = _behaviour(
     of=None,
 )
 
-EMULATE: Final[run_flags.Settings] = (
+EMULATE: Final[command_settings.Settings] = (
     *(HANDLER, ENDPOINTS, HTTP_ENDPOINTS, HANDLER_PROCESSES, WORKER, KEYS, HOST, PORT),
     *(RUN, ENV, STRICT),
     *(ACCOUNTS, QUOTAS, CAPACITY, NO_BALANCE, TEMPLATE_RELEASE),
@@ -280,7 +281,7 @@ EMULATE: Final[run_flags.Settings] = (
     *(REQUESTS_PER_WORKER, QUEUE_PER_WORKER, ALGORITHM, RETRY_AFTER, RETENTION, PROPAGATION),
     *(FAULTS_FILE, FAULTS, SEED, ERROR_BODIES, WEBHOOKS_AS_OBSERVED, SERVICE_RETRIES, TIME_SCALE),
     *(PAGE_SIZE, WITHOUT),
-    *(run_flags.CONFIG, JSON),
+    *(command_settings.CONFIG, JSON),
 )
 
 EMULATOR: Final = Section(by_key(EMULATE), f"{ENVIRONMENT_PREFIX}EMULATE_", EMULATE_TABLE)

@@ -21,8 +21,8 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, is_made, open_ledger
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings import request_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
 
 FIRES_SHOWN: Final = 5
 
@@ -120,7 +120,7 @@ def taken_for_id(name: str) -> str:
 
 def stage_endpoints(pipeline: Pipeline) -> dict[str, str]:
     """The endpoints of its stages, by the stages' names."""
-    key = run_flags.ENDPOINT.key
+    key = request_settings.ENDPOINT.key
     return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
 
 

@@ -36,10 +36,7 @@ from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import (
-    ConnectionSettings,
-    RunSettings,
-)
+from orchestrator.settings import connection_settings, run_settings
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,7 +44,7 @@ class LocalFiles:
     """The files of flows on this machine, for the engine of one ledger."""
 
     ledger: Ledger
-    connection: ConnectionSettings
+    connection: connection_settings.ConnectionSettings
     dependencies: Dependencies
     view: View
     webhook_bytes: Callable[[], int]
@@ -108,7 +105,7 @@ class LocalFiles:
         found = await self.ledger.runs.all([row.run]) if row.run is not None else []
         return (found[0] if found and found[0].accepted else None), row
 
-    async def _made(self, name: str, stage: Stage, source: str, settings: RunSettings) -> Run:
+    async def _made(self, name: str, stage: Stage, source: str, settings: run_settings.RunSettings) -> Run:
         known = await self.ledger.runs.named(name)
         if known is not None:
             return known
@@ -117,7 +114,7 @@ class LocalFiles:
             name=name, service_url=url, endpoint=endpoint, source=source, settings=settings
         )
 
-    async def _take_in(self, run: Run, stage: Stage, source: FlowInput, settings: RunSettings) -> None:
+    async def _take_in(self, run: Run, stage: Stage, source: FlowInput, settings: run_settings.RunSettings) -> None:
         batches, place_of = await stage_batches(
             source,
             stage,

@@ -23,7 +23,7 @@ from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.command_names import message_with_commands
 from orchestrator.settings.parsers import hook_url
-from orchestrator.settings.structs import LEDGER_DEFAULT
+from orchestrator.settings.values import LEDGER_DEFAULT
 
 COMMAND_S_MAX: Final = 60.0
 """So long a command may take."""

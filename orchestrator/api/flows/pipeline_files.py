@@ -15,12 +15,13 @@ from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, S
 from orchestrator.core.pipelines.stage_graph import in_order, problems
 from orchestrator.core.text.name_match import nearest
 from orchestrator.engine.flows.step_functions import check_step
-from orchestrator.errors import UsageError
+from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.templates import check_templates
-from orchestrator.settings import input_flags, pipeline_keys, run_flags
+from orchestrator.settings import command_settings, input_settings, pipeline_keys, request_settings, run_settings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import KEY_ADVICE, fits, text_of
-from orchestrator.settings.structs import LOCAL, RunSettings
+from orchestrator.settings.values import LOCAL
 
 PROBLEMS_MAX: Final = 20
 
@@ -29,7 +30,7 @@ _KEY: Final = re.compile(r"""\s*["']?([A-Za-z0-9_-]+)["']?\s*=""")
 
 _INPUTS: Final = {("", "input"), ("", "input-command")}
 _TIMES: Final = {("schedule", "cron"), ("schedule", "every")}
-_OF_INPUT: Final = frozenset(setting.key for setting in input_flags.INPUTS)
+_OF_INPUT: Final = frozenset(setting.key for setting in input_settings.INPUTS)
 _TABLES: Final = ("schedule", "stage", "notify")
 
 
@@ -150,7 +151,7 @@ class _Reading:
             try:
                 pipeline_keys.parse_pipeline_name(name)
             except ValueError as error:
-                self._add(table, "", str(error))
+                self._add(table, "", message_of(error))
             if name in (INPUT, ALL):
                 self._add(table, "", f"{name} means something else here; call the stage differently")
             stages.append(self._stage(table, name, stages[-1].name if stages else INPUT, members))
@@ -162,7 +163,7 @@ class _Reading:
         try:
             return in_order(stages)
         except ValueError as error:
-            self._add("", "", str(error))
+            self._add("", "", message_of(error))
             return ()
 
     def _stage(self, table: str, name: str, before: str, members: Mapping[str, Any]) -> Stage:
@@ -173,20 +174,20 @@ class _Reading:
         self._check_endpoint(table, stage)
         if not self._wrong:
             try:
-                pipeline_keys.run_settings(stage.settings)
+                pipeline_keys.parse_run_settings(stage.settings)
             except ValueError as error:
-                self._add(table, "", str(error))
+                self._add(table, "", message_of(error))
         if stage.step is not None:
             try:
                 check_step(stage.step, self._folder)
             except UsageError as error:
-                self._add(table, pipeline_keys.STEP.key, str(error))
+                self._add(table, pipeline_keys.STEP.key, message_of(error))
         if stage.reuse_version and stage.reuse_us is None:
             self._add(table, pipeline_keys.REUSE_VERSION.key, "it is for reuse, which is missing")
         return stage
 
     def _check_endpoint(self, table: str, stage: Stage) -> None:
-        endpoint = run_flags.ENDPOINT.key
+        endpoint = request_settings.ENDPOINT.key
         if bool(stage.command) == (endpoint in stage.settings) and (table, endpoint) not in self._wrong:
             self._add(table, endpoint if stage.command else "", "a stage has either an endpoint or a command")
         elif stage.command:
@@ -216,23 +217,23 @@ class _Reading:
                 read = setting.form.read(given)
                 if setting in pipeline_keys.STAGE_CHECKED:
                     check_usable(
-                        RunSettings(**{run_flags.MAX_ATTEMPTS.name: run_flags.ATTEMPTS_MAX, setting.name: read})
+                        RunSettings(**{run_settings.MAX_ATTEMPTS.name: run_settings.ATTEMPTS_MAX, setting.name: read})
                     )
-                if setting is input_flags.MAP:
+                if setting is input_settings.MAP:
                     check_templates(setting.form.read(given))
                 if setting in pipeline_keys.STAGE_FILES:
                     pipeline_keys.output_template(given[-1])
             except (ValueError, UsageError) as error:
-                self._add(table, key, str(error))
+                self._add(table, key, message_of(error))
             found[setting.key] = given
         return found
 
     def _placed(self, setting: Setting[Any], text: str) -> str:
         """A file or a function of the user's, with its full path: it counts from the folder of the pipeline's file."""
-        if setting is run_flags.ENDPOINT and text.startswith(LOCAL):
+        if setting is request_settings.ENDPOINT and text.startswith(LOCAL):
             return f"{LOCAL}{self._folder / text.removeprefix(LOCAL)}"
-        is_function = setting is run_flags.CHECK and text.rpartition(":")[0].endswith(".py")
-        return str(self._folder / text) if is_function or (setting is run_flags.SCHEMA and text) else text
+        is_function = setting is run_settings.CHECK and text.rpartition(":")[0].endswith(".py")
+        return str(self._folder / text) if is_function or (setting is run_settings.SCHEMA and text) else text
 
     # --- keys and values
 
@@ -245,7 +246,7 @@ class _Reading:
             try:
                 found[setting.name] = setting.form.read(given)
             except ValueError as error:
-                self._add(table, key, str(error))
+                self._add(table, key, message_of(error))
         return found
 
     def _given(
@@ -266,7 +267,7 @@ class _Reading:
     def _unknown(table: str, key: str, known: list[str]) -> str:
         name = _key(key)
         if table.startswith("stage."):
-            if name in (setting.key for setting in run_flags.RUN):
+            if name in (setting.key for setting in command_settings.RUN):
                 return "this belongs to the process that serves, or to one command: it cannot be set for a stage"
             known = [*(setting.key for setting in pipeline_keys.STAGE), *known]
         if "api-key" in name:

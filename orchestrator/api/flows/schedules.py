@@ -25,7 +25,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
-from orchestrator.settings.schedule_flags import NOTE
+from orchestrator.settings.command_settings import NOTE
 from orchestrator.units import HOUR_US, MINUTE_US
 
 OVERDUE_US: Final = 15 * MINUTE_US

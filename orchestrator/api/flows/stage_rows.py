@@ -18,16 +18,13 @@ from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import Places, Reading
 from orchestrator.ledger import Ledger
-from orchestrator.settings import run_flags
-from orchestrator.settings.pipeline_keys import run_settings
+from orchestrator.settings import connection_settings, request_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.pipeline_keys import parse_run_settings
 from orchestrator.settings.profiles import PROFILE, own_keys, whose
-from orchestrator.settings.structs import (
-    BODY_BYTES_MAX_DEFAULT,
-    LOCAL,
-    ConnectionSettings,
-    InputSettings,
-    RunSettings,
-)
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
 
 
 def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, str]:
@@ -36,7 +33,7 @@ def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, s
     """
     if stage.command:
         return LOCAL, shlex.join(stage.command)
-    endpoint = stage.settings[run_flags.ENDPOINT.key][-1]
+    endpoint = stage.settings[request_settings.ENDPOINT.key][-1]
     return LOCAL if is_local(endpoint) else _address_of(stage, connection), endpoint
 
 
@@ -46,7 +43,7 @@ def _address_of(stage: Stage, connection: ConnectionSettings) -> str:
     profile = choices[PROFILE]
     if profile is not None and profile != profile_of(ours):
         raise UsageError(f"the stage {stage.name} {whose(place(address_of(ours), profile))}; nothing was sent")
-    url = (choices[run_flags.SERVERLESS_URL] or ours).rstrip("/")
+    url = (choices[connection_settings.SERVERLESS_URL] or ours).rstrip("/")
     if url in (ours, address_of(ours)):
         return ours
     if profile is not None:
@@ -71,7 +68,7 @@ async def stage_batches(
         variables=await row_variables(ledger, connection, settings, environ),
         run_policy=settings.policy,
         webhook_bytes=webhook_bytes,
-        body_bytes_max=choices[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        body_bytes_max=choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         is_resumable=settings.resumable,
         via=settings.via,
     )
@@ -88,7 +85,7 @@ def stage_row_mapper(
     now: Callable[[], int],
 ) -> RowMapper:
     """What makes the rows of `stage` of those of other stages."""
-    settings, environ = run_settings(stage.settings), dependencies.environ
+    settings, environ = parse_run_settings(stage.settings), dependencies.environ
     keys = own_keys(connection, environ, pipeline.secret_variables)
     return RowMapper(
         stage=stage,
@@ -97,7 +94,7 @@ def stage_row_mapper(
         policy=settings.policy,
         is_resumable=settings.resumable,
         webhook_bytes=webhook_bytes,
-        body_bytes_max=stage_choices(stage)[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        body_bytes_max=stage_choices(stage)[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         now=now,
         code=dependencies.user_code(),
     )

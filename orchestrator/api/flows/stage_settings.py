@@ -19,10 +19,12 @@ from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.handover_rows import Gathering
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
-from orchestrator.settings import run_flags
-from orchestrator.settings.pipeline_keys import run_settings
+from orchestrator.settings import request_settings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.pipeline_keys import parse_run_settings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import Include, OutputSettings, RunSettings
+from orchestrator.settings.values import Include
 
 
 def stage_choices(stage: Stage) -> Choices:
@@ -37,13 +39,13 @@ def stage_writing(stage: Stage) -> OutputSettings:
 
 def stage_include(stage: Stage) -> Sequence[Include]:
     """What the rows of its files include besides."""
-    return stage_choices(stage)[run_flags.INCLUDE] or ()
+    return stage_choices(stage)[request_settings.INCLUDE] or ()
 
 
 def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path, Path] | None:
     """Where its results and its errors go; None where it writes no files."""
     at = moment(pipeline, flow.fire_at, flow.again)
-    texts = [stage.settings.get(setting.key) for setting in (run_flags.OUTPUT, run_flags.ERRORS)]
+    texts = [stage.settings.get(setting.key) for setting in (request_settings.OUTPUT, request_settings.ERRORS)]
     output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
     return None if output is None else (output, errors or errors_for(output))
 
@@ -53,7 +55,7 @@ async def stage_run_settings(
 ) -> RunSettings:
     """The settings of the stage's run, with the files that it writes in the end."""
     taken_over = await _taken_over(ledger, flow, row)
-    settings = replace(run_settings(stage.settings), reuse=_reuse(stage), takes_over=taken_over)
+    settings = replace(parse_run_settings(stage.settings), reuse=_reuse(stage), takes_over=taken_over)
     if (outputs := stage_outputs(flow, pipeline, stage)) is None:
         return settings
     output, errors = outputs
@@ -63,7 +65,9 @@ async def stage_run_settings(
     for each in files:
         _make_folder(each)
         check_writable(each)
-    named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (run_flags.OUTPUT, run_flags.ERRORS))
+    named = " ".join(
+        stage.settings.get(setting.key, ("",))[-1] for setting in (request_settings.OUTPUT, request_settings.ERRORS)
+    )
     await check_flow_owns(ledger, flow, dict.fromkeys(files, named))
     return replace(settings, output=str(output), errors=str(errors), files_at=ledger.now())
 

@@ -14,7 +14,7 @@ from orchestrator.api.runs.run_identity import check_given
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import UsageError, leading
-from orchestrator.settings.structs import RunRequest
+from orchestrator.settings.request_settings import RunRequest
 from orchestrator.views.status import Summary
 
 

@@ -20,8 +20,9 @@ from orchestrator.formats.input.readers import Places
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import RetryChoice, RunRequest, RunSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.run_settings import RunSettings
 
 
 class RunIntake:
@@ -77,7 +78,7 @@ class RunIntake:
         check_reach(run, request)
         if request.retry_failed and (await ledger.runs.controls(run.id)).cancel:
             raise UsageError(
-                f"{run.name} was cancelled, and {run_flags.RETRY_FAILED} reopens nothing of a cancelled run; lift that"
+                f"{run.name} was cancelled, and <setting retry-failed> reopens nothing of a cancelled run; lift that"
                 f" with: {continue_command(request)}\nthen give this command again; it reopens what was cancelled, too"
             )
         is_stage = await ledger.flows.part(run.id) is not None

@@ -23,7 +23,9 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import this_process
-from orchestrator.settings.structs import LogFormat, RunRequest, ServeRequest
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.values import LogFormat
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
 

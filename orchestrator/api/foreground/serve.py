@@ -15,7 +15,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import leading
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import ServeRequest
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
 LOOK_S = 1.0

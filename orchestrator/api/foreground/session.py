@@ -28,7 +28,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import RunRequest, RunSettings
+from orchestrator.settings import request_settings, run_settings
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot, Summary
 
@@ -36,7 +36,7 @@ from orchestrator.views.status import Snapshot, Summary
 class Foreground:
     """One run in the foreground of this process, which ends with it."""
 
-    def __init__(self, request: RunRequest, host: Host, log: LogBook | None) -> None:
+    def __init__(self, request: request_settings.RunRequest, host: Host, log: LogBook | None) -> None:
         self._request = request
         self._host = host
         self._view = host.view
@@ -87,7 +87,7 @@ class Foreground:
                 self.so_far = await self._cut_short(engine.ledger)
                 raise
 
-    async def _work(self, engine: Engine, run: Run, settings: RunSettings, around: TaskGroup) -> None:
+    async def _work(self, engine: Engine, run: Run, settings: run_settings.RunSettings, around: TaskGroup) -> None:
         """Takes the run on, collects, takes its input in, sends, and waits until it is over."""
         session = await engine.take_on(run)
         self._stands_as(session, around)
@@ -139,7 +139,12 @@ class Foreground:
         return summary
 
     async def _join(
-        self, followed: FollowedRun, ledger: Ledger, settings: RunSettings, around: TaskGroup, joining: TaskGroup
+        self,
+        followed: FollowedRun,
+        ledger: Ledger,
+        settings: run_settings.RunSettings,
+        around: TaskGroup,
+        joining: TaskGroup,
     ) -> None:
         """Takes in the input, and has the run served by whoever works."""
         await followed.look()
@@ -197,7 +202,7 @@ class Foreground:
 
     # --- at its beginning
 
-    async def _found(self, ledger: Ledger) -> tuple[Run, RunSettings]:
+    async def _found(self, ledger: Ledger) -> tuple[Run, run_settings.RunSettings]:
         """The run, made if it is new, and its settings from now on."""
         if self._standing is not None:
             self._is_called((await as_it_is(ledger, self._standing.run)).name)
@@ -219,7 +224,9 @@ class Foreground:
         assert self._standing is not None
         return messages.refusal_advice(self._request, self._standing, self._safe_s())
 
-    def _under_way(self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, run: Run, settings: RunSettings) -> None:
+    def _under_way(
+        self, around: TaskGroup, tasks: TaskGroup, ledger: Ledger, run: Run, settings: run_settings.RunSettings
+    ) -> None:
         """All is taken in, and somebody serves it: its results begin to grow, and it may be given up."""
         if not self._is_under_way:
             self._is_under_way = True

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.job import FAILED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.hosting.served_run import ServedRun
-from orchestrator.settings import run_flags
+from orchestrator.settings import run_settings
 from orchestrator.units import SECOND_US
 
 LOOKS: Final = 20
@@ -31,7 +31,7 @@ def why_given_up(standing: ServedRun, after_us: int) -> str:
     """What is said of a run that is given up."""
     held_up = standing.held_up or standing.of_run.finding
     why = f"; {held_up}" if held_up else ""
-    return f"it got nowhere for {format_duration(after_us)} ({run_flags.GIVE_UP_AFTER}){why}"
+    return f"it got nowhere for {format_duration(after_us)} ({run_settings.GIVE_UP_AFTER}){why}"
 
 
 class StallTimeout:

@@ -18,7 +18,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import LedgerBusyError, StoppedError, leading
 from orchestrator.ledger import Ledger, holder, is_made, no_ledger
-from orchestrator.settings.structs import ServeRequest
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.units import SECOND_US
 
 LOOK_S: Final = 0.5

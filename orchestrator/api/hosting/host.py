@@ -23,7 +23,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 
 OPENED_S_MAX: Final = 30.0
 """How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""

@@ -23,9 +23,10 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import run_flags
+from orchestrator.settings.connection_settings import SERVICE_KEY, ConnectionSettings
 from orchestrator.settings.profiles import PROFILE
-from orchestrator.settings.structs import LOCAL, ConnectionSettings, DoctorRequest
+from orchestrator.settings.requests import DoctorRequest
+from orchestrator.settings.values import LOCAL
 
 ASKED_MAX: Final = 20
 """No more endpoints than these are asked at once: a ledger may know hundreds."""
@@ -157,7 +158,7 @@ class _Round:
                     group.start_soon(self._ask_service, connection, endpoints)
                 else:
                     profile = profile_of(url)
-                    how = f"set ORCHESTRATOR_API_KEY, or give {run_flags.SERVICE_KEY}"
+                    how = f"set ORCHESTRATOR_API_KEY, or give {SERVICE_KEY}"
                     how = how if profile is None else f"give {PROFILE} {profile}"
                     not_asked.append(f"{with_profile(address_of(url), url)}: there is no API key for it; {how}")
         return [self._states[target] for target in targets if target in self._states], not_asked

@@ -16,7 +16,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_registry import Standstill
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings.structs import LOCAL
+from orchestrator.settings.values import LOCAL
 from orchestrator.units import SECOND_US
 
 QUIET_US: Final = 20 * SECOND_US

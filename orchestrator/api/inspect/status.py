@@ -23,7 +23,7 @@ from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import LOCAL
+from orchestrator.settings.values import LOCAL
 from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 

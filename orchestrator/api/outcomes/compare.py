@@ -16,7 +16,8 @@ from orchestrator.formats.output.writers import Form, forms_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import Place
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.settings.structs import AS_NAMED, OutputSettings, ResultOrder
+from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
+from orchestrator.settings.values import ResultOrder
 
 NS_US: Final = 1_000
 

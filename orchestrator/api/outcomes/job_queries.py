@@ -21,7 +21,7 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.job_queries import Cluster
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import LOCAL
+from orchestrator.settings.values import LOCAL
 from orchestrator.views.jobs import ClusterRow, Failures, FoundJobs, JobRow
 
 PAGE: Final = 1_000

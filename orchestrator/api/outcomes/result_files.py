@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 from anyio import to_thread
-from msgspec import UNSET
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.core.filters.filter import Filter
@@ -25,7 +24,8 @@ from orchestrator.formats.output.writers import OutcomeFile, commit_files, forms
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
-from orchestrator.settings.structs import AS_NAMED, Include, OutputSettings
+from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
+from orchestrator.settings.values import Include
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
@@ -201,7 +201,7 @@ def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> Outcome
 
 
 def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLine:
-    metadata = UNSET if job.metadata is None else msgspec.Raw(job.metadata)
+    metadata = msgspec.UNSET if job.metadata is None else msgspec.Raw(job.metadata)
     if job.trouble is None:
         output = job.output
         return ResultLine(
@@ -212,7 +212,9 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
             paid_at_most=job.paid_at_most,
             delay_ms=job.delay_ms,
             execution_ms=job.execution_ms,
-            reused=UNSET if job.reused is None else ReusedFrom(run=job.reused.run, custom_id=job.reused.custom_id),
+            reused=msgspec.UNSET
+            if job.reused is None
+            else ReusedFrom(run=job.reused.run, custom_id=job.reused.custom_id),
             metadata=metadata,
         )
     text = job.message or ""
@@ -221,11 +223,11 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
         custom_id=job.custom_id,
         job_id=job.remote_id,
         status=job.status,
-        error=ErrorClass(job.trouble, told(text), text if Include.TEXT in include else UNSET),
+        error=ErrorClass(job.trouble, told(text), text if Include.TEXT in include else msgspec.UNSET),
         attempts=job.attempts,
         paid_at_most=job.paid_at_most,
-        delay_ms=job.delay_ms if has_times else UNSET,
-        execution_ms=job.execution_ms if has_times else UNSET,
+        delay_ms=job.delay_ms if has_times else msgspec.UNSET,
+        execution_ms=job.execution_ms if has_times else msgspec.UNSET,
         metadata=metadata,
     )
 
@@ -233,11 +235,11 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
 def _more(job: FinishedJob, include: Collection[Include]) -> More:
     has_times = Include.TIMES in include
     return More(
-        line=job.line if Include.LINE in include else UNSET,
-        worker=job.worker if Include.WORKER in include else UNSET,
-        sent_at=_iso(job.sent_at) if has_times else UNSET,
-        ended_at=_iso(job.ended_at) if has_times else UNSET,
-        input=_input(job) if Include.INPUT in include else UNSET,
+        line=job.line if Include.LINE in include else msgspec.UNSET,
+        worker=job.worker if Include.WORKER in include else msgspec.UNSET,
+        sent_at=_iso(job.sent_at) if has_times else msgspec.UNSET,
+        ended_at=_iso(job.ended_at) if has_times else msgspec.UNSET,
+        input=_input(job) if Include.INPUT in include else msgspec.UNSET,
     )
 
 

@@ -14,7 +14,8 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.output.writers import checked_rows, form_of
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.settings.structs import OutputFormat, ResultOrder, ResultsRequest
+from orchestrator.settings.requests import ResultsRequest
+from orchestrator.settings.values import OutputFormat, ResultOrder
 
 
 async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:

@@ -10,8 +10,10 @@ from orchestrator.formats.input.readers import Reading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import Gone
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.profiles import own_keys
-from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 
 
 async def row_variables(

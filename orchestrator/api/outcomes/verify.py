@@ -16,8 +16,9 @@ from orchestrator.formats.output.writers import parts_of
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.exports import Told
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import output_flags, run_flags
-from orchestrator.settings.structs import OutputSettings, VerifyRequest
+from orchestrator.settings import output_settings, request_settings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.requests import VerifyRequest
 
 PROGRESS_EVERY_S: Final = 5.0
 
@@ -118,7 +119,7 @@ def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
     """How the files were written: as is said, or as they were exported, or the run was told, if they are its own."""
     fields: dict[str, Any] = {"format": request.format or told.format, "order": request.order or told.order}
     if run.settings.output == str(request.output and request.output.absolute()):
-        for setting in (output_flags.OUTPUT_FORMAT, output_flags.ORDER):
+        for setting in (output_settings.OUTPUT_FORMAT, output_settings.ORDER):
             if fields[setting.name] is None and (texts := run.settings.cli_defaults.get(setting.key)):
                 fields[setting.name] = setting.form.read(texts)
     return OutputSettings(**{name: value for name, value in fields.items() if value is not None})
@@ -135,9 +136,15 @@ def _check_files(request: VerifyRequest, run: str) -> None:
         except OSError as error:
             advice = ""
             if path == request.errors:
-                make = ["orchestrator", "results", run, str(run_flags.ERRORS), *run_flags.LEDGER.words(request.ledger)]
+                make = [
+                    "orchestrator",
+                    "results",
+                    run,
+                    str(request_settings.ERRORS),
+                    *request_settings.LEDGER.words(request.ledger),
+                ]
                 advice = (
-                    f"; name the errors file that was written beside the results with {run_flags.ERRORS}, or write one"
-                    f" now: {shlex.join(make)} > {shlex.quote(str(path))}"
+                    f"; name the errors file that was written beside the results with {request_settings.ERRORS}, or"
+                    f" write one now: {shlex.join(make)} > {shlex.quote(str(path))}"
                 )
             raise UsageError(f"{path}: cannot be read ({error.strerror}){advice}") from error

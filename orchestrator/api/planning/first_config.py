@@ -15,9 +15,11 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.diagnosis.findings import Diagnosis
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings import connection_settings, policy_settings, request_settings, run_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.structs import LOCAL, ConnectionSettings, DoctorRequest
+from orchestrator.settings.values import LOCAL
 
 _HEAD: Final = """\
 # Settings of orchestrator in this folder: `orchestrator run` and the other commands read them.
@@ -26,12 +28,12 @@ _HEAD: Final = """\
 """
 
 _SUGGESTED: Final[tuple[tuple[Setting[Any], str], ...]] = (
-    (run_flags.LEDGER, '"orchestrator.db"'),
-    (run_flags.MAX_ATTEMPTS, "3"),
-    (run_flags.EXECUTION_TIMEOUT, '"10m"'),
-    (run_flags.REQUIRE_OUTPUT, "true"),
-    (brake_flags.PRICE_PER_SECOND, "0.00031"),
-    (brake_flags.BUDGET, "50"),
+    (request_settings.LEDGER, '"orchestrator.db"'),
+    (run_settings.MAX_ATTEMPTS, "3"),
+    (policy_settings.EXECUTION_TIMEOUT, '"10m"'),
+    (run_settings.REQUIRE_OUTPUT, "true"),
+    (run_settings.PRICE_PER_SECOND, "0.00031"),
+    (run_settings.BUDGET, "50"),
 )
 """What many want next, each with a value, as comments."""
 
@@ -108,11 +110,11 @@ async def init(request: InitRequest, dependencies: Dependencies | None = None) -
 def config_text(request: InitRequest) -> str:
     """The file."""
     chosen: list[tuple[Setting[Any], str]] = [
-        (run_flags.ENDPOINT, request.endpoint),
-        (run_flags.OUTPUT, str(request.output)),
+        (request_settings.ENDPOINT, request.endpoint),
+        (request_settings.OUTPUT, str(request.output)),
     ]
     if request.serverless_url is not None:
-        chosen.append((run_flags.SERVERLESS_URL, request.serverless_url))
+        chosen.append((connection_settings.SERVERLESS_URL, request.serverless_url))
     lines = [_HEAD]
     lines += [f"# {_comment(each)}\n{each.key} = {json.dumps(text, ensure_ascii=False)}\n" for each, text in chosen]
     lines += [f"# {_comment(each)}\n# {each.key} = {value}\n" for each, value in _SUGGESTED]

@@ -10,7 +10,7 @@ from orchestrator.api.foreground.run import run
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError
-from orchestrator.settings.structs import RunRequest
+from orchestrator.settings.request_settings import RunRequest
 
 ENDING: Final = "-probe"
 """What is added to a run's name for that of its probe."""

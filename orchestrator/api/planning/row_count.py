@@ -9,11 +9,9 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.errors import Problems
 from orchestrator.formats.input.readers import Places, Reading
 from orchestrator.formats.input.rows import Problem
-from orchestrator.settings.plan_flags import PlanRequest
 from orchestrator.settings.profiles import own_keys
-from orchestrator.settings.structs import (
-    RunSettings,
-)
+from orchestrator.settings.requests import PlanRequest
+from orchestrator.settings.run_settings import RunSettings
 
 REPEATS_COUNTED_MAX: Final = 5_000_000
 """Of so many different inputs it is remembered that they were there."""

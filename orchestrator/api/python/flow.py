@@ -14,7 +14,7 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger.flows.flow_rows import Flow as FlowRow
 from orchestrator.ledger.flows.flow_rows import StageRow
-from orchestrator.settings.structs import ControlAction
+from orchestrator.settings.requests import ControlAction
 
 FlowStates = Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"]
 

@@ -18,7 +18,9 @@ from orchestrator.formats.input.jsonl import RowReader
 from orchestrator.formats.input.readers import Reading, read_inputs
 from orchestrator.formats.input.rows import Problem, Row
 from orchestrator.formats.input.values import ValueReader
-from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, InputSettings, RunSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 
 Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
 """Dicts, each what a line of a file would be, or `Job`s; or the path of a file in any format."""

@@ -30,7 +30,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action, Argument
 from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 
 ASK_AGAIN_US: Final = SECOND_US

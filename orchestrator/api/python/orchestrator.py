@@ -43,10 +43,10 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import holder
-from orchestrator.settings import run_flags
+from orchestrator.settings import request_settings
 from orchestrator.settings.pipeline_keys import PARALLEL_MAX
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import LEDGER_DEFAULT
+from orchestrator.settings.values import LEDGER_DEFAULT
 from orchestrator.user_code import RaisedPlainly, absolute
 from orchestrator.views.status import RunStatus
 
@@ -101,7 +101,7 @@ class Orchestrator:
         self._dependencies = _dependencies or Dependencies()
         choices = self._chosen({})
         self._connection = connection_of(choices, self._dependencies.environ, key=api_key)
-        self._path = choices[run_flags.LEDGER] or LEDGER_DEFAULT
+        self._path = choices[request_settings.LEDGER] or LEDGER_DEFAULT
         self._place = absolute(self._path)
         self._session: LedgerSession | None = None
         self._group: TaskGroup
@@ -399,13 +399,13 @@ class Orchestrator:
         given = endpoint if isinstance(endpoint, str) else None
         choices = self._chosen({**options, "name": name, "endpoint": given})
         if given is not None:
-            endpoint = choices[run_flags.ENDPOINT]
+            endpoint = choices[request_settings.ENDPOINT]
         return Submission(
             session=session,
             choices=choices,
             options=options,
             inputs=inputs,
-            name=(name and choices[run_flags.NAME]) or await name_for(session.ledger, inputs, endpoint),
+            name=(name and choices[request_settings.NAME]) or await name_for(session.ledger, inputs, endpoint),
             endpoint=endpoint,
             all_or_nothing=all_or_nothing,
             appends=appends,

@@ -18,8 +18,8 @@ from orchestrator.api.flows.pipeline_files import read_pipeline, read_tables
 from orchestrator.api.runs.keyword_options import Duration, Function, as_flag
 from orchestrator.core.pipelines.pipeline import Pipeline as Definition
 from orchestrator.errors import UsageError
-from orchestrator.settings import pipeline_keys, run_flags
-from orchestrator.settings.structs import LOCAL
+from orchestrator.settings import pipeline_keys, request_settings, run_settings
+from orchestrator.settings.values import LOCAL
 
 StepFunction = Callable[[Any], Any]
 """Takes what is handed over; returns None, a dict for one row, or an iterable of dicts for several."""
@@ -186,10 +186,10 @@ def pipeline_reading(pipeline: Pipeline | str | PathLike[str]) -> tuple[str, Cal
     return str(path), lambda now: read_pipeline(path, now)
 
 
-_FUNCTIONS: Final = {pipeline_keys.STEP.key: "", run_flags.CHECK.key: "", run_flags.ENDPOINT.key: LOCAL}
+_FUNCTIONS: Final = {pipeline_keys.STEP.key: "", run_settings.CHECK.key: "", request_settings.ENDPOINT.key: LOCAL}
 """What may be a function, and what stands before its file then."""
 
-_DEPTH: Final = run_flags.QUEUE_DEPTH.name
+_DEPTH: Final = run_settings.QUEUE_DEPTH.name
 """A file has it as a text, since it may be a word."""
 
 

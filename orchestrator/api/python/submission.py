@@ -22,9 +22,11 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import Intake as RowsIntake
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import input_flags, run_flags
+from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import BODY_BYTES_MAX_DEFAULT, LOCAL, InputSettings, RunSettings
+from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
 
 
 @dataclass(kw_only=True, eq=False)
@@ -94,7 +96,7 @@ class Submission:
         names = EndpointNames(connection=self.session.connection, dependencies=self.session.dependencies)
         target = None if self.endpoint is None else await self._target(names, self.endpoint)
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
-        if known is None or self.options.get(run_flags.ESCALATE.name) is not None:  # what a run has are ids
+        if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
         check_usable(settings, named)
         if known is None:
@@ -123,7 +125,7 @@ class Submission:
         return target_of(self.session, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
 
     def _chosen_endpoint(self) -> str:
-        endpoint = self.choices[run_flags.ENDPOINT]
+        endpoint = self.choices[request_settings.ENDPOINT]
         if endpoint is None:
             raise UsageError("endpoint= is missing: give your endpoint's id or name, or a function of yours")
         return endpoint
@@ -147,7 +149,7 @@ class Submission:
             settings=settings,
             reading=InputSettings(**self.choices.fields(InputSettings)),
             webhook_bytes=await self.session.webhook_bytes(),
-            body_bytes_max=self.choices[run_flags.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            body_bytes_max=self.choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,
             to_the_end=self.all_or_nothing,
         )
@@ -160,7 +162,7 @@ class Submission:
         for problem in pump.problems:
             self._problems.add(problem.line, problem.text)
         self._check()
-        taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(input_flags.REPLACE_INPUT))
+        taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(request_settings.REPLACE_INPUT))
         messages.say_changed(self.session.view, run.name, taken)
 
     async def _write(

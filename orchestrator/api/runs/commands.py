@@ -28,7 +28,8 @@ from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.commands.ledger_changes import OBEYED
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ControlAction, RetryChoice
+from orchestrator.settings.requests import ControlAction, RetryChoice
+from orchestrator.settings.values import IN_FLIGHT_S_MAX
 from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX

@@ -7,10 +7,11 @@ import msgspec
 
 from orchestrator.core.service.profiles import place
 from orchestrator.errors import UsageError
-from orchestrator.settings import profiles, run_flags
+from orchestrator.settings import connection_settings, profiles
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import API_KEY_VARIABLES, ConnectionSettings
+from orchestrator.settings.values import API_KEY_VARIABLES
 
 
 def connection_of(
@@ -80,14 +81,14 @@ def api_key(
 
 def check_listener(choices: Choices, *, loopback: bool) -> None:
     """Listener and webhook URL go together; on `loopback` a listener alone will do. Raises `UsageError`."""
-    listen, webhook_url = choices[run_flags.LISTEN], choices[run_flags.WEBHOOK_URL]
+    listen, webhook_url = choices[connection_settings.LISTEN], choices[connection_settings.WEBHOOK_URL]
     if webhook_url and not listen:
         raise UsageError(
-            f"{choices.origin(run_flags.WEBHOOK_URL)} needs {run_flags.LISTEN} HOST:PORT: nobody would be there to take"
-            " the webhooks"
+            f"{choices.origin(connection_settings.WEBHOOK_URL)} needs <setting listen=HOST:PORT>: nobody would be there"
+            " to take the webhooks"
         )
     if listen and not webhook_url and not loopback:
         raise UsageError(
-            f"{choices.origin(run_flags.LISTEN)} needs {run_flags.WEBHOOK_URL}: the URL under which the"
+            f"{choices.origin(connection_settings.LISTEN)} needs <setting webhook-url>: the URL under which the"
             " service reaches this machine.\nWithout a reachable URL leave both out; results are then polled"
         )

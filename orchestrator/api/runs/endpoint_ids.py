@@ -13,11 +13,11 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import choose
-from orchestrator.settings.structs import ConnectionSettings
 
 
 @dataclass(kw_only=True, eq=False)
@@ -61,7 +61,7 @@ class EndpointNames:
         if self.connection is not None and not told:
             return self.connection
         environ = self.dependencies.environ
-        return connection_of(choose({run_flags.CONFIG.name: self.config, **told}, environ), environ)
+        return connection_of(choose({command_settings.CONFIG.name: self.config, **told}, environ), environ)
 
     async def in_rules(
         self, rules: tuple[EscalationRule, ...], told: Mapping[str, object] | None = None
@@ -83,16 +83,16 @@ class EndpointNames:
     async def _in_stage(self, stage: Stage) -> Stage:
         told = {each.name: stage.settings[each.key][-1] for each in _OF_PLACE if each.key in stage.settings}
         settings = dict(stage.settings)
-        if (texts := settings.get(run_flags.ENDPOINT.key)) is not None:
-            settings[run_flags.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
-        if texts := settings.get(run_flags.ESCALATE.key):
-            rules = run_flags.ESCALATE.form.read(texts)
+        if (texts := settings.get(request_settings.ENDPOINT.key)) is not None:
+            settings[request_settings.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
+        if texts := settings.get(run_settings.ESCALATE.key):
+            rules = run_settings.ESCALATE.form.read(texts)
             if any(map(is_endpoint_name, endpoints_of(rules))):
-                settings[run_flags.ESCALATE.key] = tuple(
-                    run_flags.ESCALATE.form.write(await self.in_rules(rules, told))
+                settings[run_settings.ESCALATE.key] = tuple(
+                    run_settings.ESCALATE.form.write(await self.in_rules(rules, told))
                 )
         return stage if settings == stage.settings else msgspec.structs.replace(stage, settings=settings)
 
 
-_OF_PLACE = (PROFILE, run_flags.SERVERLESS_URL)
+_OF_PLACE = (PROFILE, connection_settings.SERVERLESS_URL)
 """What a stage can say of where its endpoint is."""

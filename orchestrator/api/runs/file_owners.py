@@ -18,8 +18,9 @@ from orchestrator.formats.output.writers import format_of, parts_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import output_flags, run_flags
-from orchestrator.settings.structs import OutputFormat, partial_of
+from orchestrator.settings import output_settings, request_settings
+from orchestrator.settings.request_settings import partial_of
+from orchestrator.settings.values import OutputFormat
 
 ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
@@ -37,7 +38,7 @@ def files_of(run: Run) -> Iterator[Path]:
     if settings.output is not None:
         output = Path(settings.output)
         yield from (output, partial_of(output))
-        if output_flags.SPLIT.key in settings.cli_defaults:
+        if output_settings.SPLIT.key in settings.cli_defaults:
             yield from parts_of(output)
     if settings.errors is not None:
         yield Path(settings.errors)
@@ -106,7 +107,7 @@ async def check_not_appeared(
             raise StorageError(
                 f"{path}: this file has appeared while the run went on, and the run has not written it; everything is"
                 f" in the ledger: move the file and give the command again, or: orchestrator runs export {run.name}"
-                f" {run_flags.OUTPUT} FILE"
+                f" {request_settings.OUTPUT} FILE"
             )
 
 

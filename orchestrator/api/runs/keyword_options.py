@@ -14,10 +14,21 @@ from msgspec.structs import replace
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import brake_flags, input_flags, output_flags, plan_flags, run_flags
+from orchestrator.settings import (
+    command_settings,
+    connection_settings,
+    input_settings,
+    output_settings,
+    policy_settings,
+    request_settings,
+    run_settings,
+)
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.structs import Include, OutputSettings, RetryChoice, RunSettings
+from orchestrator.settings.values import Include
 
 Duration = str | float | timedelta
 """`"90s"`, `"30m"`, a number of seconds, or a `timedelta`."""
@@ -118,10 +129,10 @@ class MapOptions(ServiceOptions, SubmitOptions, total=False):
 
 OF_RUN: Final = tuple(RunOptions.__annotations__)
 OF_INPUT: Final = tuple(InputOptions.__annotations__)
-OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, input_flags.REPLACE_INPUT.name)
+OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, request_settings.REPLACE_INPUT.name)
 OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
 
-_KEYS: Final = {"limits": run_flags.LIMIT.key, "service_keys": run_flags.SERVICE_KEY.key}
+_KEYS: Final = {"limits": connection_settings.LIMIT.key, "service_keys": connection_settings.SERVICE_KEY.key}
 """Where a keyword is not the flag, since it takes several."""
 
 _NAMES: Final = {key: name for name, key in _KEYS.items()}
@@ -130,8 +141,8 @@ _NAMES: Final = {key: name for name, key in _KEYS.items()}
 def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
     """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
     flags = {_KEYS.get(name, name): as_flag(value) for name, value in options.items() if value is not None}
-    if isinstance(types := flags.get(input_flags.TYPES.key), list):  # which a flag has in one text
-        flags[input_flags.TYPES.key] = ",".join(types)
+    if isinstance(types := flags.get(input_settings.TYPES.key), list):  # which a flag has in one text
+        flags[input_settings.TYPES.key] = ",".join(types)
     return choose(flags, environ, said=named)
 
 
@@ -150,10 +161,10 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
         settings = RunSettings(policy=Policy(**choices.fields(Policy)), **choices.fields(RunSettings))
         check_together(settings, named)
         return settings
-    every = (*run_flags.RUN, *run_flags.FILE_ONLY)
+    every = (*command_settings.RUN, *command_settings.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
     policy = replace(known.policy, **choices.fields(Policy, said))
-    if options.get(run_flags.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
+    if options.get(policy_settings.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
     settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
     check_together(settings, named)
@@ -164,7 +175,9 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
     """Raises `UsageError` where settings contradict each other; `name` is how one is named."""
     least, most = settings.workers_min, settings.workers_max
     if least is not None and most is not None and least > most:
-        raise UsageError(f"{name(plan_flags.WORKERS_MIN)} {least} is more than {name(plan_flags.WORKERS_MAX)} {most}")
+        raise UsageError(
+            f"{name(run_settings.WORKERS_MIN)} {least} is more than {name(run_settings.WORKERS_MAX)} {most}"
+        )
     check_resumable(settings, name)
     check_direct(settings, name)
     check_brake_settings(settings, name)
@@ -173,7 +186,7 @@ def check_together(settings: RunSettings, name: Callable[[Setting[Any]], str]) -
 def check_brake_settings(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
     """The same of the brakes alone."""
     try:
-        brake_flags.check_brakes(settings, name)
+        run_settings.check_brakes(settings, name)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -183,15 +196,15 @@ def check_direct(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> 
     if settings.via is not Via.OPENAI:
         return
     of_queue = (
-        (run_flags.TTL, settings.policy.ttl_ms is not None),
-        (run_flags.LOW_PRIORITY, settings.policy.low_priority is not None),
-        (run_flags.RESUMABLE, settings.resumable),
+        (policy_settings.TTL, settings.policy.ttl_ms is not None),
+        (policy_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (run_settings.RESUMABLE, settings.resumable),
     )
     for setting, is_said in of_queue:
         if is_said:
             raise UsageError(
-                f"{name(setting)} is for jobs in the service's queue, and {name(run_flags.VIA)} {Via.OPENAI} goes past"
-                " it; leave one out"
+                f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {Via.OPENAI} goes"
+                " past it; leave one out"
             )
 
 
@@ -200,13 +213,18 @@ def check_resumable(settings: RunSettings, name: Callable[[Setting[Any]], str]) 
     if settings.resumable:
         if settings.stall_after_us is not None and not settings.progress_every_us:
             raise UsageError(
-                f"{name(run_flags.STALL_AFTER)} needs to know how far a job is, and {name(run_flags.PROGRESS_EVERY)}"
-                " off asks not for that; leave one out"
+                f"{name(run_settings.STALL_AFTER)} needs to know how far a job is, and"
+                f" {name(run_settings.PROGRESS_EVERY)} off asks not for that; leave one out"
             )
         return
-    for setting in (run_flags.PROGRESS_EVERY, run_flags.STALL_AFTER, run_flags.MAX_SEGMENTS, run_flags.MAX_EXECUTION):
+    for setting in (
+        run_settings.PROGRESS_EVERY,
+        run_settings.STALL_AFTER,
+        run_settings.MAX_SEGMENTS,
+        run_settings.MAX_EXECUTION,
+    ):
         if getattr(settings, setting.name) != setting.unset:
-            raise UsageError(f"{name(setting)} is for resumable jobs; give {name(run_flags.RESUMABLE)} too")
+            raise UsageError(f"{name(setting)} is for resumable jobs; give {name(run_settings.RESUMABLE)} too")
 
 
 def writing_of(
@@ -222,30 +240,34 @@ def writing_of(
     """How outputs are written, and what their rows carry besides. Raises `UsageError`."""
 
     def said(setting: Setting[Any]) -> str:
-        return "format=" if setting is output_flags.OUTPUT_FORMAT else named(setting)
+        return "format=" if setting is output_settings.OUTPUT_FORMAT else named(setting)
 
     given = {
-        output_flags.OUTPUT_FORMAT.key: format,
-        output_flags.ORDER.key: order,
-        output_flags.SPLIT.key: split,
-        output_flags.FLATTEN.key: [flatten] if isinstance(flatten, str) else list(flatten),
-        output_flags.ON_MISFIT.key: on_misfit,
-        output_flags.CSV_SAFE.key: csv_safe,
-        run_flags.INCLUDE.key: include if isinstance(include, str) else ",".join(include),
+        output_settings.OUTPUT_FORMAT.key: format,
+        output_settings.ORDER.key: order,
+        output_settings.SPLIT.key: split,
+        output_settings.FLATTEN.key: [flatten] if isinstance(flatten, str) else list(flatten),
+        output_settings.ON_MISFIT.key: on_misfit,
+        output_settings.CSV_SAFE.key: csv_safe,
+        request_settings.INCLUDE.key: include if isinstance(include, str) else ",".join(include),
     }
     choices = Choices.of(given, said)
-    return OutputSettings(**choices.fields(OutputSettings)), choices[run_flags.INCLUDE] or ()
+    return OutputSettings(**choices.fields(OutputSettings)), choices[request_settings.INCLUDE] or ()
 
 
 def policy_of(options: Mapping[str, object]) -> Policy:
     """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
-    settings: tuple[Setting[Any], ...] = (run_flags.EXECUTION_TIMEOUT, run_flags.TTL, run_flags.LOW_PRIORITY)
+    settings: tuple[Setting[Any], ...] = (
+        policy_settings.EXECUTION_TIMEOUT,
+        policy_settings.TTL,
+        policy_settings.LOW_PRIORITY,
+    )
     check_known(options, [named(setting).removesuffix("=") for setting in settings], "policy")
     flags = {name: as_flag(value) for name, value in options.items() if value is not None}
     return Policy(**Choices.of(flags, named).fields(Policy, settings))
 
 
-VALIDATORS: Final[tuple[Setting[Any], ...]] = (run_flags.REQUIRE_OUTPUT, run_flags.SCHEMA, run_flags.CHECK)
+VALIDATORS: Final[tuple[Setting[Any], ...]] = (run_settings.REQUIRE_OUTPUT, run_settings.SCHEMA, run_settings.CHECK)
 """What says which outputs are results."""
 
 
@@ -257,7 +279,7 @@ def validators_of(options: Mapping[str, object]) -> dict[str, Any]:
 
 def attempts_of(number: int | None) -> int | None:
     """How often a job may be executed, where that is said. Raises `UsageError`."""
-    return Choices.of({run_flags.MAX_ATTEMPTS.key: number}, named)[run_flags.MAX_ATTEMPTS]
+    return Choices.of({run_settings.MAX_ATTEMPTS.key: number}, named)[run_settings.MAX_ATTEMPTS]
 
 
 def retry_choice(
@@ -292,9 +314,9 @@ def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = na
     if duration is None:
         return 0
     try:
-        return run_flags.GRACE.form.read((str(as_flag(duration)),))
+        return command_settings.GRACE.form.read((str(as_flag(duration)),))
     except ValueError as error:
-        raise UsageError(f"{name(run_flags.GRACE)}: {error}") from None
+        raise UsageError(f"{name(command_settings.GRACE)}: {error}") from None
 
 
 def as_flag(value: object) -> object:

@@ -10,8 +10,9 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
-from orchestrator.settings import input_flags, run_flags
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RunRequest
+from orchestrator.settings import policy_settings, request_settings, run_settings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
 
 STOPPING = (
@@ -27,7 +28,7 @@ def say_taken(view: View, name: str, taken: IntakeResult) -> None:
     view.say(f"{name}: {counted(taken.rows, 'row')} checked{more}")
     say_changed(view, name, taken)
     if left := taken.gone - taken.dropped.removed:
-        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {input_flags.REPLACE_INPUT} drops those"
+        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {request_settings.REPLACE_INPUT} drops those"
         view.say(
             f"{name}: {counted(left, 'job')} of the run no longer in the input: kept in the run"
             f"{drop if taken.unsuccessful else ''}"
@@ -85,12 +86,12 @@ def say_recovered(view: View, recovered: Recovered) -> None:
         reasons = (
             (
                 recovered.repay_uncertain,
-                f"of which nobody knows whether the service took them ({run_flags.ON_UNCERTAIN})",
+                f"of which nobody knows whether the service took them ({run_settings.ON_UNCERTAIN})",
             ),
-            (recovered.repay_expired, f"whose results have expired ({run_flags.ON_EXPIRED})"),
+            (recovered.repay_expired, f"whose results have expired ({run_settings.ON_EXPIRED})"),
             (
                 recovered.repay_timed_out,
-                f"whose TTL at the service is over ({run_flags.TTL}, {run_flags.MAX_ATTEMPTS})",
+                f"whose TTL at the service is over ({policy_settings.TTL}, {run_settings.MAX_ATTEMPTS})",
             ),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
@@ -136,7 +137,7 @@ async def stopped_error(ledger: Ledger, request: RunRequest, standing: ServedRun
     elif standing.why_stopped is None:
         why = "jobs were queued again as this process ended; go on with"
     elif await ledger.runs.is_untouched(standing.run.id):
-        why = f"{standing.why_stopped}; mend that (a wrong id: add {run_flags.ENDPOINT} ID), then"
+        why = f"{standing.why_stopped}; mend that (a wrong id: add {request_settings.ENDPOINT} ID), then"
     else:
         why = f"{standing.why_stopped}; mend that, then"
     return StoppedError(f"{why}: {resume_command(request)}")

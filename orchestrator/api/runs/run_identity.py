@@ -23,8 +23,10 @@ from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import parsers, run_flags
-from orchestrator.settings.structs import LOCAL, STANDARD_INPUT, RunRequest, RunSettings
+from orchestrator.settings import parsers, request_settings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 
 
 def check_given(request: RunRequest) -> None:
@@ -46,7 +48,7 @@ def check_given(request: RunRequest) -> None:
     if request.endpoint is not None and is_local(request.endpoint):
         file = absolute_endpoint(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
-            raise UsageError(f"{run_flags.ENDPOINT} {request.endpoint}: there is no file {file}")
+            raise UsageError(f"{request_settings.ENDPOINT} {request.endpoint}: there is no file {file}")
         _check_is_text(file)
     for path in (request.output, request.errors):
         if path is not None:
@@ -67,7 +69,7 @@ def _check_name(name: str) -> None:
     try:
         parsers.parse_name(name)
     except ValueError as error:
-        raise UsageError(f"{run_flags.NAME}: {error}") from None
+        raise UsageError(f"{request_settings.NAME}: {error}") from None
 
 
 def _check_settings(settings: RunSettings) -> None:
@@ -145,7 +147,11 @@ async def _rebind(ledger: Ledger, known: Run, url: str, endpoint: str, *, alone:
 
 def _other_name_advice(request: RunRequest) -> str:
     going_on = f"continue that one with: {resume_other_command(request)}"
-    return going_on if request.source is None else f"give this one another name with {run_flags.NAME}, or {going_on}"
+    return (
+        going_on
+        if request.source is None
+        else f"give this one another name with {request_settings.NAME}, or {going_on}"
+    )
 
 
 def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> RunSettings:
@@ -178,7 +184,7 @@ def check_reach(run: Run, request: RunRequest) -> None:
         raise UsageError("there is no API key; set it in the environment: export ORCHESTRATOR_API_KEY=...")
     if connection.listen is not None and connection.webhook_url is None and not leads_to_loopback(run.service_url):
         raise UsageError(
-            f"{run_flags.LISTEN} needs {run_flags.WEBHOOK_URL}: under which URL does the service reach the listener?"
+            "<setting listen> needs <setting webhook-url>: under which URL does the service reach the listener?"
         )
 
 
@@ -187,7 +193,7 @@ def check_not_local(run: Run, ledger: Path) -> None:
     if run.service_url == LOCAL:
         raise LedgerBusyError(
             f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
-            f"{run.name} for this one; wait for it, stop it, or use another {run_flags.LEDGER}"
+            f"{run.name} for this one; wait for it, stop it, or use another {request_settings.LEDGER}"
         )
 
 

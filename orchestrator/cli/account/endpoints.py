@@ -23,7 +23,7 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import connection_settings, policy_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
         **_FIELDS,
         wait=Wait,
         timeout=service_access.Timeout,
-        **options.flags_of(run_flags.SERVERLESS_URL),
+        **options.flags_of(connection_settings.SERVERLESS_URL),
     )
     def create(template: Template, *, flags: Flags) -> Command:
         """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait.
@@ -215,7 +215,7 @@ def _spec(template: str | None, flags: Flags) -> "EndpointSpec":
         idle_timeout=None if idle_timeout is None else _whole(idle_timeout, "--idle-timeout", SECOND_US, "seconds"),
         execution_timeout_ms=None
         if execution_timeout is None
-        else _whole(execution_timeout, str(run_flags.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
+        else _whole(execution_timeout, str(policy_settings.EXECUTION_TIMEOUT), MILLISECOND_US, "milliseconds"),
     )
 
 

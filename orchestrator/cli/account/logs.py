@@ -19,7 +19,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import connection_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ Source = Annotated[
     ),
 ]
 ByInterface = Annotated[
-    str | None, options.option(run_flags.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone.")
+    str | None,
+    options.option(connection_settings.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone."),
 ]
 Follow = Annotated[
     bool,

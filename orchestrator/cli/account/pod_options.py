@@ -10,7 +10,7 @@ from orchestrator.cli.framework.service_access import Command
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
 from orchestrator.clock import SystemClock
-from orchestrator.settings import run_flags
+from orchestrator.settings.setting import Panel
 
 if TYPE_CHECKING:
     from orchestrator.account import Account, Pod  # at run time `--help` would pay for it
@@ -22,9 +22,7 @@ PodId = Annotated[
 ]
 Verbose: Final = Annotated[
     bool | None,
-    typer.Option(
-        "--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=run_flags.SHOWN
-    ),
+    typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=Panel.SHOWN),
 ]
 
 

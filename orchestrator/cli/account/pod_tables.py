@@ -11,7 +11,7 @@ from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.output.tables import plain
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings
 from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {
@@ -75,7 +75,7 @@ def pod_lines(pod: Pod) -> Iterable[tuple[str, str]]:
     if pod.ports:
         yield "ports", ", ".join(pod.ports)
     if pod.env:
-        yield "env", f"{', '.join(sorted(pod.env))} (values in {run_flags.JSON})"
+        yield "env", f"{', '.join(sorted(pod.env))} (values in {command_settings.JSON})"
     yield from _ssh(pod)
     yield from _runtime(pod)
     yield "created", pod.created_at or "unknown"

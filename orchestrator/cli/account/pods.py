@@ -17,7 +17,7 @@ from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, connection_settings
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
@@ -38,7 +38,7 @@ def add_pods(commands: typer.Typer, connect: Connect) -> None:
     """Registers `pods` and its commands."""
     group = typer.Typer(no_args_is_help=True, help="Create, change, start, stop and watch pods, and read their logs.")
     commands.add_typer(group, name="pods")
-    shared = options.flags_of(run_flags.BASE_URL, run_flags.TEAM, run_flags.CONFIG)
+    shared = options.flags_of(connection_settings.BASE_URL, connection_settings.TEAM, command_settings.CONFIG)
     pods = Noun(group, Interface.PODS, connect, **shared, json=service_access.Json, verbose=Verbose)
 
     @pods.command("list")

@@ -18,16 +18,16 @@ from orchestrator.cli.framework.service_access import Connect
 from orchestrator.core.jobs.escalation import endpoints_of, with_ids
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.errors import NotSent, StoppedError, Unanswered
-from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import ENDPOINT_NAME, RUNS, Choices, choose
-from orchestrator.settings.structs import LOCAL, SERVERLESS_URL_DEFAULT
+from orchestrator.settings.values import LOCAL, SERVERLESS_URL_DEFAULT
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
 
-_ADDRESSES: Final = (run_flags.BASE_URL, run_flags.REST_URL, run_flags.GRAPHQL_URL)
+_ADDRESSES: Final = (connection_settings.BASE_URL, connection_settings.REST_URL, connection_settings.GRAPHQL_URL)
 
 
 def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *, told_only: bool = False) -> Flags:
@@ -37,12 +37,12 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
     """
     with exit_if_refused():
         choices = choose(flags, os.environ)
-        if told_only and not choices.is_told(run_flags.ENDPOINT):
+        if told_only and not choices.is_told(request_settings.ENDPOINT):
             return flags
-        given = choices.text(run_flags.ENDPOINT)
+        given = choices.text(request_settings.ENDPOINT)
         if given is None or given.startswith(LOCAL):
             return flags
-        rules = (choices[run_flags.ESCALATE] or ()) if run_flags.ESCALATE.name in flags else ()
+        rules = (choices[run_settings.ESCALATE] or ()) if run_settings.ESCALATE.name in flags else ()
         names = [each for each in (given, *endpoints_of(rules)) if is_looked_up(each, choices)]
         by_table = given not in names and _has_tables_of_names(flags, choices)
         if not names and not by_table:
@@ -63,10 +63,10 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
 
     if code := execute(look):
         raise typer.Exit(code)
-    found = {**flags, run_flags.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
+    found = {**flags, request_settings.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
     if not ids.keys() & set(endpoints_of(rules)):
         return found
-    return found | {run_flags.ESCALATE.name: list(run_flags.ESCALATE.form.write(with_ids(rules, ids)))}
+    return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.form.write(with_ids(rules, ids)))}
 
 
 async def id_at(place: str, given: str, choices: Choices, connect: Connect = service_access.connect) -> str:
@@ -74,9 +74,9 @@ async def id_at(place: str, given: str, choices: Choices, connect: Connect = ser
     chosen. Raises `UsageError`, and `StoppedError` where it cannot be asked.
     """
     told = {
-        run_flags.CONFIG.name: choices.configuration.named,
+        command_settings.CONFIG.name: choices.configuration.named,
         PROFILE.name: profile_of(place),
-        run_flags.SERVERLESS_URL.name: address_of(place),
+        connection_settings.SERVERLESS_URL.name: address_of(place),
     }
     its_own = choose(told, {name: text for name, text in os.environ.items() if name != RUNS.variable(PROFILE)})
     if place == LOCAL or not is_looked_up(given, its_own):
@@ -92,13 +92,13 @@ def is_looked_up(given: str, choices: Choices) -> bool:
 
 
 def _is_account_known(choices: Choices) -> bool:
-    is_public = (choices[run_flags.SERVERLESS_URL] or SERVERLESS_URL_DEFAULT) == SERVERLESS_URL_DEFAULT
+    is_public = (choices[connection_settings.SERVERLESS_URL] or SERVERLESS_URL_DEFAULT) == SERVERLESS_URL_DEFAULT
     return is_public or any(choices[each] is not None for each in _ADDRESSES)
 
 
 def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
     """Whether the file says something of endpoints by their names, which the command takes."""
-    takes = any(each.name in flags for each in brake_flags.OF_ENDPOINTS)
+    takes = any(each.name in flags for each in run_settings.OF_ENDPOINTS)
     return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.endpoints))
 
 

@@ -1,4 +1,4 @@
-"""How a command is written, and its flags as Typer takes them: what each is, is declared in `settings/run_flags.py`.
+"""How a command is written, and its flags as Typer takes them: what each is, is declared in `settings/`.
 
 A command is a function of its own flags that says what is to be done. Flags that several have in common come behind its
 own, and somebody who knows how such commands are carried out makes an exit code of what it returns. None is "not
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from orchestrator.cli.framework.completion import among, run_names, words_of
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.setting import Kind, Setting
 from orchestrator.settings.sources import Choices
 
@@ -86,8 +86,8 @@ Where = Annotated[
     ),
 ]
 
-Ledger = Annotated[str | None, option(run_flags.LEDGER)]
-Config = Annotated[str | None, option(run_flags.CONFIG)]
+Ledger = Annotated[str | None, option(request_settings.LEDGER)]
+Config = Annotated[str | None, option(command_settings.CONFIG)]
 
 
 def also(

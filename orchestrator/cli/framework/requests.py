@@ -20,36 +20,28 @@ from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import errors_for, same_file
 from orchestrator.formats.output.writers import forms_of
 from orchestrator.formats.text.compression import bare_name
-from orchestrator.settings import input_flags, output_flags, parsers, run_flags
+from orchestrator.settings import command_settings, output_settings, parsers, request_settings, run_settings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.request_settings import RunRequest, partial_of
+from orchestrator.settings.requests import DoctorRequest, ServeRequest, VerifyRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import (
-    LEDGER_DEFAULT,
-    LOCAL,
-    STANDARD_INPUT,
-    DoctorRequest,
-    InputSettings,
-    LogFormat,
-    OutputSettings,
-    RunRequest,
-    RunSettings,
-    ServeRequest,
-    VerifyRequest,
-    partial_of,
-)
+from orchestrator.settings.values import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
 from orchestrator.units import MILLISECOND_US
 
-_OTHERWISE: Final = f"\nor run without an account: {run_flags.ENDPOINT} local:FILE.py:FUNCTION"
+_OTHERWISE: Final = f"\nor run without an account: {request_settings.ENDPOINT} local:FILE.py:FUNCTION"
 
 
 def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[str, str]) -> RunRequest:
     """What `orchestrator run` asks for. Raises `UsageError`."""
-    endpoint = choices[run_flags.ENDPOINT]
+    endpoint = choices[request_settings.ENDPOINT]
     if endpoint is None:
         raise UsageError(
-            f"{run_flags.ENDPOINT} is missing; give your endpoint's id,"
+            f"{request_settings.ENDPOINT} is missing; give your endpoint's id,"
             " or local:FILE.py:FUNCTION for a function of yours"
         )
-    named = choices[run_flags.NAME]
+    named = choices[request_settings.NAME]
     local = endpoint.startswith(LOCAL)
     settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
     check_together(settings, choices.origin)
@@ -80,29 +72,31 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
         RunRequest(
             name=name,
             source=None,
-            endpoint=choices[run_flags.ENDPOINT] if choices.is_told(run_flags.ENDPOINT) else None,
-            allow_env=choices[input_flags.ALLOW_ENV] or (),
-            writing=OutputSettings(**choices.fields(OutputSettings, run_flags.RESUME)),
-            connection=connection_of(choices, environment, among=run_flags.RESUME),
+            endpoint=choices[request_settings.ENDPOINT] if choices.is_told(request_settings.ENDPOINT) else None,
+            allow_env=choices[run_settings.ALLOW_ENV] or (),
+            writing=OutputSettings(**choices.fields(OutputSettings, command_settings.RESUME)),
+            connection=connection_of(choices, environment, among=command_settings.RESUME),
             configuration=choices.configuration,
-            **choices.fields(RunRequest, run_flags.RESUME),
+            **choices.fields(RunRequest, command_settings.RESUME),
         ),
     )
 
 
 def serve_request(choices: Choices, environment: Mapping[str, str], *, key_needed: bool = True) -> ServeRequest:
     """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
-    connection = connection_of(choices, environment, among=run_flags.SERVE, key="")
+    connection = connection_of(choices, environment, among=command_settings.SERVE, key="")
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
     key = service_key(choices, environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
         ledger=ledger_of(choices),
         connection=msgspec.structs.replace(connection, api_key=key),
-        log_file=choices[run_flags.LOG_FILE],
-        log_format=choices[run_flags.LOG_FORMAT] or LogFormat.TEXT,
+        log_file=choices[request_settings.LOG_FILE],
+        log_format=choices[request_settings.LOG_FORMAT] or LogFormat.TEXT,
     )
     if request.log_file is not None and same_file(request.log_file, request.ledger):
-        raise UsageError(f"{run_flags.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another")
+        raise UsageError(
+            f"{request_settings.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another"
+        )
     return request
 
 
@@ -118,38 +112,38 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
 
 def verify_request(run: str | None, choices: Choices, *, complete: bool) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
-    named = choices[run_flags.NAME]
-    if run is not None and choices.is_told(run_flags.NAME) and named != run:
-        raise UsageError(f"{run} and {run_flags.NAME} {named} are two runs; name one")
+    named = choices[request_settings.NAME]
+    if run is not None and choices.is_told(request_settings.NAME) and named != run:
+        raise UsageError(f"{run} and {request_settings.NAME} {named} are two runs; name one")
     output, errors = _outputs(choices)
     if complete and output is None:
-        raise UsageError(f"--complete needs {run_flags.OUTPUT}: which file is to be complete?")
+        raise UsageError(f"--complete needs {request_settings.OUTPUT}: which file is to be complete?")
     return VerifyRequest(
         ledger=ledger_of(choices),
         name=run or named,
         output=output,
         errors=errors,
-        format=choices[output_flags.OUTPUT_FORMAT],
-        order=choices[output_flags.ORDER],
+        format=choices[output_settings.OUTPUT_FORMAT],
+        order=choices[output_settings.ORDER],
         complete=complete,
     )
 
 
 def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:
     """What `orchestrator doctor` asks for. Raises `UsageError`."""
-    endpoint = choices[run_flags.ENDPOINT]
+    endpoint = choices[request_settings.ENDPOINT]
     if endpoint is not None and endpoint.startswith(LOCAL):
-        raise UsageError(f"{run_flags.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
+        raise UsageError(f"{request_settings.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
     request = DoctorRequest(ledger=ledger_of(choices), name=name, endpoint=endpoint)
     if choices.no_profile is not None:  # what the ledger says can be told all the same
         return msgspec.structs.replace(request, no_account=str(choices.no_profile))
-    connection = connection_of(choices, environment, among=run_flags.DOCTOR)
+    connection = connection_of(choices, environment, among=command_settings.DOCTOR)
     return msgspec.structs.replace(request, connection=connection)
 
 
 def ledger_of(choices: Choices) -> Path:
     """The ledger's path."""
-    return choices[run_flags.LEDGER] or LEDGER_DEFAULT
+    return choices[request_settings.LEDGER] or LEDGER_DEFAULT
 
 
 def policy_of(choices: Choices) -> Policy:
@@ -188,27 +182,27 @@ def key_warning(url: str) -> str | None:
 
 def _name_of(sources: Sequence[str]) -> str:
     if len(sources) > 1:
-        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {run_flags.NAME}")
+        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {request_settings.NAME}")
     [source] = sources
     if source == STANDARD_INPUT:
-        raise UsageError(f"standard input has no name; give the run one with {run_flags.NAME}")
+        raise UsageError(f"standard input has no name; give the run one with {request_settings.NAME}")
     try:
         return parsers.parse_name(Path(bare_name(source)).stem)
     except ValueError:
-        raise UsageError(f"{source!r} gives no name for the run; choose one with {run_flags.NAME}") from None
+        raise UsageError(f"{source!r} gives no name for the run; choose one with {request_settings.NAME}") from None
 
 
 def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
-    output, errors = choices[run_flags.OUTPUT], choices[run_flags.ERRORS]
+    output, errors = choices[request_settings.OUTPUT], choices[request_settings.ERRORS]
     if output is None:
         if errors is not None:
             raise UsageError(
-                f"{choices.origin(run_flags.ERRORS)} needs {run_flags.OUTPUT}: the two files are written together"
+                f"{choices.origin(request_settings.ERRORS)} needs <setting output>: the two files are written together"
             )
         return None, None
-    if output == parsers.STANDARD_OUTPUT and choices.is_on(run_flags.JSON):
+    if output == parsers.STANDARD_OUTPUT and choices.is_on(command_settings.JSON):
         raise UsageError(
-            f"{run_flags.JSON} and {choices.origin(run_flags.OUTPUT)} would both write to standard output;"
+            f"<setting json> and {choices.origin(request_settings.OUTPUT)} would both write to standard output;"
             " leave one out"
         )
     return output, errors or errors_for(output)
@@ -221,10 +215,10 @@ def _check_files(request: RunRequest) -> None:
         inputs = sources_of(request.source.splitlines(), missing_ok=True)
         files += [("the input", Path(each)) for each in inputs if each != STANDARD_INPUT]
     if request.output is not None and request.errors is not None:
-        files += [(str(run_flags.OUTPUT), request.output), (str(run_flags.ERRORS), request.errors)]
-        files.append((f"what {run_flags.OUTPUT} grows in", partial_of(request.output)))
+        files += [(str(request_settings.OUTPUT), request.output), (str(request_settings.ERRORS), request.errors)]
+        files.append((f"what {request_settings.OUTPUT} grows in", partial_of(request.output)))
     if request.log_file is not None:
-        files.append((str(run_flags.LOG_FILE), request.log_file))
+        files.append((str(request_settings.LOG_FILE), request.log_file))
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
         if same_file(first_path, second_path):
             raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")

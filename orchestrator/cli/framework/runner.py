@@ -27,11 +27,9 @@ from orchestrator.cli.framework.raised_workers import tell_raised
 from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.structs import (
-    LEDGER_DEFAULT,
-)
+from orchestrator.settings.values import LEDGER_DEFAULT
 from orchestrator.units import MIB
 
 T = TypeVar("T")
@@ -87,7 +85,7 @@ def understood(flags: Mapping[str, object], prepare: Callable[[Choices], T]) -> 
     with exit_if_refused():
         choices = choose(flags, os.environ)
         asked = prepare(choices)
-        return Understood(asked, choices, choices.is_on(run_flags.JSON), choices.is_on(run_flags.QUIET))
+        return Understood(asked, choices, choices.is_on(command_settings.JSON), choices.is_on(command_settings.QUIET))
 
 
 def carry_out(flags: Mapping[str, object], prepare: Prepare, *, tells_raised: bool = True) -> NoReturn:
@@ -97,7 +95,7 @@ def carry_out(flags: Mapping[str, object], prepare: Prepare, *, tells_raised: bo
     with exit_if_refused():
         choices = choose(flags, os.environ)
         work, ledger = prepare(choices)
-    if tells_raised and ledger is not None and not choices.is_on(run_flags.JSON):
+    if tells_raised and ledger is not None and not choices.is_on(command_settings.JSON):
         work = telling_raised(work, ledger)
     raise typer.Exit(execute(work, ledger=ledger))
 
@@ -120,7 +118,7 @@ def carry_out_at_ledger(
 
     def at_ledger(choices: Choices) -> tuple[Work, Path]:
         ledger = ledger_of(choices)
-        return partial(prepare(choices), ledger, choices.is_on(run_flags.JSON)), ledger
+        return partial(prepare(choices), ledger, choices.is_on(command_settings.JSON)), ledger
 
     carry_out(flags, at_ledger, tells_raised=tells_raised)
 
@@ -184,7 +182,7 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
         case streams.ReaderLeftError():
             return 0
         case BrokenPipeError():
-            words = [] if ledger is None or ledger == LEDGER_DEFAULT else run_flags.LEDGER.words(ledger)
+            words = [] if ledger is None or ledger == LEDGER_DEFAULT else request_settings.LEDGER.words(ledger)
             command = shlex.join(["orchestrator", "results", "NAME", *words])
             streams.complain(f"nobody reads the pipe, or not to its end; all of it is in the ledger: {command}")
             return WRITING_EXIT_CODE

@@ -25,10 +25,10 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.core.service import account_interfaces
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, connection_settings
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import KeyPlace
+from orchestrator.settings.values import KeyPlace
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ WAIT_DEFAULT: Final = "10m"
 class Interface(Enum):
     """The parts of the service, by the setting that holds the URL of each."""
 
-    JOBS = run_flags.SERVERLESS_URL
-    PODS = run_flags.BASE_URL
-    ENDPOINTS = run_flags.REST_URL
-    GRAPHQL = run_flags.GRAPHQL_URL
+    JOBS = connection_settings.SERVERLESS_URL
+    PODS = connection_settings.BASE_URL
+    ENDPOINTS = connection_settings.REST_URL
+    GRAPHQL = connection_settings.GRAPHQL_URL
 
 
 _PART_OF: Final = {
@@ -61,7 +61,7 @@ Timeout = Annotated[
     str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
-Json = Annotated[bool | None, options.option(run_flags.JSON, "The service's answer as JSON on standard output.")]
+Json = Annotated[bool | None, options.option(command_settings.JSON, "The service's answer as JSON on standard output.")]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class Noun:
             command = prepare(choices)
             for warning in filter(None, map(key_warning, access.urls.values())):
                 streams.warn(warning)
-            return partial(_with_account, self._connect, access, command, choices.is_on(run_flags.JSON)), None
+            return partial(_with_account, self._connect, access, command, choices.is_on(command_settings.JSON)), None
 
         carry_out(flags, prepared)
 
@@ -138,7 +138,13 @@ class Noun:
 def account_noun(group: typer.Typer, noun: account_interfaces.Noun, connect: Connect) -> Noun:
     """Commands for what several interfaces know."""
     parts = [_PART_OF[each].value for each in account_interfaces.KNOWN[noun]]
-    shared = options.flags_of(run_flags.INTERFACE, *parts, run_flags.TEAM, run_flags.GRAPHQL_KEY, run_flags.CONFIG)
+    shared = options.flags_of(
+        connection_settings.INTERFACE,
+        *parts,
+        connection_settings.TEAM,
+        connection_settings.GRAPHQL_KEY,
+        command_settings.CONFIG,
+    )
     return Noun(group, noun, connect, **shared, json=Json)
 
 
@@ -146,8 +152,8 @@ def _access(part: Interface | account_interfaces.Noun, choices: Choices) -> Acce
     def url(of: Interface) -> str:
         return choices[of.value] or str(of.value.unset)
 
-    choice = choices[run_flags.INTERFACE] or account_interfaces.Interface.AUTO
-    limits = choices[run_flags.LIMIT] if part is Interface.JOBS else None
+    choice = choices[connection_settings.INTERFACE] or account_interfaces.Interface.AUTO
+    limits = choices[connection_settings.LIMIT] if part is Interface.JOBS else None
     there = {each for each, of in _PART_OF.items() if url(of).rstrip("/") != of.value.unset}
     if isinstance(part, Interface):
         names = there if part is Interface.JOBS else ()  # of endpoints, see `cli.endpoint_names`
@@ -159,8 +165,8 @@ def _access(part: Interface | account_interfaces.Noun, choices: Choices) -> Acce
     return Access(
         urls={each: url(each) for each in spoken_to},
         key=service_key(choices, os.environ, needed=True),
-        team=choices[run_flags.TEAM],
-        graphql_key=choices[run_flags.GRAPHQL_KEY] or "query",
+        team=choices[connection_settings.TEAM],
+        graphql_key=choices[connection_settings.GRAPHQL_KEY] or "query",
         interface=choice,
         limits=limits or CONTRACT_LIMITS,
     )

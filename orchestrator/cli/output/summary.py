@@ -19,8 +19,8 @@ from orchestrator.cli.output.formats import (
 )
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.formats.output.atomic_file import NOWHERE
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import RunRequest
+from orchestrator.settings import request_settings
+from orchestrator.settings.request_settings import RunRequest
 from orchestrator.views.status import Snapshot, Summary
 
 SECONDS_MIN: Final = 0.05
@@ -97,9 +97,7 @@ def _counts(summary: Summary) -> Iterator[tuple[str, str]]:
 
 def _empty(summary: Summary) -> Iterator[tuple[str, str]]:
     if summary.all_empty:
-        advice = (
-            f"{run_flags.REQUIRE_OUTPUT} takes such jobs for failed, {run_flags.STREAM} gathers what a worker yields"
-        )
+        advice = "<setting require-output> takes such jobs for failed, <setting stream> gathers what a worker yields"
         yield "empty", f"no result has anything in it: {advice}"
     elif summary.empty_columns:
         yield "empty", empty_columns_text(summary.empty_columns)
@@ -149,4 +147,4 @@ def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
     else:
         yield "results", f"{results_command(summary.run, request)} > results.jsonl"
     if failures:
-        yield "errors", f"{results_command(summary.run, request, run_flags.ERRORS)} > errors.jsonl"
+        yield "errors", f"{results_command(summary.run, request, request_settings.ERRORS)} > errors.jsonl"

@@ -12,7 +12,7 @@ from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files of pipelines, one each.")]
 Check = Annotated[bool, typer.Option("--check", help="Only check them, and show what they come to; needs no ledger.")]
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "A JSON array with an object for each file.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "A JSON array with an object for each file.")]
 
 HEADINGS: Final = ("FIRE", "FLOW", "FILES")
 
@@ -29,7 +29,7 @@ def add_apply(commands: typer.Typer) -> None:
     """Registers `apply`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
         """Check the files of pipelines, and record new versions of them.
 

@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OnlyFailed = Annotated[
     typer.Option("--failed", help="Take over what has succeeded with the same input, and pay for the rest."),
 ]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, help="So many at most, newest first.")]
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "JSON on standard output.")]
 
 
 def add_flows(commands: typer.Typer) -> None:
@@ -52,7 +52,7 @@ def add_flows(commands: typer.Typer) -> None:
         " flows, too.",
     )
     commands.add_typer(flows, name="flows")
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @flows.command("list")
     @shared

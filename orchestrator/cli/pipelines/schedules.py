@@ -15,7 +15,7 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags, schedule_flags
+from orchestrator.settings import command_settings, request_settings
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
@@ -29,7 +29,7 @@ TROUBLE_EXIT_CODE = 1
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=10_000, help="So many at most.")]
-Note = Annotated[str, flags.option(schedule_flags.NOTE)]
+Note = Annotated[str, flags.option(command_settings.NOTE)]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="T", help="It goes on by itself then. Default: once somebody continues it."),
@@ -37,7 +37,7 @@ Until = Annotated[
 CatchUp = Annotated[
     bool, typer.Option("--catch-up", help="Make up for what was due meanwhile, as far back as its catch-up goes.")
 ]
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "JSON on standard output.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "JSON on standard output.")]
 
 
 def add_schedules(commands: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def add_schedules(commands: typer.Typer) -> None:
 
 
 def _add_looks(schedules: typer.Typer) -> None:
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @schedules.command("list")
     @shared
@@ -93,7 +93,7 @@ def _add_looks(schedules: typer.Typer) -> None:
 
 
 def _add_changes(schedules: typer.Typer) -> None:
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @schedules.command()
     @shared

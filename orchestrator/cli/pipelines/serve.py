@@ -15,9 +15,9 @@ from orchestrator.cli.framework.requests import serve_request, serve_warnings
 from orchestrator.cli.framework.runner import execute, understood
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import ServeRequest
 
 Apply = Annotated[
     list[Path] | None,
@@ -29,7 +29,7 @@ def add_serve(commands: typer.Typer) -> None:
     """Registers `serve`."""
 
     @commands.command()
-    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*command_settings.SERVE))
     def serve(apply: Apply = None, *, choices: Choices) -> ServeRequest:
         """Work on every run and schedule of a ledger until Ctrl-C.
 

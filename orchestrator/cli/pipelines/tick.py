@@ -15,9 +15,9 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import ServeRequest
 
 if TYPE_CHECKING:
     from orchestrator.api.foreground.tick import Ticked  # at run time `--help` would pay for it
@@ -53,7 +53,7 @@ def add_tick(commands: typer.Typer) -> None:
     """Registers `tick`."""
 
     @commands.command()
-    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*command_settings.SERVE))
     def tick(within: For = None, *, choices: Choices) -> _Tick:
         """Work on what is due, and end: for cron, or a timer of systemd.
 

@@ -29,9 +29,9 @@ from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import ServeRequest
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.flows import FlowStatus  # at run time `--help` would pay for it
@@ -63,14 +63,14 @@ Parallel = Annotated[
 Again = Annotated[
     bool, typer.Option("--again", help="Also for fires that have a flow: a further one, with ~2 behind its name.")
 ]
-Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
+Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
 
 
 def add_trigger(commands: typer.Typer) -> None:
     """Registers both."""
 
     @commands.command()
-    @also(_carry_out, **options.flags_of(*run_flags.SERVE))
+    @also(_carry_out, **options.flags_of(*command_settings.SERVE))
     def trigger(name: PipelineName, at: At = None, wait: Wait = False, *, choices: Choices) -> "_Trigger":
         """Ask for a flow of a pipeline, for now or for another time.
 
@@ -79,7 +79,7 @@ def add_trigger(commands: typer.Typer) -> None:
         return _Trigger(name, at, wait, choices)
 
     @commands.command()
-    @also(carry_out_at_ledger, **options.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **options.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def backfill(
         name: PipelineName, since: Since, until: Until, parallel: Parallel = 1, again: Again = False, yes: Yes = False
     ) -> AtLedger:

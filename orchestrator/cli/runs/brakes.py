@@ -15,13 +15,13 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.gates.costs import Cost
 from orchestrator.errors import UsageError
-from orchestrator.settings import brake_flags, run_flags
+from orchestrator.settings import command_settings, request_settings, run_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
 
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "The brakes as JSON on standard output.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "The brakes as JSON on standard output.")]
 
 
 def add_brakes(commands: typer.Typer) -> None:
@@ -32,7 +32,7 @@ def add_brakes(commands: typer.Typer) -> None:
         " Without a verb they are shown.",
     )
     commands.add_typer(brakes, name="brakes")
-    at_ledger = flags.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+    at_ledger = flags.flags_of(request_settings.LEDGER, command_settings.CONFIG)
 
     @brakes.command()
     @also(carry_out_at_ledger, **at_ledger, json=Json)
@@ -44,7 +44,7 @@ def add_brakes(commands: typer.Typer) -> None:
         return partial(_show, name)
 
     @brakes.command("set")
-    @also(carry_out_at_ledger, **flags.flags_of(*brake_flags.BRAKES), **at_ledger, json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(*run_settings.BRAKES), **at_ledger, json=Json)
     def set_(name: flags.RunName, *, choices: Choices) -> AtLedger:
         """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
 
@@ -71,9 +71,9 @@ async def _set(name: str, changes: Mapping[str, str], ledger: Path, as_json: boo
 
 def _changes(choices: Choices) -> Mapping[str, str]:
     """The brakes that were given, as they are written."""
-    given = {each.key: each.form.write(choices[each]) for each in brake_flags.BRAKES if choices.is_told(each)}
+    given = {each.key: each.form.write(choices[each]) for each in run_settings.BRAKES if choices.is_told(each)}
     if not given:
-        raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, brake_flags.BRAKES))}")
+        raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, run_settings.BRAKES))}")
     return {key: " ".join(map(str, texts)) for key, texts in given.items()}
 
 
@@ -90,10 +90,10 @@ def show_brakes(found: "RunBrakeStatus", *, as_json: bool) -> None:
         return
     streams.headline(found.run)
     stands = {
-        brake_flags.BREAKER.key: "" if found.breaker == "off" else found.breaker,
-        brake_flags.CANARY.key: found.canary or "",
-        brake_flags.MAX_FAILURES.key: f"{found.failed:,} failed",
-        brake_flags.BUDGET.key: _cost(found),
+        run_settings.BREAKER.key: "" if found.breaker == "off" else found.breaker,
+        run_settings.CANARY.key: found.canary or "",
+        run_settings.MAX_FAILURES.key: f"{found.failed:,} failed",
+        run_settings.BUDGET.key: _cost(found),
     }
     rows = [(key, text, stands.get(key, "")) for key, text in found.settings.items()]
     tables.put(tables.columns(("brake", "set to", "now"), rows))

@@ -21,17 +21,17 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import ControlAction
+from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.requests import ControlAction
 from orchestrator.views.status import RunControl
 
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "How the run stands, as JSON.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "How the run stands, as JSON.")]
 
 Weight = Annotated[
     int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
 ]
 
-Grace = Annotated[str | None, flags.option(run_flags.GRACE, run_flags.GRACE.help)]
+Grace = Annotated[str | None, flags.option(command_settings.GRACE, command_settings.GRACE.help)]
 
 Outstanding = Annotated[
     bool, typer.Option("--outstanding", metavar="", help="What the service has accepted and not finished.")
@@ -42,7 +42,7 @@ _DONE: Final = {ControlAction.PAUSE: "paused", ControlAction.CONTINUE: "to conti
 
 def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
     """Registers the commands; `of_runs`: as verbs of `runs`, where all but `priority` are second names."""
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @commands.command(hidden=of_runs)
     @shared
@@ -127,7 +127,7 @@ def add_resend(runs: typer.Typer) -> None:
     """Registers `resend`."""
 
     @runs.command()
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def resend(name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False) -> AtLedger:
         """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
 

@@ -15,22 +15,24 @@ from orchestrator.cli.framework.requests import doctor_request
 from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.diagnosis.findings import Diagnosis, Finding
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import DoctorRequest
 
 PERSON_EXIT_CODE: Final = 1
 
-_FLAGS: Final = tuple(setting for setting in run_flags.DOCTOR if setting is not run_flags.JSON)
+_FLAGS: Final = tuple(setting for setting in command_settings.DOCTOR if setting is not command_settings.JSON)
 
 _INDENT: Final = "  "
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The run; else every run that is not finished.")]
 Endpoint = Annotated[
     str | None,
-    options.option(run_flags.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."),
+    options.option(
+        request_settings.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."
+    ),
 ]
-Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
+Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
 
 
 def add_doctor(commands: typer.Typer) -> None:
@@ -44,7 +46,7 @@ def add_doctor(commands: typer.Typer) -> None:
         Example: orchestrator doctor prompts
         """
         request = doctor_request(name, choices, os.environ)
-        return partial(_doctor, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_doctor, request, choices.is_on(command_settings.JSON)), request.ledger
 
 
 def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) -> None:

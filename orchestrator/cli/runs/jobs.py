@@ -24,7 +24,7 @@ from orchestrator.core.jobs.job_story import TimelineStep
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.text.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, connection_settings, request_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.jobs import ClusterRow, FoundJobs, JobRow, WholeJob
 
@@ -39,7 +39,9 @@ REMOTE_ID_WIDTH: Final = 8
 BLOB_WIDTH: Final = 1_000
 """So many characters of an input or output, and an error, are shown without `--raw`."""
 
-Limit = Annotated[int, typer.Option(str(run_flags.LIMIT), "-n", metavar="N", min=1, help="Show at most so many.")]
+Limit = Annotated[
+    int, typer.Option(str(connection_settings.LIMIT), "-n", metavar="N", min=1, help="Show at most so many.")
+]
 RunAndJob = Annotated[
     list[str],
     typer.Argument(
@@ -53,7 +55,7 @@ Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and 
 
 def add_jobs(commands: typer.Typer) -> None:
     """Registers `jobs` and its verbs."""
-    flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+    flags = options.flags_of(request_settings.LEDGER, command_settings.CONFIG)
     jobs = typer.Typer(
         cls=ListedGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
     )
@@ -93,7 +95,7 @@ def add_failures(commands: typer.Typer) -> None:
     """Registers `failures`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **options.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **options.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
         """Show a run's failures by their kinds, and which to try again.
 
@@ -158,7 +160,7 @@ async def _failures(name: str | None, limit: int, ledger: Path, as_json: bool) -
             tables.put_lines(list(_cluster_lines(cluster)))
         if more := found.kinds - len(failed):
             are = "is" if more == 1 else "are"
-            streams.say(f"{counted(more, 'more kind')} {are} not shown; {run_flags.LIMIT} N shows more")
+            streams.say(f"{counted(more, 'more kind')} {are} not shown; {connection_settings.LIMIT} N shows more")
     tables.put_lines(list(_retried_lines(found.clusters)))
     return 0
 

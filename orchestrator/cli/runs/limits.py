@@ -19,7 +19,7 @@ from orchestrator.cli.runs.control import when_set
 from orchestrator.core.limits.rate_pacer import Limit, Operation, parse_limit
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
@@ -41,9 +41,11 @@ SomeRun = Annotated[
 ]
 AtEndpoint = Annotated[
     str | None,
-    flags.option(run_flags.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."),
+    flags.option(
+        request_settings.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."
+    ),
 ]
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "The limits as JSON on standard output.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "The limits as JSON on standard output.")]
 
 
 def add_limits(commands: typer.Typer) -> None:
@@ -55,7 +57,7 @@ def add_limits(commands: typer.Typer) -> None:
     )
     commands.add_typer(limits, name="limits")
 
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @limits.command()
     @shared

@@ -21,31 +21,38 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
-from orchestrator.settings import brake_flags, output_flags, plan_flags, run_flags
-from orchestrator.settings.plan_flags import EXECUTION_TIME, FIGURES_OF_PLAN, PROBE, WORKERS, PlanFigures, PlanRequest
+from orchestrator.settings import command_settings, output_settings, request_settings, run_settings
+from orchestrator.settings.requests import (
+    EXECUTION_TIME,
+    FIGURES_OF_PLAN,
+    PROBE,
+    WORKERS,
+    PlanFigures,
+    PlanRequest,
+)
 from orchestrator.settings.sources import Choices
 from orchestrator.units import KIB, MIB, SECOND_US
 
 _NOT_OF_PLAN: Final = {
     *(
-        run_flags.OUTPUT,
-        run_flags.ERRORS,
-        run_flags.INCLUDE,
-        *output_flags.OUTPUTS,
-        run_flags.OVERWRITE,
-        run_flags.AFRESH,
+        request_settings.OUTPUT,
+        request_settings.ERRORS,
+        request_settings.INCLUDE,
+        *output_settings.OUTPUTS,
+        request_settings.OVERWRITE,
+        request_settings.AFRESH,
     ),
     *(
-        run_flags.RETRY_FAILED,
-        plan_flags.DRY_RUN,
-        run_flags.DETACH,
-        run_flags.LOG_FILE,
-        run_flags.LOG_FORMAT,
-        run_flags.QUIET,
+        request_settings.RETRY_FAILED,
+        command_settings.DRY_RUN,
+        command_settings.DETACH,
+        request_settings.LOG_FILE,
+        request_settings.LOG_FORMAT,
+        command_settings.QUIET,
     ),
 }
 
-_OF_RUN: Final = tuple(setting for setting in run_flags.RUN if setting not in _NOT_OF_PLAN)
+_OF_RUN: Final = tuple(setting for setting in command_settings.RUN if setting not in _NOT_OF_PLAN)
 """What `run` takes of that which changes how it goes."""
 
 INFEASIBLE_EXIT_CODE = 1
@@ -156,7 +163,7 @@ def _cost(found: Plan) -> Iterator[str]:
     cost = found.cost
     if cost is None:
         if found.executing_s is not None:
-            yield f"  cost: not known; {brake_flags.PRICE_PER_SECOND} says what a second costs"
+            yield f"  cost: not known; {run_settings.PRICE_PER_SECOND} says what a second costs"
         return
     parts = ((cost.starting, "workers that start"), (cost.idle, "workers that wait"))
     shares = [f"{money(part)} for {what}" for part, what in parts if part]

@@ -13,7 +13,7 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import shortened
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, connection_settings, request_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -24,9 +24,13 @@ MESSAGE_WIDTH: Final = 40
 
 Json = Annotated[
     bool | None,
-    flags.option(run_flags.JSON, "A JSON array, or with `--follow` a line for each job whenever it has changed."),
+    flags.option(
+        command_settings.JSON, "A JSON array, or with `--follow` a line for each job whenever it has changed."
+    ),
 ]
-Limit = Annotated[int, typer.Option(str(run_flags.LIMIT), "-n", metavar="N", min=1, help="Show at most so many jobs.")]
+Limit = Annotated[
+    int, typer.Option(str(connection_settings.LIMIT), "-n", metavar="N", min=1, help="Show at most so many jobs.")
+]
 Follow = Annotated[
     bool,
     typer.Option("--follow", metavar="", help="Show what changes, until each job has its outcome; Ctrl-C ends it."),
@@ -37,7 +41,7 @@ def add_progress(commands: typer.Typer) -> None:
     """Registers `progress`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def progress(name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT) -> AtLedger:
         """Show how far the resumable jobs of a run are.
 
@@ -92,7 +96,7 @@ def _put(found: "RunProgress") -> None:
         return
     tables.put(tables.columns(_HEADINGS, (_cells(job, found.at) for job in found.jobs)))
     if not found.is_whole:
-        streams.say(f"there are more jobs without an outcome; {run_flags.LIMIT} N shows more")
+        streams.say(f"there are more jobs without an outcome; {connection_settings.LIMIT} N shows more")
 
 
 def _cells(job: "JobProgress", now: int) -> tuple[object, ...]:

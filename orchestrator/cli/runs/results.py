@@ -13,20 +13,25 @@ from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
-from orchestrator.settings import output_flags, run_flags
+from orchestrator.settings import command_settings, output_settings, request_settings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.requests import ResultsRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import OutputSettings, ResultOrder, ResultsRequest
+from orchestrator.settings.values import ResultOrder
 
 _WRITTEN: Final = (
-    run_flags.INCLUDE,
-    output_flags.OUTPUT_FORMAT,
-    output_flags.FLATTEN,
-    output_flags.ON_MISFIT,
-    output_flags.CSV_SAFE,
+    request_settings.INCLUDE,
+    output_settings.OUTPUT_FORMAT,
+    output_settings.FLATTEN,
+    output_settings.ON_MISFIT,
+    output_settings.CSV_SAFE,
 )
 
 Errors = Annotated[
-    bool, typer.Option(str(run_flags.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines.")
+    bool,
+    typer.Option(
+        str(request_settings.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines."
+    ),
 ]
 Failed = Annotated[bool, typer.Option("--failed", metavar="", help="The failed jobs alone, as error lines.")]
 Order = Annotated[
@@ -43,7 +48,7 @@ def add_results(commands: typer.Typer) -> None:
     """Registers `results`."""
 
     @commands.command()
-    @also(carry_out, **flags.flags_of(*_WRITTEN, run_flags.LEDGER, run_flags.CONFIG))
+    @also(carry_out, **flags.flags_of(*_WRITTEN, request_settings.LEDGER, command_settings.CONFIG))
     def results(
         name: flags.OnlyRun = None,
         errors: Errors = False,
@@ -61,9 +66,9 @@ def add_results(commands: typer.Typer) -> None:
         Example: orchestrator results prompts > results.jsonl
         """
         if errors and failed:
-            raise UsageError(f"{run_flags.ERRORS} has the failed jobs, too; give one of it and --failed")
+            raise UsageError(f"{request_settings.ERRORS} has the failed jobs, too; give one of it and --failed")
         if follow and order is ResultOrder.INPUT:
-            raise UsageError(f"--follow prints jobs as they end; {output_flags.ORDER} input is for what has ended")
+            raise UsageError(f"--follow prints jobs as they end; {output_settings.ORDER} input is for what has ended")
         request = ResultsRequest(
             ledger=ledger_of(choices),
             name=name,
@@ -72,7 +77,7 @@ def add_results(commands: typer.Typer) -> None:
             where=where,
             order=order,
             follow=follow,
-            include=choices[run_flags.INCLUDE] or (),
+            include=choices[request_settings.INCLUDE] or (),
             writing=OutputSettings(**choices.fields(OutputSettings, _WRITTEN)),
         )
         return partial(_results, request), request.ledger

@@ -19,11 +19,12 @@ from orchestrator.cli.runs.control import Json, told
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, policy_settings, request_settings, run_settings
 from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.request_settings import Configuration
+from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import Configuration, RetryChoice
 from orchestrator.views.status import RunControl
 
 if TYPE_CHECKING:
@@ -31,7 +32,12 @@ if TYPE_CHECKING:
 
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting
-    for setting in (run_flags.EXECUTION_TIMEOUT, run_flags.TTL, run_flags.MAX_ATTEMPTS, run_flags.ENDPOINT)
+    for setting in (
+        policy_settings.EXECUTION_TIMEOUT,
+        policy_settings.TTL,
+        run_settings.MAX_ATTEMPTS,
+        request_settings.ENDPOINT,
+    )
 }
 """What jobs can have of their own when they are tried again."""
 
@@ -50,9 +56,9 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help=f"With this setting of their own: {', '.join(SETTABLE)}."),
 ]
 
-Endpoint = Annotated[str | None, flags.option(run_flags.ENDPOINT, "At this endpoint of the run's service.")]
+Endpoint = Annotated[str | None, flags.option(request_settings.ENDPOINT, "At this endpoint of the run's service.")]
 MaxAttempts = Annotated[
-    str | None, flags.option(run_flags.MAX_ATTEMPTS, "Each of them may be executed so often from now on.")
+    str | None, flags.option(run_settings.MAX_ATTEMPTS, "Each of them may be executed so often from now on.")
 ]
 
 
@@ -60,7 +66,7 @@ def add_retry(commands: typer.Typer, *, hidden: bool = False) -> None:
     """Registers `retry`."""
 
     @commands.command(hidden=hidden)
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def retry(
         name: flags.RunName,
         where: flags.Where = "",
@@ -79,8 +85,8 @@ def add_retry(commands: typer.Typer, *, hidden: bool = False) -> None:
         Example: orchestrator retry prompts --where class=timed_out
         """
         given = [*map("--set {}".format, settings or ())]
-        given += [f"{run_flags.ENDPOINT}={endpoint}"] if endpoint is not None else []
-        given += [f"{run_flags.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
+        given += [f"{request_settings.ENDPOINT}={endpoint}"] if endpoint is not None else []
+        given += [f"{run_settings.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
         return partial(_retry, name, where, cluster, given, yes, choices)
 
 
@@ -105,9 +111,9 @@ async def _retry(
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
         return await _nothing(preview.run, ledger, as_json=as_json)
     run = await show(ledger, preview.run)
-    endpoint = own.get(run_flags.ENDPOINT.name)
+    endpoint = own.get(request_settings.ENDPOINT.name)
     if endpoint is not None and is_endpoint_name(endpoint):
-        own[run_flags.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
+        own[request_settings.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"
     streams.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")

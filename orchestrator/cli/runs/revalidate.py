@@ -16,7 +16,7 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import Json
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.sources import Choices
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
@@ -26,7 +26,9 @@ def add_recheck(commands: typer.Typer) -> None:
     """Registers `recheck`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(*VALIDATORS, run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(
+        carry_out_at_ledger, **flags.flags_of(*VALIDATORS, request_settings.LEDGER, command_settings.CONFIG), json=Json
+    )
     def recheck(name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
         """Judge a run's outputs anew: by other validators, or by its own as their files are now.
 

@@ -20,10 +20,10 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.cli.runs.plan import carry_out_plan
-from orchestrator.settings import plan_flags, run_flags
-from orchestrator.settings.plan_flags import PlanRequest
+from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import PlanRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import RunRequest
 from orchestrator.views.status import Summary
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Run(Protocol):
 
 _Endpoint = Annotated[
     str | None,
-    options.option(run_flags.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
+    options.option(request_settings.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
 ]
 
 
@@ -51,7 +51,7 @@ def add_run(commands: typer.Typer) -> None:
     """Registers `run`."""
 
     @commands.command()
-    @also(_carry_out, **options.flags_of(*run_flags.RUN))
+    @also(_carry_out, **options.flags_of(*command_settings.RUN))
     def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
         """Run every job of INPUT and wait for its results.
 
@@ -71,7 +71,7 @@ def add_resume(commands: typer.Typer) -> None:
     """Registers `resume`."""
 
     @commands.command()
-    @also(_carry_out, endpoint=_Endpoint, **options.flags_of(*run_flags.RESUME))
+    @also(_carry_out, endpoint=_Endpoint, **options.flags_of(*command_settings.RESUME))
     def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
         """Continue a run without reading its input again.
 
@@ -90,9 +90,9 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         streams.warn(line)
-    if choices.is_on(plan_flags.DRY_RUN):
+    if choices.is_on(command_settings.DRY_RUN):
         raise typer.Exit(carry_out_plan(PlanRequest(run=request), as_json=as_json))
-    if choices.is_on(run_flags.DETACH):
+    if choices.is_on(command_settings.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
     raise typer.Exit(carry_out_run(_run, request, quiet=quiet, as_json=as_json))

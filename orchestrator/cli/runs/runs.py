@@ -22,14 +22,20 @@ from orchestrator.cli.runs.revalidate import add_recheck
 from orchestrator.cli.runs.status import JsonOfOne, add_list_and_show
 from orchestrator.core.text.wording import counted
 from orchestrator.formats.output.atomic_file import NOWHERE
-from orchestrator.settings import output_flags, run_flags
+from orchestrator.settings import command_settings, output_settings, request_settings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import OutputSettings, ServeRequest
 
 if TYPE_CHECKING:
     from orchestrator.engine.hosting.worker_scaling import PutBack  # at run time `--help` would pay for it
 
-_WRITTEN: Final[run_flags.Settings] = (run_flags.OUTPUT, run_flags.ERRORS, run_flags.INCLUDE, *output_flags.OUTPUTS)
+_WRITTEN: Final[command_settings.Settings] = (
+    request_settings.OUTPUT,
+    request_settings.ERRORS,
+    request_settings.INCLUDE,
+    *output_settings.OUTPUTS,
+)
 
 LEFT_EXIT_CODE: Final = 1
 """Something could not be put back."""
@@ -37,7 +43,8 @@ LEFT_EXIT_CODE: Final = 1
 Output = Annotated[
     str | None,
     options.option(
-        run_flags.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
+        request_settings.OUTPUT,
+        "Where the results are written. Default: where the run has them, if it has them anywhere.",
     ),
 ]
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
@@ -62,7 +69,7 @@ def add_runs(commands: typer.Typer) -> None:
 
 
 def _add_keeping(runs: typer.Typer) -> None:
-    flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+    flags = options.flags_of(request_settings.LEDGER, command_settings.CONFIG)
 
     @runs.command()
     @also(carry_out_at_ledger, **flags, json=JsonOfOne)
@@ -94,14 +101,14 @@ def _add_keeping(runs: typer.Typer) -> None:
 
 def _add_tidy(runs: typer.Typer) -> None:
     @runs.command()
-    @also(carry_out, **options.flags_of(*run_flags.TIDY), json=JsonOfOne)
+    @also(carry_out, **options.flags_of(*command_settings.TIDY), json=JsonOfOne)
     def tidy(*, choices: Choices) -> tuple[Work, Path]:
         """Put back what killed processes have left changed for their runs: how many workers endpoints may have.
 
         Example: orchestrator runs tidy
         """
         request = serve_request(choices, os.environ, key_needed=False)
-        return partial(_tidy, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_tidy, request, choices.is_on(command_settings.JSON)), request.ledger
 
 
 async def _tidy(request: ServeRequest, as_json: bool) -> int:
@@ -148,16 +155,20 @@ async def _delete(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
 async def _export(name: str | None, where: str, choices: Choices) -> int:
     from orchestrator.api.admin.run_admin import export_run
 
-    output, errors, include = choices[run_flags.OUTPUT], choices[run_flags.ERRORS], choices[run_flags.INCLUDE]
+    output, errors, include = (
+        choices[request_settings.OUTPUT],
+        choices[request_settings.ERRORS],
+        choices[request_settings.INCLUDE],
+    )
     writing = OutputSettings(**choices.fields(OutputSettings, _WRITTEN))
     found = await export_run(
         ledger_of(choices), name, output, errors, include=include or (), where=where, writing=writing
     )
-    if choices.is_on(run_flags.JSON):
+    if choices.is_on(command_settings.JSON):
         streams.put_json(found)
     to_errors = f"in {found.errors}"
     if found.errors == str(NOWHERE) and errors is None:
-        to_errors = f"written nowhere ({run_flags.ERRORS} names a file)"
+        to_errors = f"written nowhere ({request_settings.ERRORS} names a file)"
     streams.say(
         f"{found.run}: {counted(found.results, 'result')} in {found.output},"
         f" {counted(found.failures, 'error')} {to_errors}"

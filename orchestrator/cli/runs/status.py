@@ -31,8 +31,8 @@ from orchestrator.cli.output.formats import (
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import STANDARD_INPUT
+from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
@@ -43,8 +43,8 @@ SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
 
 
-Json = Annotated[bool | None, options.option(run_flags.JSON, "One JSON array on standard output.")]
-JsonOfOne = Annotated[bool | None, options.option(run_flags.JSON, "One JSON object on standard output.")]
+Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON array on standard output.")]
+JsonOfOne = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
 
 
 Every = Annotated[
@@ -71,7 +71,7 @@ def add_status(commands: typer.Typer) -> None:
     @commands.command()
     @also(
         partial(carry_out_at_ledger, tells_raised=False),
-        **options.flags_of(run_flags.LEDGER, run_flags.CONFIG),
+        **options.flags_of(request_settings.LEDGER, command_settings.CONFIG),
         json=Json,
     )
     def status(name: SomeRun = None, every: Every = False) -> AtLedger:
@@ -86,7 +86,7 @@ def add_status(commands: typer.Typer) -> None:
 
 def add_list_and_show(runs: typer.Typer) -> None:
     """Registers `list` and `show`."""
-    flags = options.flags_of(run_flags.LEDGER, run_flags.CONFIG)
+    flags = options.flags_of(request_settings.LEDGER, command_settings.CONFIG)
 
     @runs.command("list", hidden=True)
     @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)

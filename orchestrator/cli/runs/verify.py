@@ -14,9 +14,9 @@ from orchestrator.cli.framework.runner import Work, carry_out
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import output_flags, run_flags
+from orchestrator.settings import command_settings, output_settings, request_settings
+from orchestrator.settings.requests import VerifyRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.structs import VerifyRequest
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -30,13 +30,13 @@ INCOMPLETE = "incomplete"
 
 
 _FLAGS: Final = {
-    "name": Annotated[str | None, option(run_flags.NAME, "The same as NAME.")],
-    "output": Annotated[str | None, option(run_flags.OUTPUT, "A results file to compare with the ledger.")],
+    "name": Annotated[str | None, option(request_settings.NAME, "The same as NAME.")],
+    "output": Annotated[str | None, option(request_settings.OUTPUT, "A results file to compare with the ledger.")],
     "errors": Annotated[
-        str | None, option(run_flags.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
+        str | None, option(request_settings.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
     ],
-    **flags_of(output_flags.OUTPUT_FORMAT, output_flags.ORDER, run_flags.LEDGER, run_flags.CONFIG),
-    "json": Annotated[bool | None, option(run_flags.JSON, "One JSON object on standard output at the end.")],
+    **flags_of(output_settings.OUTPUT_FORMAT, output_settings.ORDER, request_settings.LEDGER, command_settings.CONFIG),
+    "json": Annotated[bool | None, option(command_settings.JSON, "One JSON object on standard output at the end.")],
 }
 
 
@@ -58,7 +58,7 @@ def add_verify(commands: typer.Typer) -> None:
         Example: orchestrator verify --output results.jsonl
         """
         request = verify_request(run, choices, complete=complete)
-        return partial(_verify, request, choices.is_on(run_flags.JSON)), request.ledger
+        return partial(_verify, request, choices.is_on(command_settings.JSON)), request.ledger
 
 
 async def _verify(request: VerifyRequest, as_json: bool) -> int:

@@ -16,20 +16,22 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import total
 from orchestrator.cli.output.progress_views import QuietView, progress_line, view_for_stderr
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.views.status import Snapshot
 
 LINE_EVERY_S: Final = 1.0
 """As JSON how it stands is told no more often, and not unless it has changed."""
 
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "How it stands as JSON lines, whenever that has changed.")]
+Json = Annotated[
+    bool | None, flags.option(command_settings.JSON, "How it stands as JSON lines, whenever that has changed.")
+]
 
 
 def add_watch(commands: typer.Typer) -> None:
     """Registers `watch`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def watch(name: flags.OnlyRun = None) -> AtLedger:
         """Show how a run goes on; Ctrl-C ends the watching only.
 

@@ -23,9 +23,9 @@ from orchestrator.cli.service.job_input import JobInput, is_typed, object_text, 
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
-from orchestrator.settings.input_flags import ALLOW_ENV
+from orchestrator.settings import command_settings, connection_settings, policy_settings, request_settings
 from orchestrator.settings.profiles import own_keys
+from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
 from orchestrator.units import MILLISECOND_US
 
@@ -69,7 +69,11 @@ def add_api(commands: typer.Typer, connect: Connect = service_access.connect) ->
     )
     commands.add_typer(api, name="api")
     operations = Noun(
-        api, Interface.JOBS, connect, **flags_of(run_flags.SERVERLESS_URL, run_flags.CONFIG), json=service_access.Json
+        api,
+        Interface.JOBS,
+        connect,
+        **flags_of(connection_settings.SERVERLESS_URL, command_settings.CONFIG),
+        json=service_access.Json,
     )
     _add_submits(operations)
     _add_questions(operations)
@@ -77,7 +81,7 @@ def add_api(commands: typer.Typer, connect: Connect = service_access.connect) ->
     _add_openai(operations)
 
 
-_policy: Final = flags_of(run_flags.TTL, run_flags.EXECUTION_TIMEOUT, run_flags.LOW_PRIORITY, ALLOW_ENV)
+_policy: Final = flags_of(*policy_settings.POLICY, ALLOW_ENV)
 
 
 def _add_submits(api: Noun) -> None:
@@ -157,7 +161,7 @@ def _add_changes(api: Noun) -> None:
         """
         return _at(endpoint, choices, partial(calls.retry, job))
 
-    @api.command(**flags_of(run_flags.LEDGER))
+    @api.command(**flags_of(request_settings.LEDGER))
     def purge(endpoint: EndpointId, yes: service_access.Yes = False, *, choices: Choices) -> Command:
         """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there.
 
@@ -179,7 +183,7 @@ def _add_openai(api: Noun) -> None:
 
 
 def _at(endpoint: str, choices: Choices, work: Work) -> Command:
-    quiet = choices.is_on(run_flags.QUIET) or choices.is_on(run_flags.JSON)
+    quiet = choices.is_on(command_settings.QUIET) or choices.is_on(command_settings.JSON)
     named = is_looked_up(endpoint, choices)
     return partial(calls.send, endpoint, named, quiet, ledger_of(choices), work)
 

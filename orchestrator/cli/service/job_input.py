@@ -17,7 +17,7 @@ from orchestrator.core.service.s3_config import S3Config, UnusableVariables, dec
 from orchestrator.core.text.durations import Policy, decode_policy, merge_policies
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_text import json_problem, kind_of
-from orchestrator.settings.structs import STANDARD_INPUT
+from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import MIB
 
 _BYTES_MAX: Final = 32 * MIB

@@ -13,13 +13,13 @@ from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 from orchestrator.units import MIB, SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.ledger_admin import LedgerInfo  # at run time `--help` would pay for it
 
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "One JSON object on standard output.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "One JSON object on standard output.")]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 
 
@@ -36,7 +36,7 @@ def add_ledger(commands: typer.Typer) -> None:
         help="The ledger as a file. Without a verb its figures are shown.",
     )
     commands.add_typer(ledger, name="ledger")
-    shared = also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
 
     @ledger.command()
     @shared

@@ -9,21 +9,21 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
 from orchestrator.cli.output import streams
-from orchestrator.settings import run_flags
+from orchestrator.settings import command_settings, request_settings
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.process_stop import Stopped  # at run time `--help` would pay for it
 
 BUSY_EXIT_CODE = 4
 
-Json = Annotated[bool | None, flags.option(run_flags.JSON, "What came of it, as JSON.")]
+Json = Annotated[bool | None, flags.option(command_settings.JSON, "What came of it, as JSON.")]
 
 
 def add_stop(commands: typer.Typer) -> None:
     """Registers `stop`."""
 
     @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(run_flags.LEDGER, run_flags.CONFIG), json=Json)
+    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
     def stop() -> AtLedger:
         """End the process that works on a ledger, as Ctrl-C there would.
 

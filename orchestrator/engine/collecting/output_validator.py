@@ -10,9 +10,10 @@ from orchestrator.core.service.records import MESSAGE_CHARS_MAX
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of
-from orchestrator.settings import run_flags
+from orchestrator.settings import run_settings
 from orchestrator.settings.parsers import check_function, schema_file
-from orchestrator.settings.structs import Pinned, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import Pinned
 
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -93,7 +94,7 @@ def validator_of(settings: RunSettings, make_code: Callable[[], PerformsTasks] =
 
 
 def _loaded_schema(pinned: Pinned) -> Schema:
-    named = f"{run_flags.SCHEMA} {pinned.ref}"
+    named = f"{run_settings.SCHEMA} {pinned.ref}"
     try:
         _check_unchanged(named, pinned, schema_file(pinned.ref))
         return schema_of(Path(pinned.ref))
@@ -102,7 +103,7 @@ def _loaded_schema(pinned: Pinned) -> Schema:
 
 
 def _loaded_check(pinned: Pinned, make_code: Callable[[], PerformsTasks]) -> LoadedCheck:
-    named = f"{run_flags.CHECK} {pinned.ref}"
+    named = f"{run_settings.CHECK} {pinned.ref}"
     try:
         _check_unchanged(named, pinned, check_function(pinned.ref))
     except ValueError as error:

@@ -21,8 +21,9 @@ from orchestrator.engine.collecting.output_validator import CheckDiedError, Vali
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import Pinned, RunSettings
+from orchestrator.settings import run_settings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import Pinned
 from orchestrator.units import MIB, SECOND_US
 
 CHECK_S_MAX: Final = 10.0
@@ -168,7 +169,7 @@ class ValidationPool:
         seen = self._nulls[run] = self._nulls.get(run, 0) + 1
         if seen == NULLS_MIN:
             self._warn(
-                f"{seen} results have no output, or null: they count as results; with {run_flags.REQUIRE_OUTPUT} such"
+                f"{seen} results have no output, or null: they count as results; with <setting require-output> such"
                 " jobs have failed, and are tried again"
             )
 
@@ -180,6 +181,6 @@ def _key(settings: RunSettings) -> _Key:
 def _named(key: _Key) -> str:
     schema, check = key
     if check is not None:
-        return f"{run_flags.CHECK} {check.ref}"
+        return f"{run_settings.CHECK} {check.ref}"
     assert schema is not None
-    return f"{run_flags.SCHEMA} {schema.ref}"
+    return f"{run_settings.SCHEMA} {schema.ref}"

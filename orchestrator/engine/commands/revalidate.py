@@ -24,7 +24,7 @@ from orchestrator.ledger.commands.command import NO_RUN, Command, NewValidator, 
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.error_kinds import Restated
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MIB
 
 PAGE: Final = 50

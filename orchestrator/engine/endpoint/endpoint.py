@@ -19,7 +19,7 @@ from orchestrator.engine.endpoint.probe import EndpointProbe
 from orchestrator.engine.endpoint.run_failures import RunFailures
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 
 @dataclass(kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from orchestrator.core.service.records import Record, sane_ms
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger.jobs.history import ExecutionTimes
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import CollectedBy
 
 

@@ -22,8 +22,7 @@ from orchestrator.core.service.records import Record
 from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import NotSent, Unanswered
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 EMPTY: Final = frozenset({None, b"null", b"[]"})
 """Outputs that may stand for chunks."""
@@ -78,7 +77,7 @@ class OutputStreams:
         if not gathers:
             self._warn(
                 f"the worker yields: {counted(len(chunks), 'chunk')} of a job stood in its stream, and its output is"
-                f" empty. {run_flags.STREAM} gathers them into the output, and so does return_aggregate_stream: True in"
+                f" empty. <setting stream> gathers them into the output, and so does return_aggregate_stream: True in"
                 " the worker's call of runpod.serverless.start; this one job has them, and no other of this run"
             )
         return msgspec.structs.replace(record, output=b"[" + b",".join(chunks) + b"]")

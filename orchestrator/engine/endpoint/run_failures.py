@@ -9,7 +9,7 @@ from orchestrator.core.service.answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 
 class RunFailures:

@@ -4,7 +4,7 @@ from orchestrator.core.jobs.deadlines import TTL_GRACE_US, uncertain_grace_us
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.service.openai import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.settings.structs import OnUncertain
+from orchestrator.settings.values import OnUncertain
 
 
 def settle_at(endpoint: Endpoint, job: Job, now: int) -> int:

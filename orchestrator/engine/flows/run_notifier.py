@@ -24,7 +24,7 @@ from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,8 @@ from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import LOCAL, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL
 from orchestrator.units import MINUTE_US, SECOND_US
 from orchestrator.views.status import Collecting, StuckSummary
 

@@ -21,7 +21,8 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, LOCAL, RetryChoice
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
 
 
 @dataclass(kw_only=True, eq=False)

@@ -25,11 +25,11 @@ from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, together
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import brake_flags
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings import run_settings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US
 
-CHANGED: Final = ("priority", *(setting.name for setting in brake_flags.BRAKES))
+CHANGED: Final = ("priority", *(setting.name for setting in run_settings.BRAKES))
 """The settings of a run that people change while it goes on."""
 
 

@@ -16,8 +16,8 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.ledger import Ledger
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import OnStuck
+from orchestrator.settings import run_settings
+from orchestrator.settings.values import OnStuck
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.status import StuckSummary
 
@@ -148,7 +148,7 @@ class StuckJobs:
             parts.append(f"{summary.in_queue:,} in the queue while workers are idle")
         since = format_duration((now - oldest.since) // SECOND_US * SECOND_US)
         advice = (
-            "they are cancelled and sent anew" if resubmit else f"{run_flags.ON_STUCK} resubmit would send them anew"
+            "they are cancelled and sent anew" if resubmit else f"{run_settings.ON_STUCK} resubmit would send them anew"
         )
         self.warn(
             f"jobs that do not come to an end: {' and '.join(parts)}; the oldest for {since}, for example "

@@ -12,7 +12,7 @@ from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.endpoint_registry import Webhook
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
 from orchestrator.ledger import webhook_key
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
     from orchestrator.web.webhook_routes import Webhooks

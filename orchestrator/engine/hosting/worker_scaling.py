@@ -30,8 +30,8 @@ from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.runs.scaling_overrides import LentEndpoint
-from orchestrator.settings import plan_flags, run_flags
-from orchestrator.settings.structs import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.settings import connection_settings, run_settings
+from orchestrator.settings.values import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 LOOK_EVERY_S: Final = 5.0
 """How often it is looked whether anybody still wants what was raised."""
@@ -107,7 +107,7 @@ class WorkerScaling:
             )
         if not knows_account(self._rest_url, run.service_url):
             raise UsageError(
-                f"{self._named(wish)} needs {run_flags.REST_URL}: where is the REST interface that goes with"
+                f"{self._named(wish)} needs {connection_settings.REST_URL}: where is the REST interface that goes with"
                 f" {run.service_url}?"
             )
         async with self._turn:
@@ -156,7 +156,7 @@ class WorkerScaling:
     # --- how it is done
 
     def _named(self, wish: WantedWorkers) -> str:
-        return str(plan_flags.WORKERS_MAX if wish.most is not None else plan_flags.WORKERS_MIN)
+        return str(run_settings.WORKERS_MAX if wish.most is not None else run_settings.WORKERS_MIN)
 
     async def _known(self) -> dict[int, LentEndpoint]:
         if self._lent is None:

@@ -27,7 +27,8 @@ from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
-from orchestrator.settings.structs import OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
 

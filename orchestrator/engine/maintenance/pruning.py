@@ -6,7 +6,7 @@ from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.ledger import Ledger
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 PAGE: Final = 1_000
 """Rows that are looked at, and deleted, at once: some milliseconds."""

@@ -32,7 +32,7 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.command_names import command
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 
 MakeService = Callable[[ConnectionSettings, Clock], Service]
 

@@ -18,7 +18,9 @@ from orchestrator.engine.ports.local_endpoints import (
     LOCAL_WORKERS,
     absolute_endpoint,
 )
-from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL
 from orchestrator.units import SECOND_US
 
 

@@ -15,7 +15,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers import percentage
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 SPENT: Final = "the retry budget of the run is spent ({} of {}: {})"
 

@@ -30,9 +30,9 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_totals import Place, place_of
-from orchestrator.settings import brake_flags
+from orchestrator.settings import run_settings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.structs import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US, SECOND_US
 
 RATED_FROM: Final = 20
@@ -179,8 +179,8 @@ class RunBrakes:
         self._continued_at = at
         facts = self._facts(None, 0, None)
         shut: list[tuple[Setting[Any], GateResult]] = [
-            (brake_flags.MAX_FAILURES, rules.failures(facts, now)),
-            (brake_flags.CANARY, rules.canary(facts, now)),
+            (run_settings.MAX_FAILURES, rules.failures(facts, now)),
+            (run_settings.CANARY, rules.canary(facts, now)),
         ]
         overruled = dict(self._kept.overruled)
         for setting, result in shut:
@@ -281,7 +281,7 @@ class RunBrakes:
     def _facts(self, endpoint: Endpoint | None, at_endpoint: int, by_retry: bool | None) -> BrakeFacts:
         settings, progress = self._settings(), self._progress
         max_failures: MaxFailures | None = settings.max_failures
-        if max_failures == MaxFailures() or self._is_overruled(brake_flags.MAX_FAILURES, settings):
+        if max_failures == MaxFailures() or self._is_overruled(run_settings.MAX_FAILURES, settings):
             max_failures = None
         return BrakeFacts(
             name=self.run.name,
@@ -303,7 +303,7 @@ class RunBrakes:
     def _canary_out(self, settings: RunSettings, by_retry: bool | None) -> CanaryFacts | None:
         """How the rows stand that go first; None where none do, or people went past that."""
         has_canary = self._canary is not None and settings.canary.rows
-        is_out = has_canary and not self._is_overruled(brake_flags.CANARY, settings)
+        is_out = has_canary and not self._is_overruled(run_settings.CANARY, settings)
         return self._canary_facts(by_retry) if is_out else None
 
     def _canary_facts(self, by_retry: bool | None) -> CanaryFacts:

@@ -22,7 +22,7 @@ from orchestrator.core.text.durations import (
 from orchestrator.formats.templates.templates import remade
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 NO_POLICY = Policy()

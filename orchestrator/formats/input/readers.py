@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from orchestrator.core.service.openai import Via
 from orchestrator.core.service.row_variables import NO_VARIABLES, RowVariables
@@ -29,7 +28,8 @@ from orchestrator.formats.input.records import RecordReader
 from orchestrator.formats.input.rows import Problem, Record, Row, problem_of
 from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
-from orchestrator.settings.structs import STANDARD_INPUT, InputFormat, InputSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.values import STANDARD_INPUT, InputFormat
 from orchestrator.user_code import here
 
 PROBLEMS_READ_MAX: Final = 1_000_000
@@ -141,7 +141,7 @@ def read_inputs(sources: Sequence[str], reading: Reading, places: Places | None 
     for source in sources:
         last = before
         for item in _read(source, reading, places, before):
-            moved = replace(item, line=item.line + before) if before else item
+            moved = msgspec.structs.replace(item, line=item.line + before) if before else item
             last = moved.line
             yield moved
         before = last

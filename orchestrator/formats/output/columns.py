@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from orchestrator.formats.output.lines import ErrorLine, More, Outcome, ResultLine, encodable
-from orchestrator.settings.structs import Include
+from orchestrator.settings.values import Include
 
 OUTPUT: Final = "output"
 INPUT: Final = "input"

@@ -17,7 +17,7 @@ from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, ki
 from orchestrator.formats.output.lines import Outcome
 from orchestrator.formats.output.text import misfit
 from orchestrator.formats.text.compression import Sink
-from orchestrator.settings.structs import OnMisfit
+from orchestrator.settings.values import OnMisfit
 from orchestrator.units import MIB
 
 GROUP_ROWS: Final = 20_000

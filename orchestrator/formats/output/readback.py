@@ -18,7 +18,7 @@ from orchestrator.formats.output.lines import Outcome
 from orchestrator.formats.output.text import DELIMITERS, MARK, harmless, texts_of
 from orchestrator.formats.output.writers import Form, parts_of, rows_of
 from orchestrator.formats.text.compression import DamagedInputError, unpacked
-from orchestrator.settings.structs import Include, OnMisfit, OutputFormat
+from orchestrator.settings.values import Include, OnMisfit, OutputFormat
 from orchestrator.units import MIB
 
 SHOWN_CHARS: Final = 80

@@ -14,7 +14,7 @@ from orchestrator.errors import MisfitError
 from orchestrator.formats.output import openai_lines
 from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, kind_of_cell
 from orchestrator.formats.output.lines import ErrorLine, Outcome, encoded
-from orchestrator.settings.structs import OnMisfit
+from orchestrator.settings.values import OnMisfit
 
 _encode: Final = msgspec.json.Encoder().encode
 _string: Final = msgspec.json.Decoder(str)

@@ -22,7 +22,8 @@ from orchestrator.formats.output.lines import Outcome
 from orchestrator.formats.output.missing_members import MissingMembers
 from orchestrator.formats.output.text import DELIMITERS, batch_line, json_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
-from orchestrator.settings.structs import Include, OnMisfit, OutputFormat, OutputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.values import Include, OnMisfit, OutputFormat
 
 _BY_SUFFIX: Final = {
     ".csv": OutputFormat.CSV,

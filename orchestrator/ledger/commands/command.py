@@ -10,7 +10,8 @@ import msgspec
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger.runs.heartbeats import this_process
-from orchestrator.settings.structs import Pinned, RetryChoice
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.values import Pinned
 
 NO_RUN: Final = "there is no such run any more"
 

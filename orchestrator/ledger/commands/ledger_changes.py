@@ -35,8 +35,8 @@ from orchestrator.ledger.transactions.run_controls import (
     lift_write,
 )
 from orchestrator.ledger.transactions.run_removal import run_take_back
-from orchestrator.settings.brake_flags import BRAKES, check_brakes
-from orchestrator.settings.structs import ControlAction, RunSettings
+from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.run_settings import BRAKES, RunSettings, check_brakes
 
 _WAIT_FOR_THEM: Final = "delete it once they have ended (orchestrator cancel gives them up)"
 

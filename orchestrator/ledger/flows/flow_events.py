@@ -11,7 +11,7 @@ from orchestrator.core.pipelines.notifications import OF_EVENT
 from orchestrator.ledger.flows.outbox import flow_owe
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
-from orchestrator.settings.structs import ControlAction
+from orchestrator.settings.requests import ControlAction
 
 
 def _step(event: FlowEvent) -> Any:

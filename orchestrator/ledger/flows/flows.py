@@ -21,7 +21,7 @@ from orchestrator.ledger.transactions.run_controls import UNFINISHED
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.reopened_flows import followers_leave
-from orchestrator.settings.structs import ControlAction
+from orchestrator.settings.requests import ControlAction
 
 _SHORT: Final = (
     update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)

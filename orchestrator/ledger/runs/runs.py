@@ -16,7 +16,7 @@ from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED,
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,8 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import command_ledger, holder
 from orchestrator.ledger.commands.command import Action
-from orchestrator.settings.structs import ConnectionSettings, ServeRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.requests import ServeRequest
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import surroundings
 from tests.engine.test_continued import JOBS, Desk, desk_in

@@ -18,15 +18,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, intake_lock, open_ledger
-from orchestrator.settings.structs import (
-    ControlAction,
-    Include,
-    OnMisfit,
-    OutputSettings,
-    ResultOrder,
-    ResultsRequest,
-    RunSettings,
-)
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.requests import ControlAction, ResultsRequest
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import Include, OnMisfit, ResultOrder
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now
 
 CLOCK = SystemClock()

@@ -17,7 +17,7 @@ from orchestrator.client import Service
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 

@@ -9,8 +9,9 @@ from orchestrator.api.flows.pipeline_files import PROBLEMS_MAX, read_pipeline
 from orchestrator.core.pipelines.pipeline import INPUT, News, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import pipeline_keys, run_flags
-from orchestrator.settings.structs import OnExpired, RunSettings
+from orchestrator.settings import command_settings, pipeline_keys
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnExpired
 from orchestrator.units import HOUR_US, MINUTE_US
 
 NOW = 1_806_000_000_000_000
@@ -119,7 +120,7 @@ def test_everything_that_can_be_said_is_read(read: Callable[[str], Pipeline], tm
 
 def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipeline]) -> None:
     text = SHORTEST + 'max-attempts=5\nttl="2h"\non_expired="fail"\nlow-priority=true\nrequire-output=true\n'
-    assert pipeline_keys.run_settings(read(text).stages[0].settings) == RunSettings(
+    assert pipeline_keys.parse_run_settings(read(text).stages[0].settings) == RunSettings(
         max_attempts=5,
         policy=Policy(ttl_ms=7_200_000, low_priority=True),
         on_expired=OnExpired.FAIL,
@@ -128,7 +129,7 @@ def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipe
 
 
 def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
-    of_process = {setting.key for setting in run_flags.RUN} - {each.key for each in pipeline_keys.STAGE_RUN}
+    of_process = {setting.key for setting in command_settings.RUN} - {each.key for each in pipeline_keys.STAGE_RUN}
     assert of_process == {
         *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key"),
         *("rest-url", "ledger", "config"),
@@ -224,7 +225,7 @@ def test_stages_stand_in_the_order_in_which_rows_come(read: Callable[[str], Pipe
         ("endpoint", "from=['input','caption']\nendpoint", "5: stage.caption.from: rows of the input and of a stage"),
         ("endpoint", "from='caption'\nendpoint", " caption hand over to each other in a circle"),
         ("endpoint", "gather='all'\nendpoint", "5: stage.caption.gather: the first stage is handed"),
-        ("endpoint", "map=['p={{ row.']\nendpoint", "5: stage.caption.map: --map p={{ row.: this is no template"),
+        ("endpoint", "map=['p={{ row.']\nendpoint", "5: stage.caption.map: map= p={{ row.: this is no template"),
         (
             "[stage.caption]",
             "[stage.embed]\nendpoint='def'\nfrom='caption'\nformat='csv'\n[stage.caption]\nfrom='input'",

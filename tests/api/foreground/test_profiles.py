@@ -22,14 +22,10 @@ from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
-from orchestrator.settings.structs import (
-    ConnectionSettings,
-    ControlAction,
-    DoctorRequest,
-    RunRequest,
-    RunSettings,
-    ServeRequest,
-)
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import ControlAction, DoctorRequest, ServeRequest
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

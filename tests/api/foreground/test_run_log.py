@@ -10,7 +10,9 @@ import pytest
 from orchestrator.api.foreground.run_log import LogBook
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import StoppedError, UsageError
-from orchestrator.settings.structs import ConnectionSettings, LogFormat, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LogFormat
 from orchestrator.units import MINUTE_US
 from tests.api.runs.test_program import Silence
 from tests.engine.test_continued import desk_in

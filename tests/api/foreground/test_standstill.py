@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import read_ledger
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US
 from orchestrator.views.status import RunStatus, Snapshot
 from tests.api.runs.test_program import Silence, request_in, surroundings

@@ -19,7 +19,8 @@ from orchestrator.api.hosting.host import OPENED_S_MAX, Host
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, StorageError
 from orchestrator.ledger import command_ledger, dispatcher_lock, holder
-from orchestrator.settings.structs import IN_FLIGHT_S_MAX, ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.values import IN_FLIGHT_S_MAX
 from tests.api.flows.test_flows import DAY_S, Desk
 from tests.api.runs.test_program import Silence, request_in
 from tests.engine.scripted import Scripted, says

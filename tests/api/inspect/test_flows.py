@@ -16,7 +16,8 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.commands.command import Action, NewName
-from orchestrator.settings.structs import ConnectionSettings, DoctorRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.requests import DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says

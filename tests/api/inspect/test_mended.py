@@ -14,7 +14,7 @@ from orchestrator.core.service.answers import Pointless
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, gate_results, process
 from tests.engine.rows import rows

@@ -15,7 +15,7 @@ from orchestrator.api.runs.commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import open_ledger
-from orchestrator.settings.structs import ControlAction, ResultsRequest
+from orchestrator.settings.requests import ControlAction, ResultsRequest
 from tests.ledger.ledgers import a_run
 
 

@@ -18,7 +18,10 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.webhook_inbox import BATCH_MAX
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.settings.structs import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process

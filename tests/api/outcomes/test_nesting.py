@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.formats.input.rows import Problem, Row
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.factories import S

@@ -22,7 +22,7 @@ from orchestrator.formats.input.rows import Problem
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.ledger.runs.input_rows import packed_rows
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import KEY, process
 from tests.engine.rows import rows

@@ -19,7 +19,9 @@ from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import gate_results
 from tests.simulation.clock import VirtualClock
 

@@ -17,8 +17,8 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
-from orchestrator.settings.plan_flags import PlanFigures, PlanRequest
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.requests import PlanFigures, PlanRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import desk, numbers
 from tests.api.runs.test_program import Silence, carried_out, request_in

@@ -10,7 +10,7 @@ from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client import Service
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.api.desk import desk, numbers
 from tests.simulation.loop import running_loop
 from tests.simulation.world import ENDPOINT, URL

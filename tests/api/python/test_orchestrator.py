@@ -20,7 +20,9 @@ from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
-from orchestrator.settings.structs import ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import Desk, coming, desk, numbers
 from tests.engine.rows import empty_ledger

@@ -7,8 +7,11 @@ import pytest
 
 from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import check_function
-from orchestrator.settings.structs import LOCAL, ConnectionSettings, RunRequest, RunSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import LOCAL
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.api.runs.file_owners import check_not_appeared, file_states
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.errors import StorageError
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.api.runs.test_program import Silence, carried_out, request_in
 from tests.engine.flowing import a_pipeline, completing, flowing
 from tests.engine.rows import empty_ledger

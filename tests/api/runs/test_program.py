@@ -19,7 +19,10 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
-from orchestrator.settings.structs import ConnectionSettings, OutputSettings, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Snapshot, Summary
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock

@@ -19,7 +19,8 @@ from orchestrator.cli.runs.status import status_text
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
-from orchestrator.settings.structs import Include, ResultOrder, ResultsRequest
+from orchestrator.settings.requests import ResultsRequest
+from orchestrator.settings.values import Include, ResultOrder
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
 from tests.cli.command_line import give, requested
 from tests.cli.command_line import shown as shown_by

@@ -27,7 +27,8 @@ from orchestrator.errors import (
     Unanswered,
     UsageError,
 )
-from orchestrator.settings.structs import ConnectionSettings, RunRequest
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
 from orchestrator.views.status import Summary
 from tests.cli.command_line import LOCAL, Result, shown
 from tests.cli.fake_api import summary

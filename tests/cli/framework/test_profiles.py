@@ -15,7 +15,8 @@ from orchestrator.cli.help.command_screens import split_examples
 from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings.structs import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT, DoctorRequest
+from orchestrator.settings.requests import DoctorRequest
+from orchestrator.settings.values import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 from tests.cli.command_line import LOCAL, add_calls, call, call_only, requested
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS

@@ -9,7 +9,10 @@ from orchestrator.cli.framework.requests import warnings
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
-from orchestrator.settings.structs import ConnectionSettings, OnExpired, OnUncertain, RunRequest, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnExpired, OnUncertain
 from tests.cli.command_line import LOCAL, call, requested
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}

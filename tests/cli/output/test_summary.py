@@ -9,8 +9,9 @@ from orchestrator.api.runs.next_command import results_command
 from orchestrator.cli.output.formats import lasting, percent, rate
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.core.diagnosis.failed_executions import FailureKind
-from orchestrator.settings import run_flags
-from orchestrator.settings.structs import Configuration, ConnectionSettings, RunRequest
+from orchestrator.settings import request_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import Configuration, RunRequest
 from orchestrator.views.status import MarginSummary, UncertainSummary
 from tests.cli.fake_api import snapshot, summary
 from tests.cli.framework.test_exit_codes import ended
@@ -156,7 +157,7 @@ def test_failures_without_a_file_are_a_command_away() -> None:
         "  errors     orchestrator results captions --ledger 'my ledger.db' --errors > errors.jsonl"
     )
     assert results_command("two words", REQUEST) == "orchestrator results 'two words'"
-    assert results_command("--json", request, run_flags.ERRORS) == (
+    assert results_command("--json", request, request_settings.ERRORS) == (
         "orchestrator results --ledger 'my ledger.db' --errors -- --json"
     )
 

@@ -18,7 +18,9 @@ from orchestrator.ledger import Ledger, open_ledger, read_ledger
 from orchestrator.ledger.commands.command import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.structs import Configuration, ControlAction, RunSettings
+from orchestrator.settings.request_settings import Configuration
+from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import RunControl
 from tests.cli.command_line import Result, give, requested, shown
 from tests.cli.small_ledger import a_ledger

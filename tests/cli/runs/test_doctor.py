@@ -11,7 +11,7 @@ import pytest
 from orchestrator.cli.output.tables import on_screen
 from orchestrator.cli.runs.doctor import show_diagnosis
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
-from orchestrator.settings.structs import DoctorRequest
+from orchestrator.settings.requests import DoctorRequest
 from tests.cli.command_line import Result, call, requested, shown
 
 PAUSED = Finding(

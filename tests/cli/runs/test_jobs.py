@@ -19,7 +19,7 @@ from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import open_ledger
-from orchestrator.settings.structs import LOCAL
+from orchestrator.settings.values import LOCAL
 from tests.cli.command_line import Result, call
 from tests.cli.fake_api import FakeApp, invoke
 from tests.factories import S, a_row, an_outcome

@@ -13,7 +13,7 @@ from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, F
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
 from orchestrator.cli.runs.verify import show_progress, show_verification
-from orchestrator.settings.structs import VerifyRequest
+from orchestrator.settings.requests import VerifyRequest
 from tests.cli.command_line import Result, give, requested, shown
 
 ROOT = Path(__file__).parents[3]

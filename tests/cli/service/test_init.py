@@ -11,7 +11,7 @@ import pytest
 from orchestrator.cli.service.init import INPUT_DEFAULT, OUTPUT_DEFAULT, asked
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_flags
+from orchestrator.settings import request_settings, run_settings
 from orchestrator.settings.sources import choose
 from tests.cli.command_line import Result, call
 
@@ -44,11 +44,14 @@ def test_the_file_that_is_written_can_be_read_and_the_next_command_is_said() -> 
         "  orchestrator run p.jsonl",
     ]
     written = choose({}, {})
-    assert (written[run_flags.ENDPOINT], written[run_flags.OUTPUT]) == ("local:handlers.py:caption", Path("r.jsonl"))
-    assert written[run_flags.MAX_ATTEMPTS] is None
+    assert (written[request_settings.ENDPOINT], written[request_settings.OUTPUT]) == (
+        "local:handlers.py:caption",
+        Path("r.jsonl"),
+    )
+    assert written[run_settings.MAX_ATTEMPTS] is None
     suggested = FILE.read_text().replace("\n# ", "\n").splitlines()
     FILE.write_text("\n".join(line for line in suggested if " = " in line))
-    assert choose({}, {})[run_flags.MAX_ATTEMPTS] == 3, "what is suggested can be taken as it stands"
+    assert choose({}, {})[run_settings.MAX_ATTEMPTS] == 3, "what is suggested can be taken as it stands"
 
 
 @pytest.mark.usefixtures("_given")

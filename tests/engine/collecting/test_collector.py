@@ -12,7 +12,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.collector import IDLE_S
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger.transactions.group_commit import PENDING_BYTES_MAX
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import process
 from tests.engine.rows import rows
 from tests.engine.scripted import (

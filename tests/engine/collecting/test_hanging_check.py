@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.settings.parsers import check_function
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.ledger.flows.handover_rows import Owed
 from orchestrator.settings.parsers import check_function
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.emulator.workers.test_handlers import Reports, execution
 from tests.raising import IN_THREADS, KINDS, file_of_functions, raises
 

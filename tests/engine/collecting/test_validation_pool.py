@@ -9,8 +9,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers import check_function
-from orchestrator.settings.run_flags import CHECK, SCHEMA
-from orchestrator.settings.structs import Pinned, RunSettings
+from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
+from orchestrator.settings.values import Pinned
 from tests.core.service.test_records import record
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.service.webhook_token import token
 from orchestrator.engine.collecting.webhook_inbox import IDLE_S, WebhookInbox
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.process import KEY, Process, process

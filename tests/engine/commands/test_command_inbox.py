@@ -12,7 +12,8 @@ from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply
-from orchestrator.settings.structs import RetryChoice, RunSettings
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import CANCELLED, FAILED, IN_PROGRESS, Asked, Scripted, numbered, says

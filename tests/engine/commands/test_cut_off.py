@@ -12,7 +12,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.commands.retry_jobs import retried
 from orchestrator.ledger.commands.command import Action, CancelledJobs
-from orchestrator.settings.structs import RetryChoice, RunSettings
+from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.commands.test_command_inbox import counts
 from tests.engine.process import Process, process

@@ -19,7 +19,7 @@ from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Command
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from tests.engine.rows import empty_ledger
 

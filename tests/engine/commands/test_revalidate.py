@@ -15,7 +15,7 @@ from orchestrator.api.outcomes.job_detail import job_show
 from orchestrator.api.runs.commands import beside
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import UsageError
-from orchestrator.settings.run_flags import SCHEMA
+from orchestrator.settings.run_settings import SCHEMA
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT
 

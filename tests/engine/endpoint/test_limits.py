@@ -21,7 +21,8 @@ from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
-from orchestrator.settings.structs import ConnectionSettings, RunSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.ledger.ledgers import obeyed
 from tests.simulation.clock import VirtualClock

@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_validation_pool import ended
 from tests.engine.process import process
 from tests.engine.scripted import NOT_FOUND, Asked, Reply, Scripted, says

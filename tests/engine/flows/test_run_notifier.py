@@ -22,7 +22,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import command_ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.flows.test_notifications import Receiver
 from tests.api.runs.test_program import request_in, surroundings

@@ -7,7 +7,8 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.commands.command import Action
-from orchestrator.settings.structs import OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 from tests.ledger.ledgers import obeyed

@@ -10,7 +10,7 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import process
 from tests.simulation.clock import VirtualClock
 from tests.simulation.loop import running_loop

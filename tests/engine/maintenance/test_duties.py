@@ -12,7 +12,8 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Duty, Janitor
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.errors import StorageError
-from orchestrator.settings.structs import OnStuck, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnStuck
 from orchestrator.views.status import StuckSummary
 from tests.engine.process import Process, process
 from tests.engine.scripted import (

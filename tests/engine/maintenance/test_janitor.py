@@ -10,7 +10,8 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.heartbeat import LOOK_S
-from orchestrator.settings.structs import OnExpired, OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence
 from tests.engine.process import process
 from tests.engine.scripted import (

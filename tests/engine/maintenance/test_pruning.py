@@ -14,7 +14,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import Reported
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.factories import TTL_US, S, an_outcome
 from tests.ledger.ledgers import a_run, dump, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT

@@ -12,7 +12,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
-from orchestrator.settings.structs import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, Scripted

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, Asked, Reply, Scripted, in_turn, numbered, says

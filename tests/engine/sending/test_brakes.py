@@ -18,7 +18,8 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.brakes import RATE_WINDOW_US
 from orchestrator.ledger.commands.command import Action, NewBrakes
-from orchestrator.settings.structs import ControlAction, RetryChoice, RunSettings
+from orchestrator.settings.requests import ControlAction, RetryChoice
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, REFUSED, Asked, Reply, Scripted, numbered

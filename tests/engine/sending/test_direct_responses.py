@@ -14,7 +14,8 @@ from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.direct_responses import UNREADABLE
 from orchestrator.formats.input.rows import Row
-from orchestrator.settings.structs import OnUncertain, RunSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 from tests.engine.collecting.test_validation_pool import schema
 from tests.engine.process import process
 from tests.engine.rows import rows

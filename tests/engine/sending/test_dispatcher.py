@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.text.durations import Policy
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows
 from tests.engine.scripted import (

@@ -9,7 +9,7 @@ from orchestrator.core.service.row_variables import OwnKeys, RefusedVariables
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 
 SECRET = 'a/b+c"d\\e=='
 ENVIRON = {"S3_ID": "AKIA123", "S3_SECRET": SECRET}

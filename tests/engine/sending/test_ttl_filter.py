@@ -11,7 +11,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.ttl_filter import AGAIN_US
-from orchestrator.settings.structs import RunSettings
+from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_collector import with_policies
 from tests.engine.process import Process, process
 from tests.engine.scripted import COMPLETED, REFUSED, Reply, Scripted, in_turn, numbered

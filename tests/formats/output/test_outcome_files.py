@@ -17,7 +17,8 @@ from orchestrator.formats.output.lines import More, Outcome
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of, part_of
 from orchestrator.formats.text.compression import unpacked
-from orchestrator.settings.structs import Include, OnMisfit, OutputFormat, OutputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.values import Include, OnMisfit, OutputFormat
 from tests.formats.outcomes import failure, result, write
 
 OUTPUTS = (

@@ -19,7 +19,7 @@ from orchestrator.formats.output.atomic_file import (
     same_file,
 )
 from orchestrator.formats.output.writers import form_of
-from orchestrator.settings.structs import OutputSettings
+from orchestrator.settings.output_settings import OutputSettings
 
 
 def write(path: Path, data: bytes) -> None:

@@ -276,15 +276,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the command to continue with forgets what belongs to the process",
-        path="orchestrator/settings/run_flags.py::PROCESS",
-        old="(LEDGER, OUTPUT, ERRORS, *_LINE)",
+        path="orchestrator/settings/command_settings.py::PROCESS",
+        old="(LEDGER, OUTPUT, ERRORS, *TRANSPORT)",
         new="(LEDGER, OUTPUT, ERRORS)",
         tests=("tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",),
     ),
     Fault(
         name="the command to continue with forgets the configuration file",
         path="orchestrator/api/runs/next_command.py::_configuration",
-        old="return run_flags.CONFIG.words(given.named), given",
+        old="return command_settings.CONFIG.words(given.named), given",
         new="return [], given",
         tests=(
             "tests/cli/test_continuing.py::test_a_file_that_was_named_is_named_again_where_another_or_a_key_would_be_missed",
@@ -375,7 +375,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flag has another name than in the guarantees",
-        path="orchestrator/settings/run_flags.py::RESULT_RETENTION",
+        path="orchestrator/settings/run_settings.py::RunSettings",
         old='"result-retention"',
         new='"retention"',
         tests=("tests/cli/test_reference.py::test_every_flag_that_the_documentation_names_is_there",),

@@ -1,0 +1,109 @@
+"""What only the command line has, and which command takes which settings."""
+
+from functools import partial
+from typing import Any, Final
+
+from orchestrator.settings import parsers
+from orchestrator.settings.connection_settings import (
+    REST_URL,
+    SERVERLESS_URL,
+    SERVICE_KEY,
+    TRANSPORT,
+    ConnectionSettings,
+)
+from orchestrator.settings.input_settings import INPUTS
+from orchestrator.settings.output_settings import OUTPUTS
+from orchestrator.settings.policy_settings import POLICY
+from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.request_settings import (
+    BODY_BYTES_MAX,
+    ENDPOINT,
+    ERRORS,
+    INCLUDE,
+    LEDGER,
+    LOG_FILE,
+    LOG_FORMAT,
+    NAME,
+    OUTPUT,
+    REPLACE_INPUT,
+    RunRequest,
+)
+from orchestrator.settings.run_settings import ALLOW_ENV, RunSettings
+from orchestrator.settings.setting import SWITCH, Panel, Setting, duration, parsed, settings_in, text
+
+Settings = tuple[Setting[Any], ...]
+
+_shown: Final = partial(Setting, panel=Panel.SHOWN)
+
+CONFIG: Final[Setting[str]] = Setting(
+    "config",
+    text("FILE"),
+    "The [configuration file](#configuration): TOML with the same settings; flags and `ORCHESTRATOR_<FLAG>` variables"
+    " win over it.",
+    default="`orchestrator.toml` where present",
+    panel=Panel.FILES,
+)
+GRACE: Final[Setting[int]] = Setting(
+    "grace",
+    duration(parsers.patience),
+    "Cancels each resumable job at the service once it has a newer checkpoint, and after so long at the latest.",
+    default="at once",
+    panel=Panel.LONG_JOBS,
+)
+DETACH: Final[Setting[bool]] = _shown(
+    "detach",
+    SWITCH,
+    "Goes on in the background once the input is taken in, and returns. What it says goes to `LEDGER.log`.",
+    brief="Goes on in the background",
+)
+DRY_RUN: Final[Setting[bool]] = _shown(
+    "dry-run",
+    SWITCH,
+    "Sends nothing, and [tells how it would go](planning.md), as `plan` does.",
+    brief="Sends nothing, and says how it would go",
+)
+JSON: Final[Setting[bool]] = _shown(
+    "json",
+    SWITCH,
+    "One JSON object, the [summary](#the-summary), on standard output at the end.",
+    brief="The summary as JSON on standard output",
+)
+QUIET: Final[Setting[bool]] = _shown(
+    "quiet", SWITCH, "No progress and no summary for people; warnings and errors remain."
+)
+NOTE: Final[Setting[str]] = Setting("note", parsed("T", str), "Why, for whoever looks: it must be said.")
+"""With which a schedule is paused."""
+
+# --- which command takes which
+
+
+def _in_panels(*settings: Setting[Any]) -> Settings:
+    """Those that have a flag, in the order of their panels."""
+    panels: list[str | None] = list(Panel)
+    return tuple(sorted((each for each in settings if each.has_flag), key=lambda each: panels.index(each.panel)))
+
+
+_REQUEST: Final = settings_in(RunRequest)
+
+PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *TRANSPORT)
+"""What belongs to a process rather than to its run."""
+
+KEPT: Final[Settings] = (*TRANSPORT, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX, *INPUTS)
+"""What of that a run remembers for its next process, beside its files."""
+
+RUN: Final[Settings] = _in_panels(
+    *(ENDPOINT, PROFILE, *settings_in(ConnectionSettings)),
+    *(each for each in _REQUEST if each is not ENDPOINT),
+    *(*INPUTS, *OUTPUTS, CONFIG, *POLICY, *settings_in(RunSettings)),
+    *(DRY_RUN, DETACH, JSON, QUIET),
+)
+RESUME: Final[Settings] = _in_panels(
+    *(PROFILE, *TRANSPORT, ALLOW_ENV),
+    *(each for each in _REQUEST if each not in (ENDPOINT, NAME, REPLACE_INPUT)),
+    *(*OUTPUTS, CONFIG, DETACH, JSON, QUIET),
+)
+SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *TRANSPORT, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
+DOCTOR: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)
+TIDY: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, REST_URL, LEDGER, CONFIG)
+FILE_ONLY: Final[Settings] = tuple(each for each in _REQUEST if not each.has_flag)
+"""What stands in the configuration file only."""

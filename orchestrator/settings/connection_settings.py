@@ -1,0 +1,195 @@
+"""How a process reaches the service, with its jobs and with the rest of an account, and is reached by it."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Final
+
+import msgspec
+
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
+from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.core.service.addresses import parse_address, webhook_base_url
+from orchestrator.settings import parsers
+from orchestrator.settings.setting import (
+    Form,
+    Kind,
+    Panel,
+    Setting,
+    one_of,
+    parsed,
+    setting_of,
+    settings_in,
+    text,
+    whole,
+)
+from orchestrator.settings.values import (
+    BASE_URL_DEFAULT,
+    GRAPHQL_URL_DEFAULT,
+    REST_URL_DEFAULT,
+    SERVERLESS_URL_DEFAULT,
+    KeyPlace,
+)
+
+_service: Final = partial(Setting, panel=Panel.SERVICE)
+
+
+class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process reaches the service and is reached by it."""
+
+    serverless_url: Annotated[
+        str,
+        _service(
+            "serverless-url",
+            parsers.address("/v2"),
+            "Where the service is. The path `/v2/{endpoint_id}/…` is added.",
+        ),
+    ] = SERVERLESS_URL_DEFAULT
+    api_key: str = ""
+    """Never stored, printed or logged: `repr` leaves it out."""
+
+    listen: Annotated[
+        str | None,
+        _service(
+            "listen",
+            parsed("HOST:PORT", lambda given: str(parse_address(given))),
+            "Take the service's webhooks here.",
+            more="`:PORT` listens on 127.0.0.1 only; port 0 is any free one.",
+            default="no listener: results are polled",
+        ),
+    ] = None
+    webhook_url: Annotated[
+        str | None,
+        _service(
+            "webhook-url",
+            parsed("URL", webhook_base_url),
+            "The URL under which the service reaches the listener; a path prefix is fine. Needed with `--listen`,"
+            " unless the service is on this machine.",
+            default="the listener's own",
+        ),
+    ] = None
+    key_variables: frozenset[str] = frozenset()
+    """What holds keys of ours beside those that `keys` names."""
+
+    limits: Annotated[
+        Mapping[Operation, Limit],
+        _service(
+            "limit",
+            Form(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", parsers.limits, parsers.limit_texts),
+            "A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
+            " `run=1000/10:200`. Repeatable.",
+            default="[the contract's](#durations-and-limits)",
+        ),
+    ] = CONTRACT_LIMITS
+    pacing: Annotated[
+        Pacing,
+        _service(
+            "pacing",
+            parsed("even|window", parsers.pacing),
+            "How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`:"
+            " bursts that fill a window at once, for a service known to count plain windows.",
+            more="5,000 jobs then leave in 40 s rather than 50.",
+        ),
+    ] = "even"
+    rest_url: Annotated[
+        str,
+        _service(
+            "rest-url",
+            parsers.address("/v1"),
+            "Where REST v1 is, the older interface; `/v1/endpoints` is added.",
+        ),
+    ] = REST_URL_DEFAULT
+    requests_per_worker: Annotated[
+        int | None,
+        _service(
+            "requests-per-worker",
+            whole(1),
+            "How many requests in a limit's time each running worker adds to the service's limits, if you know it.",
+            more="The workers are counted by `/health`, and the limits [grow with them](how-it-works.md#limits).",
+            default="the base limits",
+        ),
+    ] = None
+    keys: Annotated[
+        Mapping[str, str],
+        _service(
+            "service-key",
+            Form(Kind.LIST, "URL=env:NAME", parsers.keys, parsers.variables),
+            "The variable that holds the API key of a further service, where a ledger's runs are at several."
+            " Repeatable.",
+            default="only the service of `--serverless-url` has a key",
+        ),
+    ] = {}
+
+    def key_for(self, service_url: str, environ: Mapping[str, str]) -> str:
+        """The API key for the service at that URL; "" where there is none."""
+        if service_url == self.serverless_url.rstrip("/"):
+            return self.api_key
+        key = self.keys.get(service_url, "")
+        return environ.get(key.removeprefix("env:"), "") if key.startswith("env:") else key
+
+    def __repr__(self) -> str:
+        return f"ConnectionSettings(serverless_url={self.serverless_url!r}, listen={self.listen!r})"
+
+
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the parts of the service are that an account has, and how they are spoken to."""
+
+    base_url: Annotated[
+        str,
+        _service(
+            "base-url",
+            parsers.address("/v2"),
+            "Where REST v2 is; `/v2/pods`, `/v2/serverless` and so on are added.",
+        ),
+    ] = BASE_URL_DEFAULT
+    team: Annotated[
+        str | None,
+        _service(
+            "team",
+            text("ID"),
+            "Act for this team; for session tokens only. A key made inside a team acts for it anyway.",
+            default="none",
+        ),
+    ] = None
+    graphql_url: Annotated[
+        str,
+        _service("graphql-url", parsers.address(""), "The GraphQL address."),
+    ] = GRAPHQL_URL_DEFAULT
+    graphql_key: Annotated[
+        KeyPlace,
+        _service(
+            "graphql-key",
+            parsed("query|header", parsers.key_place),
+            "Where the API key goes: the URL's parameter api_key, or a bearer header.",
+        ),
+    ] = "query"
+    interface: Annotated[
+        Interface,
+        _service(
+            "interface",
+            one_of(Interface),
+            "Which interface is spoken for endpoints, templates and secrets. `auto`: the newest that the service has.",
+            more=(
+                "If the address of one was set and not that of another, `auto` leaves the other alone. See"
+                " [interfaces](interface.md#one-account-three-interfaces)."
+            ),
+        ),
+    ] = Interface.AUTO
+
+
+SERVERLESS_URL: Final[Setting[str]] = setting_of(ConnectionSettings, "serverless_url")
+LISTEN: Final[Setting[str]] = setting_of(ConnectionSettings, "listen")
+WEBHOOK_URL: Final[Setting[str]] = setting_of(ConnectionSettings, "webhook_url")
+LIMIT: Final[Setting[Mapping[Operation, Limit]]] = setting_of(ConnectionSettings, "limits")
+SERVICE_KEY: Final[Setting[Mapping[str, str]]] = setting_of(ConnectionSettings, "keys")
+REST_URL: Final[Setting[str]] = setting_of(ConnectionSettings, "rest_url")
+
+TRANSPORT: Final = tuple(each for each in settings_in(ConnectionSettings) if each is not SERVERLESS_URL)
+"""How it is reached, wherever it is."""
+
+BASE_URL: Final[Setting[str]] = setting_of(AccountSettings, "base_url")
+INTERFACE: Final[Setting[Interface]] = setting_of(AccountSettings, "interface")
+TEAM: Final[Setting[str]] = setting_of(AccountSettings, "team")
+GRAPHQL_URL: Final[Setting[str]] = setting_of(AccountSettings, "graphql_url")
+GRAPHQL_KEY: Final[Setting[KeyPlace]] = setting_of(AccountSettings, "graphql_key")
+
+ACCOUNT: Final = settings_in(AccountSettings)

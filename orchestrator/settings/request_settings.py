@@ -1,0 +1,214 @@
+"""What can be asked of a run's process, by `run` and `resume`, beside the settings of the run itself."""
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from orchestrator.settings import parsers
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.input_settings import InputSettings
+from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.setting import SWITCH, Form, Kind, Panel, Setting, one_of, parsed, path, setting_of, whole
+from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, Include, LogFormat
+
+_service: Final = partial(Setting, panel=Panel.SERVICE)
+_file: Final = partial(Setting, panel=Panel.FILES)
+_input: Final = partial(Setting, panel=Panel.INPUT)
+_trouble: Final = partial(Setting, panel=Panel.TROUBLE)
+_shown: Final = partial(Setting, panel=Panel.SHOWN)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line takes from the configuration file and the environment, as texts."""
+
+    named: str | None = None
+    """The file, if it was named."""
+
+    in_file: Mapping[str, tuple[str, ...]] = {}
+    """What stands there, by key."""
+
+    in_environment: frozenset[str] = frozenset()
+    """The keys of what was set by a variable. The next command may be given without it."""
+
+    in_flags: frozenset[str] = frozenset()
+    """The keys of what was set by its flag."""
+
+    @property
+    def chosen(self) -> frozenset[str]:
+        """The keys of all that was set, whichever way."""
+        return self.in_flags | self.in_environment | frozenset(self.in_file)
+
+
+def errors_beside(output: Path) -> Path:
+    """Where the errors file is written if only its results file is named."""
+    return output.parent / f"{output.name}.errors.jsonl"  # with_name refuses "." and "/"
+
+
+def partial_of(output: Path) -> Path:
+    """Where the results grow that are written to `output` in the end."""
+    return output.parent / f"{output.name}.partial"
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that `orchestrator run` and `orchestrator resume` can be told."""
+
+    name: Annotated[
+        str,
+        _file(
+            "name",
+            parsed("NAME", parsers.parse_name),
+            "The run's name, 1 to 200 characters. The same name is the same run.",
+            default="the input's file name without its ending; standard input needs a name",
+            brief="The run's name; the same name is the same run",
+        ),
+    ]
+    named: bool = True
+    """Whether the user chose the name, or it is the stem of the input's file name."""
+
+    endpoint: Annotated[
+        str | None,
+        _service(
+            "endpoint",
+            parsed("ID|NAME", parsers.endpoint),
+            "The endpoint's id, or its [name](#names-of-endpoints), or `local:FILE.py:FUNCTION`: a function of your"
+            " own, run here by the embedded emulator, without an account.",
+            default="required",
+            brief="The endpoint, or local:FILE.py:FUNCTION. Required",
+        ),
+    ]
+    ledger: Annotated[
+        Path,
+        _file(
+            "ledger",
+            path(parsers.file_path),
+            "The database that remembers everything.",
+            brief="What remembers everything; orchestrator.db",
+        ),
+    ] = LEDGER_DEFAULT
+    source: str | None
+    """The input: a path, or `-` for standard input, or several, one on each line. None: continue without reading any
+    (`resume`)."""
+
+    reading: InputSettings = InputSettings()
+    replace_input: Annotated[
+        bool,
+        _input(
+            "replace-input",
+            SWITCH,
+            "The input [replaces the one that the run has](how-it-works.md#a-corrected-input): jobs that are no"
+            " longer in it go, if they have not succeeded. Without it, whoever sits at a terminal is asked.",
+        ),
+    ] = False
+    output: Annotated[
+        Path | None,
+        _file(
+            "output",
+            path(parsers.output_path),
+            "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is"
+            " standard output. Until then they grow in `FILE.partial`, as they come.",
+            default="nowhere; the end names `orchestrator results NAME`",
+            brief="Where the results are written, in input order",
+        ),
+    ] = None
+    errors: Annotated[
+        Path | None,
+        _file(
+            "errors",
+            path(parsers.output_path),
+            "Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
+            default="`OUTPUT.errors.jsonl`",
+        ),
+    ] = None
+    include: Annotated[
+        tuple[Include, ...],
+        _file(
+            "include",
+            Form(Kind.TEXT, "WHAT,...", parsers.includes, ",".join, words=tuple(Include)),
+            "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and"
+            " `text`, the whole of what a worker said of an error; several with commas between them.",
+            default="nothing",
+        ),
+    ] = ()
+    writing: OutputSettings = OutputSettings()
+    overwrite: Annotated[
+        bool,
+        _file(
+            "overwrite",
+            SWITCH,
+            "Replaces an output file that is there already. Without it, that is refused unless the run has written"
+            " it; what another run of the ledger has written is never replaced.",
+        ),
+    ] = False
+    afresh: Annotated[
+        bool,
+        _file(
+            "afresh",
+            SWITCH,
+            "Takes [nothing over](how-it-works.md#the-same-run-again) from the run's last command.",
+        ),
+    ] = False
+    connection: ConnectionSettings
+    settings: RunSettings | None = None
+    """None: what the run has (`resume`)."""
+
+    body_bytes_max: Annotated[
+        int,
+        Setting(
+            "body-bytes-max",
+            whole(1),
+            "The largest request body, in bytes; a row that would exceed it is an error of the input.",
+            default="10485760 (10 MiB, the service's limit)",
+            has_flag=False,
+        ),
+    ] = BODY_BYTES_MAX_DEFAULT
+    retry_failed: Annotated[
+        bool,
+        _trouble(
+            "retry-failed",
+            SWITCH,
+            "Opens the run's failed and cancelled jobs again. Refused for a run that was cancelled, before"
+            " `orchestrator unpause`.",
+            brief="Opens what failed in this run before again",
+        ),
+    ] = False
+    log_file: Annotated[
+        Path | None,
+        _shown(
+            "log-file",
+            path(parsers.file_path),
+            "Appends to this file when the process began and why it ended, what it says, warns of and is held up by,"
+            " and the kinds of failures, without secrets.",
+            default="no log",
+        ),
+    ] = None
+    log_format: Annotated[
+        LogFormat,
+        _shown("log-format", one_of(LogFormat), "How its lines are written; `json` is one object a line."),
+    ] = LogFormat.TEXT
+    allow_env: tuple[str, ...] = ()
+    """Besides what the run's settings have."""
+
+    only_rows: frozenset[int] | None = None
+    """That are taken in, counted from 1; None: all."""
+
+    configuration: Configuration | None = None
+    """What the next command has without a flag; None: the request was not made by a command line."""
+
+
+ENDPOINT: Final[Setting[str]] = setting_of(RunRequest, "endpoint")
+NAME: Final[Setting[str]] = setting_of(RunRequest, "name")
+LEDGER: Final[Setting[Path]] = setting_of(RunRequest, "ledger")
+OUTPUT: Final[Setting[Path]] = setting_of(RunRequest, "output")
+ERRORS: Final[Setting[Path]] = setting_of(RunRequest, "errors")
+INCLUDE: Final[Setting[tuple[Include, ...]]] = setting_of(RunRequest, "include")
+OVERWRITE: Final[Setting[bool]] = setting_of(RunRequest, "overwrite")
+AFRESH: Final[Setting[bool]] = setting_of(RunRequest, "afresh")
+BODY_BYTES_MAX: Final[Setting[int]] = setting_of(RunRequest, "body_bytes_max")
+RETRY_FAILED: Final[Setting[bool]] = setting_of(RunRequest, "retry_failed")
+LOG_FILE: Final[Setting[Path]] = setting_of(RunRequest, "log_file")
+LOG_FORMAT: Final[Setting[LogFormat]] = setting_of(RunRequest, "log_format")
+REPLACE_INPUT: Final[Setting[bool]] = setting_of(RunRequest, "replace_input")
