@@ -37,6 +37,7 @@ def test_a_run_with_webhooks_costs_milliseconds_a_job() -> None:
     assert value_of("webhook answered, median", figures) < 1_000
 
 
+@pytest.mark.slow
 def test_a_polled_run_costs_milliseconds_a_job() -> None:
     figures = runs.polling(jobs=200)
     assert 0 < value_of("CPU per job", figures) < 100

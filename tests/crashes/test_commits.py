@@ -10,7 +10,9 @@ STRIDE = 4
 LONG_STRIDE = 29
 
 
-@pytest.mark.parametrize(("first", "after"), [(1, True), (2, False)], ids=["after", "before"])
+@pytest.mark.parametrize(
+    ("first", "after"), [pytest.param(1, True, marks=pytest.mark.slow), (2, False)], ids=["after", "before"]
+)
 def test_a_run_killed_at_any_of_its_commits_is_ended_by_the_next_process(
     tmp_path: Path, first: int, after: bool
 ) -> None:

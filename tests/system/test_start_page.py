@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.system.processes import Desk
 
 PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_tutorial_does_what_it_says(desk: Desk) -> None:
     for name, text in re.findall(r"```python file=(\S+)\n(.*?)```", PAGE, re.DOTALL):
         desk.write(name, text)

@@ -158,6 +158,7 @@ def failing_for(numbers: set[int]) -> Scripted:
     return Scripted(run=accepting(), status=status)
 
 
+@pytest.mark.slow
 async def test_too_many_failed_rows_hold_the_flow_until_a_person_goes_on(tmp_path: Path) -> None:
     pipeline = a_pipeline(tmp_path, every(0.1))
     [stage] = pipeline.stages
@@ -233,6 +234,7 @@ async def test_a_replaced_flow_is_cancelled_and_the_new_one_begins_when_it_has_e
         assert second.started_at >= first.ended_at
 
 
+@pytest.mark.slow
 async def test_a_late_flow_is_told_once_and_failed_flows_in_a_row_pause_the_schedule(tmp_path: Path) -> None:
     schedule = msgspec.structs.replace(every(0.5), late_after_us=5 * MINUTE_US, pause_after_failures=2)
     async with flowing(tmp_path) as p:

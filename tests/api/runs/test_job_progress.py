@@ -129,6 +129,7 @@ async def test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known(tmp_path: Pa
         assert 0 <= cancel.at_s - asked[6] < 2
 
 
+@pytest.mark.slow
 async def test_the_cancel_leaves_as_soon_as_the_grace_is_over(tmp_path: Path) -> None:
     transport = Scripted(status=in_turn(*(shows(n, 1) for n in range(1, 20))), cancel=CANCELLED)
     async with process(tmp_path / "db", transport, settings=settings()) as p:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.jobs.escalation import (
@@ -106,6 +106,7 @@ STEPS = st.builds(
     st.lists(STEPS.filter(lambda step: step != EscalationStep()), min_size=1, max_size=4),
     st.booleans(),
 )
+@settings(max_examples=30)
 def test_what_is_written_is_read_as_it_was(
     troubles: list[Trouble], steps: list[EscalationStep], gives_up: bool
 ) -> None:
