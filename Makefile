@@ -5,7 +5,7 @@ BIN      := $(VENV)/bin
 READY    := $(VENV)/.ready
 # Processes that check types beside the first.
 CHECKERS := 2
-# What coverage is measured of: `core` by its own tests, or the `whole`, which takes the tests twice the time.
+# What coverage is measured of: `core`, or the `whole`, which takes the tests twice the time.
 MEASURED := core
 PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
 
@@ -56,8 +56,7 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 unit: unit-core  ## the tests that are not slow, with the coverage of core
 
 unit-core: $(READY)
-	$(PYTEST) --cov=orchestrator/core --cov-report=term --cov-fail-under=100 tests/core
-	$(PYTEST) -m 'not slow' --ignore=tests/core
+	$(PYTEST) -m 'not slow' --cov=orchestrator/core --cov-report=term --cov-fail-under=100
 
 unit-whole: $(READY)
 	$(PYTEST) -m 'not slow' --cov --cov-report=

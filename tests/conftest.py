@@ -68,7 +68,8 @@ def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
         # In a worker of xdist pytest-cov begins to measure twice: the first measurement, which nobody reads, would go
         # on. So would that of the process that hands out the tests.
         controller.cov.stop()
-    session.config.pluginmanager.register(Costs(is_measured=controller is not None))
+    measured = None if controller is None else "tests/" if True in session.config.option.cov_source else "tests/core/"
+    session.config.pluginmanager.register(Costs(measured))
     yield
 
 
