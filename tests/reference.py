@@ -1,4 +1,4 @@
-"""Writes the tables of settings of the reference and of docs/how-to/pipelines.md from their declarations.
+"""Writes the tables of settings of the reference and of two pages from their declarations.
 
 python -m tests.reference
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from orchestrator.api.emulation import flags
 from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.runs.keyword_options import ConnectionOptions, RunOptions
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.filter_fields import FILTER_FIELDS
 from orchestrator.settings import command_settings, pipeline_keys
@@ -23,7 +24,7 @@ DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 REFERENCE: Final = tuple(
     DOCS / "reference" / f"{name}.md" for name in ("commands", "configuration", "exit-codes-and-output", "file-formats")
 )
-PAGES: Final = (*REFERENCE, DOCS / "how-to" / "pipelines.md")
+PAGES: Final = (*REFERENCE, DOCS / "how-to" / "pipelines.md", DOCS / "how-to" / "python.md")
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([a-z-]+\.md)?(#[a-z-]+)?\)")
@@ -91,6 +92,8 @@ _BLOCKS: Final[Mapping[str, str]] = {
             *(f"| `{a}` | {b} | {c} |" for a, b, c in FILTER_FIELDS),
         ]
     ),
+    "run keywords": ", ".join(f"`{name}`" for name in RunOptions.__annotations__),
+    "service keywords": ", ".join(f"`{name}`" for name in ConnectionOptions.__annotations__),
     "stage settings": ", ".join(f"`{setting.key}`" for setting in pipeline_keys.STAGE_RUN),
 }
 

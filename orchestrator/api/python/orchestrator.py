@@ -5,7 +5,7 @@ from contextlib import aclosing
 from datetime import datetime
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack, overload
+from typing import Any, Self, Unpack, overload
 
 import anyio
 import sniffio
@@ -29,8 +29,10 @@ from orchestrator.api.python.submission_target import check_reachable, name_for
 from orchestrator.api.runs.connection import connection_of
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import (
+    OF_CONNECTION,
     OF_RUN,
     OF_SUBMIT,
+    ConnectionOptions,
     Duration,
     Function,
     RunOptions,
@@ -72,35 +74,15 @@ class Orchestrator:
         self,
         ledger: str | PathLike[str] | None = None,
         *,
-        serverless_url: str | None = None,
-        api_key: str | None = None,
-        listen: str | None = None,
-        webhook_url: str | None = None,
-        limits: Mapping[str, str] | None = None,
-        pacing: Literal["even", "window"] | None = None,
-        requests_per_worker: int | None = None,
-        rest_url: str | None = None,
-        service_keys: Mapping[str, str] | None = None,
-        profile: str | None = None,
-        config: str | PathLike[str] | None = None,
         _dependencies: Dependencies | None = None,
+        **options: Unpack[ConnectionOptions],
     ) -> None:
-        self._options: dict[str, Any] = {
-            "ledger": ledger,
-            "serverless_url": serverless_url,
-            "listen": listen,
-            "webhook_url": webhook_url,
-            "limits": limits,
-            "pacing": pacing,
-            "requests_per_worker": requests_per_worker,
-            "rest_url": rest_url,
-            "service_keys": service_keys,
-            "profile": profile,
-            "config": config,
-        }
+        check_known(options, OF_CONNECTION, "Orchestrator")
+        key = options.pop("api_key", None)
+        self._options: dict[str, Any] = {"ledger": ledger, **options}
         self._dependencies = _dependencies or Dependencies()
         choices = self._chosen({})
-        self._connection = connection_of(choices, self._dependencies.environ, key=api_key)
+        self._connection = connection_of(choices, self._dependencies.environ, key=key)
         self._path = choices[request_settings.LEDGER] or LEDGER_DEFAULT
         self._place = absolute(self._path)
         self._session: LedgerSession | None = None
@@ -153,7 +135,7 @@ class Orchestrator:
 
     @property
     def _endpoint_names(self) -> EndpointNames:
-        config = self._options["config"]
+        config = self._options.get("config")
         named = None if config is None else str(config)
         return EndpointNames(connection=self._connection, dependencies=self._dependencies, config=named)
 

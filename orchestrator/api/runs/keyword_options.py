@@ -81,7 +81,7 @@ class RunOptions(TypedDict, total=False):
     once: bool | None
 
 
-class ServiceOptions(TypedDict, total=False):
+class ConnectionOptions(TypedDict, total=False):
     """How a ledger's service is reached; each means what the flag of that name means. `None` says nothing: the
     environment, the configuration file and the default then speak, in this order.
 
@@ -89,7 +89,6 @@ class ServiceOptions(TypedDict, total=False):
     `{"https://api.example": "env:OTHER_KEY"}`.
     """
 
-    ledger: str | PathLike[str] | None
     serverless_url: str | None
     api_key: str | None
     listen: str | None
@@ -101,6 +100,12 @@ class ServiceOptions(TypedDict, total=False):
     service_keys: Mapping[str, str] | None
     profile: str | None
     config: str | PathLike[str] | None
+
+
+class ServiceOptions(ConnectionOptions, total=False):
+    """The same, with the ledger."""
+
+    ledger: str | PathLike[str] | None
 
 
 class InputOptions(TypedDict, total=False):
@@ -130,6 +135,7 @@ class MapOptions(ServiceOptions, SubmitOptions, total=False):
 OF_RUN: Final = tuple(RunOptions.__annotations__)
 OF_INPUT: Final = tuple(InputOptions.__annotations__)
 OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, request_settings.REPLACE_INPUT.name)
+OF_CONNECTION: Final = tuple(ConnectionOptions.__annotations__)
 OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
 
 _KEYS: Final = {"limits": connection_settings.LIMIT.key, "service_keys": connection_settings.SERVICE_KEY.key}
