@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from orchestrator.core.jobs.job import PAID_TWICE
+from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.commands.inbox import CommandInbox

@@ -9,7 +9,8 @@ from anyio.abc import TaskStatus
 from sqlalchemy import false, update
 
 from orchestrator.clock import Clock
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.flows.fires import Fires

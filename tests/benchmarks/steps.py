@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.collecting.validation_pool import ValidationPool

@@ -8,7 +8,7 @@ from orchestrator.core.gates.brakes import Hold
 from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.failure_breaker import Phase
 from orchestrator.core.gates.failure_breaker import State as BreakerState
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key

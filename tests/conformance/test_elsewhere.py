@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.ledger import Ledger

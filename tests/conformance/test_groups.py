@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.jobs.job import reopened
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.groups import Group

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.jobs.job import reopened
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger

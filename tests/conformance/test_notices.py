@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger

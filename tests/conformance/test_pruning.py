@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.retention import Doomed

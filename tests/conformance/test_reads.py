@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger

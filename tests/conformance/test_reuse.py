@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import bindparam, update
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import State, replay
 from orchestrator.core.jobs.result_reuse import NOTHING_YET, REUSED, Reuse

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.filters.filter import EVERY, Facts, Filter, matches
 from orchestrator.core.filters.filter_parser import cluster_name, parse
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key

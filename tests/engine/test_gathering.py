@@ -8,8 +8,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.jobs.job import reopened
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Pipeline, Stage
 from tests.api.flows.test_stages import ended, handed_over, service, three_stages, triggered

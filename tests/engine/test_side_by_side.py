@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.client import Service
 from orchestrator.clock import Clock
-from orchestrator.core.jobs.job import deferred
+from orchestrator.core.jobs.transitions import deferred
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.engine import Engine, open_engine

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from orchestrator.core.gates.failure_breaker import Rules
-from orchestrator.core.jobs.job import FAILED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
 from orchestrator.ledger.commands.command import Action
 from orchestrator.settings.parsers import canary, max_failures
 from orchestrator.units import SECOND_US, WHOLE

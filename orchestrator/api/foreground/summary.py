@@ -8,8 +8,8 @@ from orchestrator.api.inspect.status import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.core.diagnosis.failed_executions import FailureKind
-from orchestrator.core.jobs.job import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.error_text import told
 from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun

@@ -11,7 +11,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter import And, ClusterIs, Filter
 from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
-from orchestrator.core.jobs.job import RETRIED_EXECUTIONS
+from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED

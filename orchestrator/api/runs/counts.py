@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from orchestrator.core.jobs.job import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.views.status import MarginSummary, UncertainSummary
 

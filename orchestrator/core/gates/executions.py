@@ -6,8 +6,8 @@ import msgspec
 
 from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.failure_breaker import Execution
-from orchestrator.core.jobs.job import Transition, leaves_extra
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
 from orchestrator.core.text.error_text import error_key, told
 from orchestrator.core.text.wording import shortened

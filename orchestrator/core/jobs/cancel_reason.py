@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import Final
 
-from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.transition import Transition
 
 
 class CancelWhy(StrEnum):

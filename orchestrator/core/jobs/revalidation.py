@@ -2,11 +2,12 @@
 
 import msgspec
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 

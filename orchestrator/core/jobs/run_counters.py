@@ -3,21 +3,29 @@
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.core.jobs.job import (
-    CONTINUED_SEGMENTS,
-    FAILED_EXECUTIONS,
-    FREE_EXECUTIONS,
-    NO_NEWS,
-    PAID_TWICE,
-    RETRIED_EXECUTIONS,
-    Transition,
-    is_of_latest,
-    leaves_extra,
-    names_late,
-)
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.transition import Transition, is_of_latest, leaves_extra, names_late
 from orchestrator.core.service.answers import Trouble
+
+PAID_TWICE: Final = "paid_twice"
+"""How a submission ended that ran beside another one of its job; and the run's counter of these."""
+
+RAN: Final = "ran"
+"""How a submission ended that was given up and ran after all, while no other one of its job is known to have run."""
+
+FAILED_EXECUTIONS: Final = "failed_executions"
+RETRIED_EXECUTIONS: Final = "retried_executions"
+"""The run's counter of executions that failed, timed out or gave no usable output; most of them are tried again."""
+
+FREE_EXECUTIONS: Final = "free_executions"
+"""Of those that were tried again, the run's counter of those that have cost no attempt."""
+
+CONTINUED_SEGMENTS: Final = "continued_segments"
+"""The run's counter of segments of resumable jobs that ended without a result, and that others went on from."""
+
+NO_NEWS: Final = "no_news"
+"""The run's counter of answers and webhooks that said nothing of the job that they should have been about."""
 
 _CONTINUED_AFTER: Final[Mapping[Trouble | None, tuple[str, ...]]] = {
     None: (),

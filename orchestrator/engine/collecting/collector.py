@@ -13,18 +13,15 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.client import Permit
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
-from orchestrator.core.jobs.job import (
-    NO_NEWS,
-    Job,
-    Outcome,
-    Transition,
-)
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.job_certainty import sure_of
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.run_counters import NO_NEWS
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry

@@ -4,13 +4,15 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.escalation import next_step, own_policy
-from orchestrator.core.jobs.job import JOB_CANCELLED, Job, Outcome, Transition, outcome_of
+from orchestrator.core.jobs.job import Job, Outcome, outcome_of
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transitions import JOB_CANCELLED
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Failure, Record, failure_of
 from orchestrator.core.service.status_outcomes import verdict_of

@@ -16,12 +16,14 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.deadlines import margin_left
-from orchestrator.core.jobs.job import NO_NEWS, Job, Transition, is_terminal, outcome_of
+from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
+from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER, verdict_of
 from orchestrator.core.service.webhook_token import Notice

@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator.core.filters.filter import And, Filter, Or, StateIs
 from orchestrator.core.filters.filter_parser import FilterError, parse
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.text.durations import Policy, encode_policy, format_duration, policy_problems

@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.status_outcomes import verdict_of

@@ -15,7 +15,8 @@ from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from orchestrator.clock import Clock
-from orchestrator.core.jobs.job import Transition, is_terminal
+from orchestrator.core.jobs.job import is_terminal
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.pipelines.notifications import next_try
 from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.engine.flows.notifier import FINISH_S_MAX

@@ -13,8 +13,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.job import Transition, leaves_extra
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.status_outcomes import cancel_outcome
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs

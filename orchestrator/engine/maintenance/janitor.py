@@ -14,11 +14,12 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.deadlines import TTL_GRACE_US, Absence, absence
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.collecting.result_steps import in_trouble
 from orchestrator.engine.endpoint.endpoint import Endpoint

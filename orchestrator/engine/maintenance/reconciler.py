@@ -9,8 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.maintenance.janitor import left_submitting
 from orchestrator.ledger import Ledger

@@ -6,10 +6,11 @@ from typing import Final
 
 from orchestrator.core.jobs.escalation import EXECUTIONS, NextEscalation, budget_of, with_step
 from orchestrator.core.jobs.escalation_text import description_of
-from orchestrator.core.jobs.job import FREE_EXECUTIONS, RETRIED_EXECUTIONS, Job, Transition
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.overrides import Escalation
-from orchestrator.core.jobs.run_counters import is_free
+from orchestrator.core.jobs.run_counters import FREE_EXECUTIONS, RETRIED_EXECUTIONS, is_free
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress

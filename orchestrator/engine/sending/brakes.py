@@ -18,8 +18,10 @@ from orchestrator.core.gates.costs import Costs, Took
 from orchestrator.core.gates.executions import Ended, ended_by
 from orchestrator.core.gates.failure_breaker import Breaker, Execution, Phase
 from orchestrator.core.gates.gates import Closed, GateResult
-from orchestrator.core.jobs.job import CONTINUED_SEGMENTS, FAILED_EXECUTIONS, Job, Transition
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.jobs.run_counters import CONTINUED_SEGMENTS, FAILED_EXECUTIONS
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint

@@ -3,7 +3,8 @@
 import anyio
 import msgspec
 
-from orchestrator.core.jobs.job import Job, Transition, outcome_of
+from orchestrator.core.jobs.job import Job, outcome_of
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.records import Record

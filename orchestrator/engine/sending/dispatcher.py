@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool

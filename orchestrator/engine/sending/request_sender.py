@@ -10,7 +10,8 @@ import anyio
 import msgspec
 
 from orchestrator.client import Permit
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai

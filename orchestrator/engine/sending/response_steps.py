@@ -2,10 +2,11 @@
 
 from typing import assert_never
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Pointless, Trouble
 from orchestrator.core.service.run_outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
 from orchestrator.engine.endpoint.endpoint import Endpoint

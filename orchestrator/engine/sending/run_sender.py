@@ -9,7 +9,8 @@ import anyio
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Hold
 from orchestrator.core.gates.gates import GateResult
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict

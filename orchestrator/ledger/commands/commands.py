@@ -14,7 +14,8 @@ import msgspec
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.commands.command import Action, Argument, Command, Reply, this_user
 from orchestrator.ledger.commands.ledger_changes import obey
 from orchestrator.ledger.schema.job_tables import commands

@@ -7,7 +7,8 @@ from typing import Final
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import Outcome, abandoned, completed
+from orchestrator.core.jobs.job import Outcome
+from orchestrator.core.jobs.transitions import abandoned, completed
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.schema.handover_tables import lineage

@@ -12,8 +12,9 @@ from sqlalchemy import bindparam, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
-from orchestrator.core.jobs.job import Job, cancelled_on_request
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs

@@ -5,11 +5,12 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.segments import Resume
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, nobody_is_late, queue_walk
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.jobs.result_carry_over import results_carry_over

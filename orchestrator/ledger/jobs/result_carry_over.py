@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, func, select
 
-from orchestrator.core.jobs.job import Job, Outcome, Transition, completed
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transitions import completed
 from orchestrator.ledger.jobs.claim_queue import Found
 from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
 from orchestrator.ledger.schema.job_tables import jobs, outcomes, payloads, runs

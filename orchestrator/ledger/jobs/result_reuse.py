@@ -12,11 +12,12 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Outcome, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import DAMAGED, REUSED, Reuse, reuse_key, why_not
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.claim_queue import Found
 from orchestrator.ledger.jobs.results import Origin

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import case, func, literal, literal_column, select, update
 
-from orchestrator.core.jobs.job import PAID_TWICE, RAN
+from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
 from orchestrator.ledger.schema.row_codec import remote_ids_of

@@ -13,9 +13,9 @@ import anyio
 import msgspec
 from sqlalchemy import bindparam, func, select
 
-from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode, reason_text
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.database import Database

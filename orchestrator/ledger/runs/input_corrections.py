@@ -15,8 +15,9 @@ from sqlalchemy import Select, bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.job import Job, cancelled_on_request
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.ledger.runs.input_rows import CORRECTED, Intake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs

@@ -23,8 +23,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from orchestrator.core.jobs.job import PAID_TWICE, RAN
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
+from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 

@@ -19,7 +19,8 @@ import anyio
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database

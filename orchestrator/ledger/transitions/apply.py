@@ -11,11 +11,9 @@ from typing import Any, Final
 from sqlalchemy import bindparam, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import (
-    Transition,
-    is_terminal,
-)
+from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.job_columns import WrittenBy, columns_written
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import (

@@ -6,11 +6,9 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import (
-    Transition,
-)
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import counters
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.job_tables import counts, margins
 from orchestrator.ledger.sqlite.statements import (
     lesser,

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.executions import Ended, ended_by
-from orchestrator.core.jobs.job import Transition
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.schema.job_tables import executions
 from orchestrator.ledger.sqlite.statements import upsert

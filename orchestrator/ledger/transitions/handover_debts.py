@@ -9,8 +9,9 @@ from typing import Any, Final
 from sqlalchemy import literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import Transition, is_terminal
+from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.handover_tables import groups, handovers, owed, relays
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new

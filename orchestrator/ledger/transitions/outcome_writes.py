@@ -8,12 +8,9 @@ from sqlalchemy import delete, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.executions import FAILED
-from orchestrator.core.jobs.job import (
-    Outcome,
-    Transition,
-    is_terminal,
-)
+from orchestrator.core.jobs.job import Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes

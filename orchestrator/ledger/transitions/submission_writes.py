@@ -8,14 +8,10 @@ from sqlalchemy import bindparam, func, insert, literal_column, null, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import why_owed
-from orchestrator.core.jobs.job import (
-    PAID_TWICE,
-    Transition,
-    leaves_extra,
-    leaves_in_doubt,
-)
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.run_counters import PAID_TWICE
+from orchestrator.core.jobs.transition import Transition, leaves_extra, leaves_in_doubt
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.sqlite.statements import (

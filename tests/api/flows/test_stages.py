@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from orchestrator.api.admin.revalidate import wanted_of
 from orchestrator.api.flows.lineage import flow_lineage
-from orchestrator.core.jobs.job import reopened
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
 from orchestrator.engine.ports.dependencies import Dependencies

@@ -19,7 +19,7 @@ from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.outcomes.verify import Verification, verify
 from orchestrator.clock import SystemClock
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.service.answers import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger

@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.api.flows.rerun import flow_rerun
 from orchestrator.api.runs.commands import retry
-from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.errors import UsageError
 from tests.api.flows.test_stages import READING, ended, service, triggered
 from tests.engine.flowing import Flowing, flowing

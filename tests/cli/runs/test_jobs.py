@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter_parser import cluster_name
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.service.answers import Trouble

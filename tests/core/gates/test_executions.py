@@ -7,10 +7,11 @@ import pytest
 
 from orchestrator.core.gates.costs import Took
 from orchestrator.core.gates.executions import ended_by
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Outcome, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 
 JOB = Job(

@@ -2,11 +2,11 @@
 
 import pytest
 
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy, why_owed
-from orchestrator.core.jobs.job import PAID_TWICE, leaves_extra, leaves_in_doubt
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.run_counters import counters
+from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
+from orchestrator.core.jobs.transition import leaves_extra, leaves_in_doubt
 from orchestrator.core.service.answers import Answer, Trouble
 from orchestrator.core.service.records import Failure, Record, failure_of
 from orchestrator.core.service.status_outcomes import AskAgain, cancel_outcome

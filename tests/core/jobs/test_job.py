@@ -5,21 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import (
-    FAILED_EXECUTIONS,
-    NO_NEWS,
-    RETRIED_EXECUTIONS,
-    RUN_CANCELLED,
-    RUN_CANCELLED_UNCERTAIN,
-    Job,
-    is_terminal,
-    outcome_of,
-)
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
 from orchestrator.core.jobs.overrides import Afresh, Escalation
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
-from orchestrator.core.jobs.run_counters import counters
+from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
+from orchestrator.core.jobs.transitions import RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
 from tests.factories import STEPS, TTL_US, S, a_job, a_job_in, an_outcome

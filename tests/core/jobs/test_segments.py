@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.jobs.job import Job, continued
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import counters
 from orchestrator.core.jobs.segments import (
@@ -30,6 +30,7 @@ from orchestrator.core.jobs.segments import (
     soft_us,
     until_us,
 )
+from orchestrator.core.jobs.transitions import continued
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
 from orchestrator.core.text.durations import Policy

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.api.flows.command_rows import printed_rows, read_line
-from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.flows.flows import flow_show, flows_list
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
-from orchestrator.core.jobs.job import reopened
+from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.pipelines.pipeline import News, Pipeline
 from orchestrator.engine.maintenance.flow_retention import FlowRetention

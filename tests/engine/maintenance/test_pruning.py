@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
-from orchestrator.core.jobs import job as transitions
+from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import Report
 from orchestrator.engine.maintenance.pruning import LATE_US, Pruner

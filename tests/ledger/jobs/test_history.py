@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.job import Outcome
-from orchestrator.core.jobs.job import completed as completed_step
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import completed as completed_step
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.history import AGE_US_MAX, EVENTS_LEARNED_FROM_MAX, EXECUTIONS_MAX
 from tests.ledger.ledgers import a_run, brought_to, gone, job_now, opened

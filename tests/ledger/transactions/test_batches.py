@@ -9,8 +9,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Transition
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.transactions import group_commit
 from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import an_outcome

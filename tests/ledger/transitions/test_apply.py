@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.jobs import job as transitions
-from orchestrator.core.jobs.job import Job, Transition, is_terminal
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Job, is_terminal
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State, is_legal
 from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.run_counters import counters
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger import Ledger
 from tests.factories import STEPS, S, an_outcome, makes_sense
 from tests.ledger.ledgers import a_run, brought_to, counted, dump, gone, job_now, jobs_now, opened

@@ -76,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a repetition on its way is not cancelled when the result comes",
-        path="orchestrator/core/jobs/job.py::leaves_extra",
+        path="orchestrator/core/jobs/transition.py::leaves_extra",
         old="return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)",
         new="return not is_of_latest(step)",
         tests=(
@@ -126,7 +126,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an uncertain submission of a cancelled run is forgotten",
-        path="orchestrator/core/jobs/job.py::leaves_in_doubt",
+        path="orchestrator/core/jobs/transition.py::leaves_in_doubt",
         old="return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN",
         new="return False",
         tests=(

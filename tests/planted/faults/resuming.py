@@ -36,7 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="two submissions of a job are the same segment",
-        path="orchestrator/core/jobs/job.py::claimed",
+        path="orchestrator/core/jobs/transitions.py::claimed",
         old="segment=job.segment + 1 if is_resumable else job.segment,",
         new="segment=max(job.segment, 1) if is_resumable else job.segment,",
         tests=(

@@ -1,0 +1,133 @@
+"""A transition of a job: what it was, what it becomes, and why; and what that leaves behind at the service.
+
+Transitions are made by the named constructors in `transitions` only. The ledger applies one only if the job still is
+what it was (`id`, state, submission, attempt); else it is stale, and nothing is written.
+"""
+
+from typing import Final, TypedDict, Unpack
+
+import msgspec
+
+from orchestrator.core.jobs.job import Job, Outcome, is_terminal
+from orchestrator.core.jobs.lifecycle import Event, State, next_state
+from orchestrator.core.jobs.reasons import Detail, Reason
+from orchestrator.core.jobs.segments import Report, SegmentEnd
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Failure
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One event in the life of a job: what it was, what it becomes, and why."""
+
+    before: Job
+    after: Job
+    event: Event
+    reason: Reason
+    at: int
+    detail: Detail | None = None
+    trouble: Trouble | None = None
+    outcome: Outcome | None = None
+    failure: Failure | None = None
+    """The execution that a `/retry` is to follow, to be recognised should that not be applied."""
+
+    report: Report | None = None
+    """What the worker of a segment said as it gave the job back."""
+
+    execution_ms: int | None = None
+    """How long a worker had the segment that ends."""
+
+    previous_outcome: Outcome | None = None
+    """What is known of an execution that another one is to follow."""
+
+
+class Counters(TypedDict, total=False):
+    """The counters that troubles raise."""
+
+    failures: int
+    lost: int
+    expired: int
+
+
+class Changes(Counters, total=False):
+    """What a step may change besides the state."""
+
+    endpoint: int
+    uncertain: int
+    submission: int
+    attempt: int
+    deferrals: int
+    due_at: int
+    retry_until: int | None
+    remote_id: str | None
+    first_attempt: int
+    sent_at: int
+    ttl_at: int | None
+    unfinished_at: int
+    attempts_max: int | None
+    policy: bytes | None
+    escalated: bytes | None
+    segment: int
+
+
+def transition(
+    job: Job,
+    event: Event,
+    reason: Reason,
+    at: int,
+    *,
+    detail: Detail | None = None,
+    trouble: Trouble | None = None,
+    outcome: Outcome | None = None,
+    failure: Failure | None = None,
+    end: SegmentEnd | None = None,
+    previous_outcome: Outcome | None = None,
+    **changes: Unpack[Changes],
+) -> Transition:
+    """What `event` makes of `job`, with these changes besides the state. Raises `IllegalStep`."""
+    state = next_state(job.state, event)
+    after: Job = msgspec.structs.replace(job, state=state, **changes)
+    return Transition(
+        before=job,
+        after=after,
+        event=event,
+        reason=reason,
+        at=at,
+        detail=detail,
+        trouble=trouble,
+        outcome=outcome,
+        failure=failure,
+        previous_outcome=previous_outcome,
+        report=None if end is None else end.report,
+        execution_ms=None if end is None else end.execution_ms,
+    )
+
+
+_AT_SERVICE: Final = (State.OUTSTANDING, State.SUBMITTING, State.UNCERTAIN)
+"""Where the service may have the latest submission."""
+
+
+def leaves_extra(step: Transition) -> bool:
+    """Whether `step` takes the result of an earlier submission, or execution, while the latest one is at the service.
+
+    That one is too many. It is paid unless it is uncertain, and then it may be. So may an execution by a `/retry` that
+    is on its way: the result may even be its own.
+    """
+    before = step.before
+    if step.event is not Event.COMPLETED or before.state not in _AT_SERVICE:
+        return False
+    return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)
+
+
+def leaves_in_doubt(step: Transition) -> bool:
+    """Whether `step` ends a job of which the service may hold a submission that nobody can name yet."""
+    return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN
+
+
+def is_of_latest(step: Transition) -> bool:
+    """Whether the result that `step` takes is of the job's latest submission."""
+    return step.outcome is not None and step.outcome.submission == step.before.submission
+
+
+def names_late(step: Transition) -> bool:
+    """Whether `step` tells what the service calls the latest submission of a job that was given up without knowing."""
+    return is_terminal(step.before) and step.before.remote_id is None and is_of_latest(step)
