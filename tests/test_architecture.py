@@ -99,13 +99,13 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_transitions_are_made_by_their_constructors_only() -> None:
     assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "Transition")} == {
-        "orchestrator/core/jobs/job.py"
+        "orchestrator/core/jobs/transition.py"
     }
 
 
 def test_the_next_state_is_looked_up_in_one_place() -> None:
     assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "next_state")} == {
-        "orchestrator/core/jobs/job.py"
+        "orchestrator/core/jobs/transition.py"
     }
 
 

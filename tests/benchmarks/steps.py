@@ -193,6 +193,6 @@ async def _fail(ledger: Ledger, job: Job, clock: Clock, _waits: list[float]) -> 
     )
     now = clock.now()
     again = transitions.retried(
-        accepted.after, Trouble.FAILED, due_at=now, retry_until=None, reason="FAILED", at=now, told=said
+        accepted.after, Trouble.FAILED, due_at=now, retry_until=None, reason="FAILED", at=now, previous_outcome=said
     )
     assert await ledger.step(again)

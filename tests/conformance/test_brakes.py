@@ -31,7 +31,7 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         first = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         failed = an_outcome(first, Trouble.FAILED, execution_ms=2_000)
         again = transitions.retried(
-            first, Trouble.FAILED, due_at=AT, retry_until=None, reason="status", at=AT + 5 * S, told=failed
+            first, Trouble.FAILED, due_at=AT, retry_until=None, reason="status", at=AT + 5 * S, previous_outcome=failed
         )
         assert await ledger.step(again)
         second = await brought_to(ledger, State.OUTSTANDING, AT + 50 * S, job=2)

@@ -3,8 +3,8 @@
 import pytest
 
 from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
@@ -23,7 +23,7 @@ async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int) -> Run:
     there = await ledger.runs.at_endpoint(run, "big")
     for job in jobs:
         failed = await brought_to(ledger, State.FAILED, AT, job=job)
-        again = transitions.reopened(failed, at=AT + 9 * S, afresh=Afresh(endpoint=there.endpoint_id))
+        again = transitions.reopened(failed, at=AT + 9 * S, afresh=Overrides(endpoint=there.endpoint_id))
         assert await ledger.step(again)
     return there
 
@@ -92,7 +92,7 @@ async def test_a_submission_stays_where_it_was_sent(open_backend: OpenBackend) -
         ]
 
         late = await job_now(ledger, 1)
-        result = transitions.Outcome(submission=first, remote_id="r-first", status="COMPLETED", output=b"1")
+        result = Outcome(submission=first, remote_id="r-first", status="COMPLETED", output=b"1")
         assert await ledger.step(transitions.completed(late, result, reason="webhook", at=AT + 50 * S))
         [owed] = await ledger.cancels.due(now=AT + 60 * S, after=(0, 0), most=9)
         assert (owed.submission, owed.endpoint) == (second, there.endpoint_id), "the one too many is cancelled there"

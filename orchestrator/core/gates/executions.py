@@ -34,7 +34,7 @@ def ended_by(step: Transition) -> Ended | None:
     """What `step` tells; None where it ends no execution."""
     if step.event not in _MAY_END:  # as most steps are not
         return None
-    outcome = step.outcome or step.told
+    outcome = step.outcome or step.previous_outcome
     execution_ms = step.execution_ms if outcome is None or outcome.execution_ms is None else outcome.execution_ms
     if step.event is Event.COMPLETED:
         took = Took.one(execution_ms)

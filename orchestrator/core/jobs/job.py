@@ -1,4 +1,4 @@
-"""A job, and how it ended.
+"""A job, how it ended, and what it is given of its own when it is tried again.
 
 `Job` is the narrow record that the moving parts hold and the ledger guards.
 """
@@ -109,6 +109,34 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Time that was left to the result when it was collected; a lower bound."""
 
 
+class Escalation(msgspec.Struct, frozen=True):
+    """What the next execution of a job gets that the one before had not."""
+
+    endpoint: int
+    """Where it is to be."""
+
+    escalated: bytes
+    """All that the job was given by then."""
+
+    description: str
+    """It in words, for the history; empty where it is nothing new."""
+
+    is_free: bool = False
+    """The execution before it has cost no attempt."""
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """With which settings of their own jobs are tried again; without them those of their line and run hold again."""
+
+    endpoint: int | None = None
+    """Where; None: where they were."""
+
+    policy: bytes | None = None
+    attempts_max: int | None = None
+    description: str = ""
+    """The settings in words, for the history; empty where there are none."""
+
+
 def is_terminal(job: Job) -> bool:
     """Whether the job is finished (a person may still reopen it)."""
     return job.state in TERMINAL
@@ -130,3 +158,11 @@ def outcome_of(
         worker=record.worker_id,
         margin_us=margin_us,
     )
+
+
+def sure_of(job: Job, now: int) -> tuple[Job, bool]:
+    """`job`, and whether nobody knows when it was last unfinished, so that its result may be gone at any time: whoever
+    saw it had a clock that was ahead.
+    """
+    is_unsure = not 0 < (job.unfinished_at or 0) <= now
+    return (msgspec.structs.replace(job, unfinished_at=now) if is_unsure else job), is_unsure

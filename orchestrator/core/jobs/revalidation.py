@@ -3,9 +3,8 @@
 import msgspec
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Job, Outcome
+from orchestrator.core.jobs.job import Job, Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
@@ -67,5 +66,5 @@ def tried_again(job: Job, *, max_attempts: int, at: int) -> Transition | None:
     left = (max_attempts if job.attempts_max is None else job.attempts_max) - job.failures
     if left <= 0:
         return None
-    afresh = Afresh(policy=job.policy, attempts_max=left, told=counted(left, "attempt"))
+    afresh = Overrides(policy=job.policy, attempts_max=left, description=counted(left, "attempt"))
     return transitions.reopened(job, at=at, afresh=afresh)

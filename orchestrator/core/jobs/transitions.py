@@ -5,9 +5,8 @@ Each takes exactly what it needs, asks the lifecycle table for the next state, a
 
 from typing import Final
 
-from orchestrator.core.jobs.job import Job, Outcome
+from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.overrides import Afresh, Escalation
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition import Counters, Transition, transition
@@ -146,8 +145,8 @@ def retried(
     """
     is_free = escalation is not None and escalation.is_free
     detail = None
-    if escalation is not None and (is_free or escalation.told):
-        detail = Detail(settings=escalation.told, is_free=is_free)
+    if escalation is not None and (is_free or escalation.description):
+        detail = Detail(settings=escalation.description, is_free=is_free)
     return transition(
         job,
         Event.RETRIED,
@@ -272,14 +271,14 @@ def cancelled_on_request(job: Job, *, at: int, alone: bool = False) -> Transitio
     return cancelled(job, outcome, reason=ReasonCode.JOB_CANCELLED if alone else ReasonCode.RUN_CANCELLED, at=at)
 
 
-def reopened(job: Job, *, at: int, afresh: Afresh = Afresh()) -> Transition:  # noqa: B008  it is frozen
+def reopened(job: Job, *, at: int, afresh: Overrides = Overrides()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return transition(
         job,
         Event.REOPENED,
         ReasonCode.REQUESTED,
         at,
-        detail=Detail(settings=afresh.told) if afresh.told else None,
+        detail=Detail(settings=afresh.description) if afresh.description else None,
         failures=0,
         lost=0,
         uncertain=0,

@@ -15,8 +15,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client import Permit
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
-from orchestrator.core.jobs.job import Job, Outcome
-from orchestrator.core.jobs.job_certainty import sure_of
+from orchestrator.core.jobs.job import Job, Outcome, sure_of
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us

@@ -147,11 +147,11 @@ def in_trouble(
         job,
         trouble,
         due_at=decision.due_at,
-        retry_until=None if escalation is not None and escalation.told else decision.retry_until,
+        retry_until=None if escalation is not None and escalation.description else decision.retry_until,
         reason=reason,
         at=now,
         failure=failure,
         end=end,
         escalation=escalation,
-        told=outcome,
+        previous_outcome=outcome,
     )

@@ -13,8 +13,8 @@ import msgspec
 from orchestrator.core.filters.filter import And, Filter, Or, StateIs
 from orchestrator.core.filters.filter_parser import FilterError, parse
 from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.text.durations import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
@@ -48,7 +48,7 @@ async def retried(ledger: Ledger, command: Command, there: Run, *, page: int = P
 
 
 async def _reopen(
-    ledger: Ledger, command: Command, chosen: Filter, afresh: Afresh, *, most: int
+    ledger: Ledger, command: Command, chosen: Filter, afresh: Overrides, *, most: int
 ) -> tuple[Counter[State], bool]:
     """Reopens what `chosen` means of the jobs that had ended when it was asked for; returns how many of which state,
     and whether it came to the end: not where the run is to be cancelled.
@@ -70,7 +70,7 @@ async def _reopen(
     return reopened, True
 
 
-def afresh_of(asked: RetryChoice, endpoint: int) -> Afresh:
+def afresh_of(asked: RetryChoice, endpoint: int) -> Overrides:
     """The settings of their own that jobs are tried again with, at the endpoint of that number. Raises `ValueError` for
     what the service refuses.
     """
@@ -86,13 +86,13 @@ def afresh_of(asked: RetryChoice, endpoint: int) -> Afresh:
         told.append(counted(asked.max_attempts, "attempt"))
     if asked.endpoint is not None:
         told.append(f"endpoint {asked.endpoint}")
-    return Afresh(
+    return Overrides(
         endpoint=endpoint,
         policy=None if policy == Policy() else encode_policy(policy),
         attempts_max=asked.max_attempts,
-        told=" and ".join(told),
+        description=" and ".join(told),
     )
 
 
-def _with(afresh: Afresh) -> str:
-    return f", with {afresh.told}" if afresh.told else ""
+def _with(afresh: Overrides) -> str:
+    return f", with {afresh.description}" if afresh.description else ""

@@ -6,9 +6,8 @@ from typing import Final
 
 from orchestrator.core.jobs.escalation import EXECUTIONS, NextEscalation, budget_of, with_step
 from orchestrator.core.jobs.escalation_text import description_of
-from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.job import Escalation, Job
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.overrides import Escalation
 from orchestrator.core.jobs.run_counters import FREE_EXECUTIONS, RETRIED_EXECUTIONS, is_free
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
@@ -76,6 +75,6 @@ class RetryBudgets:
         return Escalation(
             endpoint=job.endpoint if there is None else there,
             escalated=with_step(job.escalated, taken),
-            told=description_of(step, None if there is None else step.endpoint),
+            description=description_of(step, None if there is None else step.endpoint),
             is_free=step.is_free,
         )

@@ -51,7 +51,7 @@ async def executions_add(connection: AsyncConnection, done: Sequence[Transition]
 
 
 def _failed(step: Transition, kind: int) -> Failed:
-    said = step.told
+    said = step.previous_outcome
     execution_ms = step.execution_ms if said is None or said.execution_ms is None else said.execution_ms
     return Failed(
         run=step.after.run,

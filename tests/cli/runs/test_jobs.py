@@ -14,8 +14,8 @@ import pytest
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.job import Overrides
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.overrides import Afresh
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import open_ledger
@@ -178,7 +178,7 @@ def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_th
             await tasks.start(ledger.serve)
             [job] = (await ledger.jobs.of([3])).values()
             at = (job.sent_at or 0) + 3_600 * S
-            afresh = Afresh(attempts_max=1, told="execution timeout 30 min and 1 attempt")
+            afresh = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
             assert await ledger.step(transitions.reopened(job, at=at, afresh=afresh))
             await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
             tasks.cancel_scope.cancel()

@@ -25,7 +25,13 @@ def outcome(**fields: Any) -> Outcome:
 
 def retried(trouble: Trouble, **told: Any) -> Transition:
     return transitions.retried(
-        JOB, trouble, due_at=5, retry_until=None, reason="status", at=2, told=outcome(trouble=trouble, **told)
+        JOB,
+        trouble,
+        due_at=5,
+        retry_until=None,
+        reason="status",
+        at=2,
+        previous_outcome=outcome(trouble=trouble, **told),
     )
 
 

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
+from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides, is_terminal, outcome_of
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
-from orchestrator.core.jobs.overrides import Afresh, Escalation
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
 from orchestrator.core.jobs.transitions import RUN_CANCELLED, RUN_CANCELLED_UNCERTAIN
@@ -252,7 +251,7 @@ def test_a_reopened_job_has_fresh_counters_and_remembers_what_was_paid() -> None
 
 def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_others() -> None:
     job = a_job_in(State.FAILED)
-    own = Afresh(policy=b'{"ttl":10000}', attempts_max=1, told="TTL 10 s and 1 attempt")
+    own = Overrides(policy=b'{"ttl":10000}', attempts_max=1, description="TTL 10 s and 1 attempt")
 
     step = transitions.reopened(job, at=AT, afresh=own)
     assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
@@ -263,7 +262,7 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
 
 def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> None:
     job = a_job_in(State.FAILED)
-    there = transitions.reopened(job, at=AT, afresh=Afresh(endpoint=job.endpoint + 1)).after
+    there = transitions.reopened(job, at=AT, afresh=Overrides(endpoint=job.endpoint + 1)).after
     assert there.endpoint == job.endpoint + 1
     assert (
         transitions.reopened(msgspec.structs.replace(there, state=State.FAILED), at=AT).after.endpoint == there.endpoint
@@ -326,7 +325,7 @@ def test_the_outcome_of_a_result_has_its_output_and_times() -> None:
 
     outcome = outcome_of(job, RECORD, trouble=None, message=None, margin_us=5)
 
-    assert outcome == transitions.Outcome(
+    assert outcome == Outcome(
         submission=job.submission,
         remote_id="r2",
         status="COMPLETED",
@@ -381,7 +380,7 @@ def test_the_tallies_count_failed_executions_repeated_or_not(trouble: Trouble) -
 
 def test_a_retry_may_give_the_job_what_it_had_not_before() -> None:
     job = a_job_in(State.OUTSTANDING)
-    given = Escalation(endpoint=7, escalated=b"{}", told="endpoint big")
+    given = Escalation(endpoint=7, escalated=b"{}", description="endpoint big")
     step = transitions.retried(
         job, Trouble.TIMED_OUT, due_at=1, retry_until=None, reason="status", at=EPOCH_AT, escalation=given
     )

@@ -8,6 +8,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX
@@ -34,7 +35,7 @@ async def claimed(p: Process) -> list[Job]:
     ]
 
 
-def put_off(p: Process, job: Job, seconds: int) -> transitions.Transition:
+def put_off(p: Process, job: Job, seconds: int) -> Transition:
     now = p.clock.now()
     return transitions.deferred(job, due_at=now + seconds * S, reason="not now", at=now)
 

@@ -158,7 +158,7 @@ FAULTS: tuple[Fault, ...] = (
         name="executions that are tried again cost nothing",
         path="orchestrator/ledger/transitions/execution_totals.py::executions_add",
         old="if ended is not None:",
-        new="if ended is not None and step.told is None:",
+        new="if ended is not None and step.previous_outcome is None:",
         tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),
     ),
     Fault(

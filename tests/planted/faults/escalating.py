@@ -32,7 +32,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the next execution is a repetition of what was sent, whatever it was to be given",
         path="orchestrator/engine/collecting/result_steps.py::in_trouble",
-        old="retry_until=None if escalation is not None and escalation.told else decision.retry_until,",
+        old="retry_until=None if escalation is not None and escalation.description else decision.retry_until,",
         new="retry_until=decision.retry_until,",
         tests=(_IN_TIME,),
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.jobs.job_certainty import sure_of
+from orchestrator.core.jobs.job import sure_of
 from orchestrator.core.jobs.lifecycle import State
 from tests.factories import a_job_in
 
