@@ -10,11 +10,10 @@ import anyio
 import msgspec
 
 from orchestrator.api.admin.brakes import RunBrakeStatus
-from orchestrator.api.admin.ledger_admin import BackedUp, Compacted, LedgerInfo
+from orchestrator.api.admin.ledger_admin import LedgerInfo
 from orchestrator.api.admin.process_stop import Stopped
 from orchestrator.api.admin.revalidate import RecheckedRun
-from orchestrator.api.admin.run_admin import Deleted, Exported, Renamed
-from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.admin.run_admin import Exported
 from orchestrator.api.flows.apply import Applied
 from orchestrator.api.outcomes.job_queries import JobsPreview
 from orchestrator.api.outcomes.result_files import WrittenFiles
@@ -27,21 +26,16 @@ from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.engine.runtime.view import View
-from orchestrator.errors import UsageError
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import (
-    ControlAction,
     DoctorRequest,
     PlanRequest,
     ResultsRequest,
     RetryChoice,
-    ServeRequest,
-    VerifyRequest,
 )
 from orchestrator.settings.values import Include
-from orchestrator.units import MIB
-from orchestrator.views.jobs import Failures, FoundJobs, WholeJob
+from orchestrator.views.jobs import Failures, FoundJobs
 from orchestrator.views.limits import EndpointLimitStatus
 from orchestrator.views.status import (
     LastProcess,
@@ -54,7 +48,6 @@ from orchestrator.views.status import (
     UncertainSummary,
 )
 from tests.cli.command_line import Result, call
-from tests.cli.fake_flows import FakeFlows
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
@@ -126,7 +119,7 @@ def run_status(name: str = "captions", **counts: int) -> RunStatus:
     )
 
 
-class FakeApp(FakeFlows):
+class FakeApp:
     """Records what it is asked for; `script` is what `run` does with its view before it answers."""
 
     def __init__(
@@ -140,7 +133,6 @@ class FakeApp(FakeFlows):
         braked: RunBrakeStatus | None = None,
         verification: Verification | None = None,
     ) -> None:
-        super().__init__()
         self.answer = answer or summary()
         self.script = script
         self.runs = runs
@@ -184,21 +176,9 @@ class FakeApp(FakeFlows):
         self.asked.append((request,))
         return self.planned
 
-    async def serve(self, request: ServeRequest, view: View, *, stop: anyio.Event) -> list[RunStatus]:
-        self.asked.append((request,))
-        return list(self.runs)
-
-    async def tidy(self, request: ServeRequest) -> list[PutBack]:
-        self.asked.append((request,))
-        return self.put_back
-
     async def status(self, ledger: Path) -> list[RunStatus]:
         self.asked.append((ledger,))
         return list(self.runs)
-
-    async def stop(self, ledger: Path) -> Stopped:
-        self.asked.append((ledger,))
-        return self.stopped
 
     async def doctor(self, request: DoctorRequest) -> Diagnosis:
         self.asked.append((request,))
@@ -217,20 +197,6 @@ class FakeApp(FakeFlows):
     async def jobs_list(self, ledger: Path, name: str | None, where: str, limit: int) -> FoundJobs:
         self.asked.append((ledger, name, where, limit))
         return FoundJobs(run="captions", jobs=[], count=0, is_exact=True, inputs_read=0)
-
-    async def progress(self, ledger: Path, name: str | None, limit: int) -> RunProgress:
-        self.asked.append((ledger, name, limit))
-        return self.progresses[0]
-
-    async def follow_progress(
-        self, ledger: Path, name: str | None, limit: int, show: Callable[[RunProgress], None], *, stop: anyio.Event
-    ) -> None:
-        self.asked.append((ledger, name, limit))
-        for each in self.progresses:
-            show(each)
-
-    async def job_show(self, ledger: Path, name: str | None, custom_id: str) -> WholeJob:
-        raise UsageError(f"{name} has no job {custom_id!r}")
 
     async def failures(self, ledger: Path, name: str | None, limit: int) -> Failures:
         self.asked.append((ledger, name, limit))
@@ -252,55 +218,11 @@ class FakeApp(FakeFlows):
         self.asked.append((ledger, name, chosen, *filter(None, [endpoint])))
         return self.endpoints[0]
 
-    async def apply(
-        self,
-        files: Sequence[Path],
-        ledger: Path,
-        *,
-        check: bool,
-        view: View | None = None,
-        config: str | None = None,
-    ) -> list[Applied]:
-        self.asked.append((files, ledger, check))
-        return self.applied
-
     async def limits_reset(
         self, ledger: Path, name: str, operations: Collection[Operation], *, endpoint: str | None = None
     ) -> EndpointLimitStatus:
         self.asked.append((ledger, name, operations, *filter(None, [endpoint])))
         return self.endpoints[0]
-
-    async def brakes(self, ledger: Path, name: str | None) -> RunBrakeStatus:
-        self.asked.append((ledger, name))
-        assert self.braked is not None
-        return self.braked
-
-    async def brakes_set(self, ledger: Path, name: str, settings: Mapping[str, str]) -> RunBrakeStatus:
-        self.asked.append((ledger, name, dict(settings)))
-        assert self.braked is not None
-        return self.braked
-
-    async def control(self, ledger: Path, name: str, action: ControlAction, *, grace_us: int = 0) -> RunControl:
-        self.asked.append((ledger, name, action, grace_us) if grace_us else (ledger, name, action))
-        return RunControl(
-            run=name,
-            paused=action is ControlAction.PAUSE,
-            cancelled=action is ControlAction.CANCEL,
-            held_by=self.held_by,
-            outcome=self.outcome,
-            has_ended=self.has_ended,
-        )
-
-    async def prioritize(self, ledger: Path, name: str, priority: int) -> RunControl:
-        self.asked.append((ledger, name, priority))
-        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
-
-    async def cancel_preview(self, ledger: Path, name: str | None, where: str) -> JobsPreview:
-        return await self.retry_preview(ledger, name, where, None)
-
-    async def cancel_jobs(self, ledger: Path, name: str, where: str) -> RunControl:
-        self.asked.append((ledger, name, where))
-        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
 
     async def retry_preview(self, ledger: Path, name: str | None, where: str, cluster: str | None) -> JobsPreview:
         self.asked.append((ledger, name, where, cluster))
@@ -314,10 +236,6 @@ class FakeApp(FakeFlows):
             run="captions", looked_at=9, rejected=3, again=2, accepted=1, is_done=not dry_run, outcome="9 outputs"
         )
 
-    async def resend(self, ledger: Path, name: str) -> RunControl:
-        self.asked.append((ledger, name))
-        return RunControl(run=name, paused=False, cancelled=False, held_by=self.held_by, outcome=self.outcome)
-
     async def retry(self, ledger: Path, name: str, *, chosen: RetryChoice | None = None) -> RunControl:
         self.asked.append((ledger, name) if chosen is None else (ledger, name, chosen))
         return RunControl(
@@ -329,14 +247,6 @@ class FakeApp(FakeFlows):
             so_far=self.so_far,
             flow=self.flow_of,
         )
-
-    async def rename(self, ledger: Path, name: str, to: str) -> Renamed:
-        self.asked.append((ledger, name, to))
-        return Renamed(run=to, was=name)
-
-    async def delete(self, ledger: Path, name: str) -> Deleted:
-        self.asked.append((ledger, name))
-        return Deleted(run=name, jobs=1_234)
 
     async def export_run(
         self,
@@ -355,19 +265,6 @@ class FakeApp(FakeFlows):
             run=name or "captions", output=str(output), errors=str(errors), **msgspec.structs.asdict(self.written)
         )
 
-    async def ledger_info(self, ledger: Path) -> LedgerInfo:
-        self.asked.append((ledger,))
-        assert self.info is not None
-        return self.info
-
-    async def ledger_backup(self, ledger: Path, copy: Path) -> BackedUp:
-        self.asked.append((ledger, copy))
-        return BackedUp(ledger=str(ledger), copy=str(copy), file_bytes=2 * MIB)
-
-    async def ledger_compact(self, ledger: Path) -> Compacted:
-        self.asked.append((ledger,))
-        return Compacted(ledger=str(ledger), bytes_before=3 * MIB, bytes_after=MIB)
-
     async def watch(self, ledger: Path, name: str | None, view: View, *, stop: anyio.Event) -> Snapshot:
         self.asked.append((ledger, name))
         seen = iter(self.snapshots)
@@ -385,22 +282,6 @@ class FakeApp(FakeFlows):
             group.cancel_scope.cancel()
         return last
 
-    async def verify(self, request: VerifyRequest, progress: Callable[[str, int, int], None]) -> Verification:
-        self.asked.append((request,))
-        assert self.verification is not None
-        progress("jobs", 1_000, 2_000)
-        return self.verification
-
-    async def emulate(
-        self,
-        request: EmulateRequest,
-        ready: Callable[[Mapping[str, str], Mapping[str, str]], None],
-        stop: anyio.Event,
-    ) -> int:
-        self.asked.append((request,))
-        ready({"serverless_url": f"http://{request.host}:{request.port}"}, {"NAME": "value"})
-        return 0 if request.run is None else 7
-
 
 def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:
     """`orchestrator` with these arguments and variables; the result has `exit_code`, `stdout` and `stderr`."""
@@ -409,60 +290,22 @@ def invoke(app: FakeApp, *arguments: str, **environment: str) -> Result:
 
 
 _HOME = {
-    "apply": "orchestrator.api.flows.apply",
-    "backfill": "orchestrator.api.flows.triggers",
-    "backfill_preview": "orchestrator.api.flows.triggers",
-    "brakes": "orchestrator.api.admin.brakes",
-    "brakes_set": "orchestrator.api.admin.brakes",
-    "cancel_jobs": "orchestrator.api.runs.commands",
-    "cancel_preview": "orchestrator.api.outcomes.job_queries",
-    "control": "orchestrator.api.runs.commands",
-    "delete": "orchestrator.api.admin.run_admin",
     "doctor": "orchestrator.api.inspect.doctor",
-    "emulate": "orchestrator.api.emulation.emulate",
     "export_run": "orchestrator.api.admin.run_admin",
     "failures": "orchestrator.api.outcomes.job_queries",
-    "flow_called": "orchestrator.api.flows.flows",
-    "flow_lineage": "orchestrator.api.flows.lineage",
-    "flow_rerun": "orchestrator.api.flows.rerun",
-    "flow_show": "orchestrator.api.flows.flows",
-    "flows_list": "orchestrator.api.flows.flows",
-    "follow_progress": "orchestrator.api.runs.job_progress",
-    "job_show": "orchestrator.api.outcomes.job_detail",
     "jobs_list": "orchestrator.api.outcomes.job_queries",
     "latest": "orchestrator.api.inspect.status",
-    "ledger_backup": "orchestrator.api.admin.ledger_admin",
-    "ledger_compact": "orchestrator.api.admin.ledger_admin",
-    "ledger_info": "orchestrator.api.admin.ledger_admin",
     "limits": "orchestrator.api.admin.limits",
     "limits_reset": "orchestrator.api.admin.limits",
     "limits_set": "orchestrator.api.admin.limits",
     "plan": "orchestrator.api.planning.plan",
-    "prioritize": "orchestrator.api.runs.commands",
-    "progress": "orchestrator.api.runs.job_progress",
-    "rename": "orchestrator.api.admin.run_admin",
-    "resend": "orchestrator.api.runs.commands",
     "results": "orchestrator.api.outcomes.result_lines",
     "recheck": "orchestrator.api.admin.revalidate",
     "retry": "orchestrator.api.runs.commands",
     "retry_preview": "orchestrator.api.outcomes.job_queries",
     "run": "orchestrator.api.foreground.run",
-    "schedules_check": "orchestrator.api.flows.schedules",
-    "schedules_continue": "orchestrator.api.flows.schedules",
-    "schedules_history": "orchestrator.api.flows.schedules",
-    "schedules_list": "orchestrator.api.flows.schedules",
-    "schedules_next": "orchestrator.api.flows.schedules",
-    "schedules_pause": "orchestrator.api.flows.schedules",
-    "schedules_remove": "orchestrator.api.flows.schedules",
-    "serve": "orchestrator.api.foreground.serve",
     "show": "orchestrator.api.inspect.status",
     "status": "orchestrator.api.inspect.status",
-    "stop": "orchestrator.api.admin.process_stop",
-    "tick": "orchestrator.api.foreground.tick",
-    "tidy": "orchestrator.api.admin.tidy",
-    "trigger": "orchestrator.api.flows.triggers",
-    "verify": "orchestrator.api.outcomes.verify",
-    "wait_for_flow": "orchestrator.api.foreground.tick",
     "watch": "orchestrator.api.foreground.watch",
 }
 
