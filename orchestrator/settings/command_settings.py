@@ -45,7 +45,7 @@ CONFIG: Final[Setting[str]] = Setting(
 )
 GRACE: Final[Setting[int]] = Setting(
     "grace",
-    duration(parsers.patience),
+    duration(parsers.a_second_or_more),
     "Cancels each resumable job at the service once it has a newer checkpoint, and after so long at the latest.",
     default="at once",
     panel=Panel.LONG_JOBS,

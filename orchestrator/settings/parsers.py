@@ -27,14 +27,13 @@ from orchestrator.core.text.name_match import looks_like_an_id
 from orchestrator.core.text.time_of_day import parse_moment, written_moment
 from orchestrator.settings.setting import Form, Kind, duration, parsed
 from orchestrator.settings.values import LOCAL, STANDARD_INPUT, CellType, Include, KeyPlace, Pinned
-from orchestrator.units import MILLISECOND_US, WHOLE
+from orchestrator.units import MILLISECOND_US, SECOND_US, WHOLE
 from orchestrator.user_code import UserCodeError, call
 
 QUEUE_DEPTH_MAX: Final = 10_000_000
 NAME_CHARACTERS_MAX: Final = 200
 STANDARD_OUTPUT: Final = Path("/dev/stdout")
 RETENTION_US_MIN: Final = 1_000_000
-PATIENCE_US_MIN: Final = 1_000_000
 EVERY_US_MIN: Final = 1_000_000
 
 FLATTENED: Final = ("output", "input", "metadata")
@@ -290,17 +289,17 @@ def retention(duration_us: int) -> int:
     return duration_us
 
 
-def patience(duration_us: int) -> int:
-    """How long a run may get nowhere."""
-    if duration_us < PATIENCE_US_MIN:
-        raise ValueError(f"so long it takes at least to get anywhere: {format_duration(PATIENCE_US_MIN)}")
+def a_second_or_more(duration_us: int) -> int:
+    """A time in which something may happen at all."""
+    if duration_us < SECOND_US:
+        raise ValueError(f"must be at least {format_duration(SECOND_US)}")
     return duration_us
 
 
-def some_time(duration_us: int) -> int:
-    """How long something takes that takes any time."""
+def more_than_nothing(duration_us: int) -> int:
+    """A time that is not zero."""
     if not duration_us:
-        raise ValueError("nothing takes no time at all")
+        raise ValueError("must be more than 0 s")
     return duration_us
 
 

@@ -119,7 +119,7 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _figure(
             "execution-time",
-            duration(parsers.some_time),
+            duration(parsers.more_than_nothing),
             "How long a worker takes for a job, about; it goes before what the ledger knows of the endpoint.",
             default="as the latest executions in the ledger took",
             brief="How long an execution takes",

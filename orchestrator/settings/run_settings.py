@@ -175,7 +175,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "stall-after",
-            duration(parsers.patience),
+            duration(parsers.a_second_or_more),
             "A resumable job that has had nothing new to report for so long counts as stuck, see `--on-stuck`.",
             default="that is not looked at",
         ),
@@ -192,7 +192,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "max-execution",
-            duration(parsers.patience),
+            duration(parsers.a_second_or_more),
             "How long a resumable job may be executed in all its segments together before it counts as failed.",
             default="however long",
         ),
@@ -293,7 +293,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "give-up-after",
-            duration(parsers.patience),
+            duration(parsers.a_second_or_more),
             "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its"
             " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count.",
             default="however long",
