@@ -292,17 +292,6 @@ def said(module: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def test_tests_patch_nothing() -> None:
-    patching = re.compile(r"monkeypatch\.(?!setenv|delenv|chdir)\w|mock\.patch|from unittest|import mock")
-    found = [
-        f"{name_of(path)}: {match[0]}"
-        for path in modules("tests")
-        if path != Path(__file__)
-        for match in patching.finditer(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
-
-
 def test_tests_sleep_on_virtual_time_only() -> None:
     def is_virtual(path: Path) -> bool:
         text = path.read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ from anyio.abc import SocketStream
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.command_line import Result, call
-from tests.cli.fake_api import FakeApp, placed
 from tests.client.raw_server import read_request, response, serving
 
 KEY = "sk-very-secret-key"
@@ -37,11 +36,10 @@ class Service:
     def body(self, n: int = 0) -> bytes:
         return self.requests[n].split(b"\r\n\r\n", 1)[1]
 
-    def api(self, *arguments: str, app: FakeApp | None = None, input: str | None = None, **environment: str) -> Result:  # noqa: A002
+    def api(self, *arguments: str, input: str | None = None, **environment: str) -> Result:  # noqa: A002
         """`orchestrator api` with these arguments, at this service."""
         variables = {"ORCHESTRATOR_API_KEY": KEY, "ORCHESTRATOR_SERVERLESS_URL": self.url, "COLUMNS": "100"}
-        with placed(app or FakeApp()):
-            result = call(["api", *arguments], environment={**variables, **environment}, given=input)
+        result = call(["api", *arguments], environment={**variables, **environment}, given=input)
         for stream in (result.stdout, result.stderr):
             assert KEY not in stream
             assert "Traceback" not in stream

@@ -13,15 +13,38 @@ from tests.ledger.ledgers import a_run, brought_to
 AT = 1_767_225_600 * S
 
 
-def a_ledger(path: Path = Path("orchestrator.db"), *, name: str = "captions", **jobs: int) -> Path:
-    """A ledger with one run, of so many jobs in each state."""
+def a_ledger_of_runs(number: int, path: Path = Path("orchestrator.db")) -> Path:
+    """A ledger with so many runs, from `run-0` on, each of one job that waits."""
+
+    async def made() -> None:
+        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            for n in range(number):
+                await a_run(ledger, name=f"run-{n}")
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
+    return path
+
+
+def a_ledger(
+    path: Path = Path("orchestrator.db"),
+    *,
+    name: str = "captions",
+    service_url: str = "https://api.example",
+    endpoint: str = "ep",
+    **jobs: int,
+) -> Path:
+    """A ledger with one more run, of so many jobs in each state."""
 
     async def made() -> None:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
             await tasks.start(ledger.serve)
             states = [State(state) for state, count in jobs.items() for _ in range(count)]
-            await a_run(ledger, [a_row(n, f"n-{n}") for n in range(1, len(states) + 1)], name=name)
-            for n, state in enumerate(states, 1):
+            rows = [a_row(n, f"n-{n}") for n in range(1, len(states) + 1)]
+            first = await ledger.audit.jobs_number() + 1
+            await a_run(ledger, rows, name=name, service_url=service_url, endpoint=endpoint)
+            for n, state in enumerate(states, first):
                 if state is not State.QUEUED:
                     await brought_to(ledger, state, AT + 60 * n * S, job=n)
             tasks.cancel_scope.cancel()

@@ -55,11 +55,17 @@ async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_bo
 
 
 async def a_run(
-    ledger: Ledger, rows: Iterable[Row] | int = 1, *, name: str = "run", settings: RunSettings = SETTINGS
+    ledger: Ledger,
+    rows: Iterable[Row] | int = 1,
+    *,
+    name: str = "run",
+    service_url: str = "https://api.example",
+    endpoint: str = "ep",
+    settings: RunSettings = SETTINGS,
 ) -> Run:
     """A new run with these rows (or so many), accepted."""
     run = await ledger.runs.create(
-        name=name, service_url="https://api.example", endpoint="ep", source="/in.jsonl", settings=settings
+        name=name, service_url=service_url, endpoint=endpoint, source="/in.jsonl", settings=settings
     )
     await taken_in(ledger, run, [a_row(n) for n in range(1, rows + 1)] if isinstance(rows, int) else rows)
     return run

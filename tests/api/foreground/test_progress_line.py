@@ -12,7 +12,7 @@ from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.views.status import Snapshot
 from tests.api.desk import desk, numbers
-from tests.cli.fake_api import snapshot
+from tests.cli.samples import snapshot
 from tests.simulation.world import ENDPOINT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

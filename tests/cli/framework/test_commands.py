@@ -15,16 +15,20 @@ import pytest
 from orchestrator import __version__
 from orchestrator.api.emulation.flags import EmulateRequest
 from orchestrator.cli.framework.runner import execute
-from orchestrator.cli.runs.status import status_text
+from orchestrator.cli.output import streams
+from orchestrator.cli.runs.status import SHOWN_MAX, status_text
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
+from orchestrator.errors import UsageError
 from orchestrator.settings.requests import ResultsRequest
 from orchestrator.settings.values import Include, ResultOrder
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
 from tests.cli.command_line import give, requested
 from tests.cli.command_line import shown as shown_by
-from tests.cli.fake_api import FakeApp, invoke, run_status
+from tests.cli.samples import run_status
+from tests.cli.small_ledger import a_ledger, a_ledger_of_runs
+from tests.engine.rows import empty_ledger
 
 HELP_S_MAX = 5.0
 """Generous, for busy machines; a fifth of a second is usual. What matters is what is imported."""
@@ -48,10 +52,9 @@ def test_status_shows_each_run() -> None:
         window_s=10.0,
         throttled=0,
     )
-    result = invoke(FakeApp(runs=[busy, run_status("a-name-longer-than-any-other-name", succeeded=400)]), "status")
-    assert (result.exit_code, result.stderr) == (0, "")
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
-    assert lines == [
+    other = run_status("a-name-longer-than-any-other-name", succeeded=400)
+    lines = status_text(shown(busy, other), width=80, colours=False).splitlines()
+    assert [line.rstrip() for line in lines] == [
         "run                                  jobs   done  succeeded  failed",
         "─" * 67,
         "captions                           10,001   61 %      6,101      38",
@@ -88,7 +91,7 @@ def test_status_says_first_why_nothing_of_an_unfinished_run_is_sent(why: str) ->
     held = msgspec.structs.replace(run_status(queued=3), held_up=why)
     ended = msgspec.structs.replace(run_status(succeeded=3), held_up=why)
     assert f"at abc123: {why}; 3 queued" in status_text(shown(held), width=200, colours=False)
-    assert json.loads(invoke(FakeApp(runs=[held]), "status", "--json").stdout)[0]["held_up"] == why
+    assert json.loads(shown_by(partial(streams.put_json, [held])).stdout)[0]["held_up"] == why
     assert "nothing left to do" in status_text(shown(ended), width=80, colours=False)
 
 
@@ -126,17 +129,17 @@ def test_a_run_of_no_jobs_is_no_accident() -> None:
 
 
 def test_of_many_runs_status_shows_some_and_folds_the_others_into_one_line() -> None:
-    app = FakeApp(runs=[run_status(f"run-{n}", succeeded=2, failed=1) for n in range(10_000)])
-    told = invoke(app, "status").stdout
+    a_ledger_of_runs(SHOWN_MAX + 2)
+    told = give("status").stdout
     names = [line.split()[0] for line in told.splitlines() if line.startswith("run-") and " at " not in line]
-    assert names == [f"run-{n}" for n in range(9_980, 10_000)]
-    folded = "9,980 of 10,000 runs are not shown (29,940 jobs, 100 % done, 9,980 failed); all of them: orchestrator"
-    assert folded in told.replace("\n", " ")
-    assert len(msgspec.json.decode(invoke(app, "status", "--json").stdout)) == 10_000
-    app.runs = app.runs[:30]
-    everything = invoke(app, "status", "--all").stdout
+    assert names == [f"run-{n}" for n in range(2, SHOWN_MAX + 2)]
+    assert "2 of 22 runs are not shown (2 jobs, 0 % done, 0 failed); all of them: orchestrator" in told.replace(
+        "\n", " "
+    )
+    everything = give("status", "--all").stdout
     assert "not shown" not in everything
-    assert all(f"run-{n} at abc123: " in everything for n in range(30))
+    assert all(f"run-{n} at ep: " in everything for n in range(SHOWN_MAX + 2))
+    assert len(json.loads(give("status", "--json").stdout)) == SHOWN_MAX + 2
 
 
 @pytest.mark.parametrize(
@@ -165,42 +168,54 @@ def test_status_says_what_nobody_could_be_told() -> None:
 
 
 def test_status_as_json_is_one_array() -> None:
-    runs = [run_status(succeeded=2), run_status("other", queued=1)]
-    result = invoke(FakeApp(runs=runs), "status", "--json")
-    assert msgspec.json.decode(result.stdout.encode(), type=list[RunStatus]) == runs
-    assert invoke(FakeApp(), "status", "--json").stdout == "[]\n"
+    a_ledger(succeeded=2)
+    a_ledger(name="other", queued=1)
+    runs = msgspec.json.decode(give("status", "--json").stdout_bytes, type=list[RunStatus])
+    assert [(run.run, run.jobs["succeeded"], run.jobs["queued"]) for run in runs] == [
+        ("captions", 2, 0),
+        ("other", 0, 1),
+    ]
+    assert shown_by(partial(streams.put_json, runs)).stdout == give("status", "--json").stdout
 
 
 def test_an_empty_ledger_is_said_to_be_empty() -> None:
-    result = invoke(FakeApp(), "status", "--ledger", "l.db")
+    empty_ledger(Path("l.db"))
+    result = give("status", "--ledger", "l.db")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "l.db has no runs yet\n")
+    assert give("status", "--ledger", "l.db", "--json").stdout == "[]\n"
+
+
+def requested_results(*words: str) -> ResultsRequest:
+    work, _ = requested("results", *words)
+    (request,) = work.args
+    assert isinstance(request, ResultsRequest)
+    return request
 
 
 def test_results_carry_what_is_asked_for() -> None:
-    app = FakeApp(lines=[b"{}\n"])
-    assert invoke(app, "results", "captions", "--include", "times,line").exit_code == 0
-    [[request]] = app.asked
-    assert isinstance(request, ResultsRequest)
-    assert request.include == (Include.LINE, Include.TIMES)
-    refused = invoke(app, "results", "captions", "--include", "lines")
-    assert refused.exit_code == 2
-    assert '--include: "lines" is none of input, line, worker, times, text' in refused.stderr
-    assert invoke(app, "runs", "export", "captions", "--include", "input").exit_code == 0
-    assert app.asked[-1][-1] is Include.INPUT
+    assert requested_results("captions", "--include", "times,line").include == (Include.LINE, Include.TIMES)
+    with pytest.raises(UsageError, match='--include: "lines" is none of input, line, worker, times, text'):
+        requested_results("captions", "--include", "lines")
+    a_ledger(succeeded=1)
+    assert json.loads(give("results", "captions", "--include", "line").stdout)["line"] == 1
+    words = ("runs", "export", "captions", "--output", "o.jsonl", "--include", "line")
+    assert give(*words).exit_code == 0
+    assert json.loads(Path("o.jsonl").read_text())["line"] == 1
 
 
 def test_results_are_bytes_on_standard_output() -> None:
-    app = FakeApp(lines=[b'{"a":1}\n', b'{"a":"\xc3\xa9"}\n'])
-    result = invoke(app, "results", "captions")
-    assert (result.exit_code, result.stdout_bytes, result.stderr) == (0, b'{"a":1}\n{"a":"\xc3\xa9"}\n', "")
-    assert app.asked == [(ResultsRequest(name="captions"),)]
+    line = b'{"a":"\xc3\xa9"}\n'
+    assert shown_by(partial(streams.put_data, line)).stdout_bytes == line
+    a_ledger(succeeded=2)
+    result = give("results", "captions")
+    assert [json.loads(each)["custom_id"] for each in result.stdout_bytes.splitlines()] == ["n-1", "n-2"]
+    assert (result.exit_code, result.stderr) == (0, "")
 
 
 def test_no_results_are_said_to_be_none() -> None:
-    assert invoke(FakeApp(), "results", "captions").stderr == "captions has no results yet\n"
-    assert (
-        invoke(FakeApp(), "results", "captions", "--errors").stderr == "captions has no failed or cancelled jobs yet\n"
-    )
+    a_ledger(queued=1)
+    assert give("results", "captions").stderr == "captions has no results yet\n"
+    assert give("results", "captions", "--errors").stderr == "captions has no failed or cancelled jobs yet\n"
 
 
 PLACE = ({"serverless_url": "http://127.0.0.1:8900"}, {"NAME": "value"})
@@ -411,9 +426,7 @@ def test_who_follows_ends_when_its_reader_has_enough_even_if_nothing_comes_any_m
     ],
 )
 def test_which_results_and_in_which_order_is_handed_on(words: tuple[str, ...], request_: ResultsRequest) -> None:
-    app = FakeApp(lines=[b"x\n"])
-    assert invoke(app, "results", *words).stdout == "x\n"
-    assert app.asked == [(request_,)]
+    assert requested_results(*words) == request_
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Names of endpoints in the place of their ids: who is asked, what is found, and what the program gets."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 import typer
 
@@ -12,11 +12,13 @@ from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.service_access import Access
 from orchestrator.client import Service
+from orchestrator.settings import run_settings
+from orchestrator.settings.sources import choose
 from tests.cli.command_line import give
-from tests.cli.fake_api import FakeApp, invoke, run_status
-from tests.cli.runs.test_limits import LIMITS
 from tests.cli.service_double import ok, refusal, service
+from tests.cli.small_ledger import a_ledger
 from tests.cli.test_config import write
+from tests.ledger.ledgers import dump
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}
 LISTED = [{"id": "abc123", "name": "captions"}, {"id": "def456", "name": "My upscaler"}, {"id": "two1", "name": "twin"},
@@ -93,27 +95,32 @@ def test_another_service_whose_account_nobody_named_is_not_asked(monkeypatch: py
 
 
 COMMANDS = [
-    ("run", "in.jsonl", "--endpoint", "captions"),
-    ("plan", "in.jsonl", "--endpoint", "captions"),
-    ("resume", "in", "--endpoint", "captions"),
-    ("doctor", "--endpoint", "captions"),
+    ("run", "in.jsonl", "--endpoint", "captions", "--dry-run", "--json"),
+    ("plan", "in.jsonl", "--endpoint", "captions", "--json"),
+    ("doctor", "--endpoint", "captions", "--json"),
 ]
 
 
-def test_each_command_gets_the_id_and_so_does_the_ledger() -> None:
+@pytest.mark.parametrize("words", COMMANDS)
+def test_each_command_gets_the_id(words: tuple[str, ...]) -> None:
+    Path("in.jsonl").write_text('{"input":{"n":1}}\n')
     with service(ok('[{"id": "abc123", "name": "captions"}]')) as there:
-        for words in COMMANDS:
-            app = FakeApp()
-            invoke(app, *words, "--rest-url", there.url, **KEY) if words[0] != "doctor" else invoke(
-                app, *words, ORCHESTRATOR_REST_URL=there.url, **KEY
-            )
-            request: Any = app.requests[0] if app.requests else app.asked[0][0]
-            assert getattr(request, "run", request).endpoint == "abc123", words
+        told = give(*words, ORCHESTRATOR_REST_URL=there.url, ORCHESTRATOR_SERVERLESS_URL=there.url, **KEY)
+        assert "abc123" in told.stdout
+        assert there.asked[0] == "GET /v1/endpoints"
+
+
+def test_a_resume_gets_the_id_where_one_is_named_and_else_stays_where_its_run_is() -> None:
+    with service(ok('[{"id": "abc123", "name": "captions"}]')) as there:
+        a_ledger(service_url=there.url, endpoint="abc123", succeeded=1)
+        urls = {"ORCHESTRATOR_REST_URL": there.url, "ORCHESTRATOR_SERVERLESS_URL": there.url}
+        resumed = give("resume", "captions", "--endpoint", "captions", **urls, **KEY)
+        assert resumed.exit_code == 0, resumed.stderr
+        assert there.asked[0] == "GET /v1/endpoints"
+        there.requests.clear()
         write('endpoint = "captions"')
-        resumed = FakeApp()
-        invoke(resumed, "resume", "in", ORCHESTRATOR_REST_URL=there.url, **KEY)
-        assert resumed.requests[0].endpoint is None, "it stays where its run is"
-        assert there.asked == ["GET /v1/endpoints"] * len(COMMANDS)
+        assert give("resume", "captions", **urls, **KEY).exit_code == 0
+        assert "GET /v1/endpoints" not in there.asked, "not for the sake of the file"
 
 
 def test_the_raw_operations_take_a_name_too() -> None:
@@ -139,16 +146,16 @@ def test_rules_lead_to_names_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("given", ["abc123", "captions"])
-def test_the_file_may_speak_of_an_endpoint_by_its_name(given: str) -> None:
+def test_the_file_may_speak_of_an_endpoint_by_its_name(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     """Whichever way the command names it: what a budget is of is not left to how somebody types."""
     write("[endpoints.captions]\nprice-per-second = 0.5\nbudget-per-day = 5\n[endpoints.abc123]\nbudget-per-day = 7")
-    app = FakeApp()
-    with service(ok('[{"id": "abc123", "name": "captions"}]')) as there:
-        invoke(app, "run", "in.jsonl", "--endpoint", given, ORCHESTRATOR_REST_URL=there.url, **KEY)
-        assert there.asked == ["GET /v1/endpoints"]
-    settings: Any = app.requests[0].settings
-    assert (settings.price_per_second, settings.budget_per_day) == (0.5, 7.0), "what stands for its id wins"
-    assert app.requests[0].endpoint == "abc123"
+    asked = Asked()
+    flags = asked.flags(monkeypatch, endpoint=given, price_per_second=None, budget_per_day=None)
+    assert asked.paths == ["/v1/endpoints"]
+    choices = choose(flags, asked.environment)
+    found = (choices[run_settings.PRICE_PER_SECOND], choices[run_settings.BUDGET_PER_DAY])
+    assert found == (0.5, 7.0), "what stands for its id wins"
+    assert flags["endpoint"] == "abc123"
 
 
 def test_where_no_name_stands_in_the_file_an_id_needs_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,20 +189,15 @@ serverless-url = "https://home.example"
     ],
 )
 def test_what_is_asked_of_a_run_asks_the_account_of_the_run(words: tuple[str, ...]) -> None:
-    place = "https://work.example#work"
-    app = FakeApp(
-        runs=(msgspec.structs.replace(run_status(), service_url=place),),
-        endpoints=(msgspec.structs.replace(LIMITS, service_url=place, endpoint="abc123"),),
-    )
+    ledger = a_ledger(service_url="https://work.example#work", endpoint="abc123", failed=1)
     keys = {"WORK_KEY": "key-of-work", "HOME_KEY": "key-of-home", "ORCHESTRATOR_PROFILE": "home"}
     with service(ok('[{"id": "big1", "name": "big"}]')) as there:
         write(PROFILES.format(url=there.url))
-        told = invoke(app, *words, "--endpoint", "big", **keys, **KEY)
-        assert told.exit_code == 0, told.stderr
+        told = give(*words, "--endpoint", "big", **keys, **KEY)
         assert there.asked == ["GET /v1/endpoints"]
         assert b"Bearer key-of-work" in there.requests[0]
-        assert "big1" in str(app.asked[-1])
-        known = invoke(app, *words, "--endpoint", "abc123", **keys)
+        assert "the endpoint big1; it is at abc123" in told.stderr or "big1" in str(dump(ledger)), told.stderr
+        known = give(*words, "--endpoint", "abc123", **keys)
         assert (known.exit_code, len(there.asked)) == (0, 1)
 
 

@@ -31,7 +31,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.views.status import Summary
 from tests.cli.command_line import LOCAL, Result, shown
-from tests.cli.fake_api import summary
+from tests.cli.samples import summary
 
 REQUEST = RunRequest(name="captions", source="captions.jsonl", endpoint=LOCAL, connection=ConnectionSettings())
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import get_type_hints
@@ -10,10 +11,12 @@ import msgspec
 import pytest
 
 from orchestrator import api
+from orchestrator.cli.output import streams
 from orchestrator.cli.output.json_times import is_time, iso, with_iso_times
 from orchestrator.views import status
 from orchestrator.views.status import JanitorSummary, LastProcess, StuckSummary
-from tests.cli.fake_api import FakeApp, invoke, run_status
+from tests.cli.command_line import shown
+from tests.cli.samples import run_status
 
 AT = 1_782_208_327_000_123
 ISO = "2026-06-23T09:52:07.000123Z"
@@ -32,9 +35,8 @@ def test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are() -> No
 
 
 def test_what_was_there_stays_as_it_was() -> None:
-    app = FakeApp()
-    app.runs = [msgspec.structs.replace(run_status(), janitor=JanitorSummary(at=AT), created_at=AT)]
-    [run] = json.loads(invoke(app, "status", "--json").stdout)
+    found = msgspec.structs.replace(run_status(), janitor=JanitorSummary(at=AT), created_at=AT)
+    run = json.loads(shown(partial(streams.put_json, found)).stdout)
     assert (run["created_at"], run["created_at_iso"]) == (AT, ISO)
     assert run["janitor"] == {"at": AT, "at_iso": ISO, "failing": []}
 

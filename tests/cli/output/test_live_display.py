@@ -14,7 +14,7 @@ from orchestrator.cli.output.progress_views import PlainView, QuietView, progres
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED
 from orchestrator.views.status import Snapshot, StuckSummary
-from tests.cli.fake_api import snapshot
+from tests.cli.samples import snapshot
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -19,7 +19,7 @@ from orchestrator.cli.output.live_display import Display
 from orchestrator.cli.service import output
 from orchestrator.client.jobs.records import JsonAnswer
 from orchestrator.core.jobs.lifecycle import State
-from tests.cli.fake_api import snapshot
+from tests.cli.samples import snapshot
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from orchestrator.settings import request_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import Configuration, RunRequest
 from orchestrator.views.status import MarginSummary, UncertainSummary
-from tests.cli.fake_api import snapshot, summary
 from tests.cli.framework.test_exit_codes import ended
+from tests.cli.samples import snapshot, summary
 
 REQUEST = RunRequest(
     name="captions", source="c.jsonl", endpoint="abc", ledger=Path("orchestrator.db"), connection=ConnectionSettings()

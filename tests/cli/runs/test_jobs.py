@@ -20,10 +20,10 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import open_ledger
 from orchestrator.settings.values import LOCAL
-from tests.cli.command_line import Result, call
-from tests.cli.fake_api import FakeApp, invoke
+from tests.cli.command_line import Result, call, give
+from tests.cli.small_ledger import a_ledger
 from tests.factories import S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to
+from tests.ledger.ledgers import a_run, brought_to, gone, job_now
 
 CLOCK = SystemClock()
 TOLD = json.dumps(
@@ -110,7 +110,8 @@ def test_a_list_says_what_it_leaves_out_and_what_it_read(night: Callable[..., Re
     assert night("jobs", "-w", "input.lang=de", "-n", "1").stderr == "1 of 3 jobs; read for that: 5 inputs\n"
     assert night("jobs", "-w", "line=3 input.lang=de").stderr == "1 job; read for that: 1 input\n"
     assert night("jobs", "-w", "class=expired").stderr == "night has no such jobs\n"
-    assert invoke(FakeApp(), "jobs", "list").stderr == "captions has no jobs\n"
+    a_ledger()
+    assert give("jobs", "list").stderr == "captions has no jobs\n"
 
 
 def test_a_filter_that_is_none_is_refused_with_its_place(night: Callable[..., Result]) -> None:
@@ -137,8 +138,21 @@ def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None
     ]
     assert shown.stderr == "night: 3 jobs without a result, in 2 kinds\n"
     assert night("failures", "--limit", "1").stderr.endswith("1 more kind is not shown; --limit N shows more\n")
+
+
+def test_where_nothing_failed_for_good_the_failed_executions_are_counted(tmp_path: Path) -> None:
+    async def made() -> None:
+        async with open_ledger(tmp_path / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.serve)
+            await a_run(ledger, 2, name="captions")
+            for n in (1, 2):
+                steps = ("claimed", "accepted", "retried_remotely")
+                await gone(ledger, await job_now(ledger, n), *steps, at=(1_767_225_600 + n) * S)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(made)
     none = "captions has no failures: 2 executions failed, and such jobs are tried again\n"
-    assert invoke(FakeApp(), "failures").stderr == none
+    assert give("failures", "--ledger", str(tmp_path / "l.db")).stderr == none
 
 
 def test_failures_in_json_lead_to_their_jobs(night: Callable[..., Result]) -> None:

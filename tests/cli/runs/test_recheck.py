@@ -4,49 +4,53 @@ import json
 import shlex
 from pathlib import Path
 
-import msgspec
+from tests.cli.command_line import Result, give, requested
+from tests.cli.small_ledger import a_ledger
 
-from tests.cli.fake_api import FakeApp, invoke, run_status
+LOOKED = "captions: 3 outputs looked at: 3 rejected (3 of them to be tried again), 0 accepted after all\n"
 
-LEDGER = Path("orchestrator.db")
+
+def rechecked(*words: str) -> Result:
+    """By a schema that no output meets."""
+    Path("caption.json").write_text('{"type":"object","required":["caption"]}')
+    return give("runs", "recheck", "captions", "--schema", "caption.json", *words)
+
+
+def test_what_the_run_is_to_take_for_a_result_is_handed_on() -> None:
+    name, changes, *_ = requested("runs", "recheck", "captions", "--require-output").args
+    assert (name, changes) == ("captions", {"output_required": True})
 
 
 def test_a_dry_run_only_looks() -> None:
-    app = FakeApp()
-    result = invoke(app, "runs", "recheck", "captions", "--require-output", "--dry-run")
-    assert result.exit_code == 0
-    assert app.asked == [(LEDGER, "captions", {"output_required": True}, True)]
-    assert "captions: 9 outputs" in result.stderr
+    a_ledger(succeeded=3)
+    result = rechecked("--dry-run")
+    assert (result.exit_code, result.stderr) == (0, LOOKED)
+    assert len(give("results").stdout.splitlines()) == 3
 
 
 def test_nothing_is_changed_unless_somebody_says_yes() -> None:
-    app = FakeApp()
-    result = invoke(app, "runs", "recheck", "captions")
+    a_ledger(succeeded=3)
+    result = rechecked()
     assert result.exit_code == 2
-    assert "change 4 jobs of captions, 2 of which are paid again?" in result.stderr
-    assert [asked[-1] for asked in app.asked] == [True]
+    assert "change 3 jobs of captions, 3 of which are paid again?" in result.stderr
+    assert len(give("results").stdout.splitlines()) == 3
 
 
 def test_it_is_done_and_told_in_numbers() -> None:
-    app = FakeApp(runs=[run_status()])
-    result = invoke(app, "runs", "recheck", "captions", "--yes", "--json")
+    a_ledger(succeeded=3)
+    result = rechecked("--yes", "--json")
     assert result.exit_code == 0
-    assert [asked[-1] for asked in app.asked] == [True, False, "captions"]
     told = json.loads(result.stdout)
-    assert (told["run"], told["rejected"], told["again"], told["accepted"], told["is_done"]) == (
-        "captions",
-        3,
-        2,
-        1,
-        True,
-    )
+    numbers = [told[key] for key in ("run", "rejected", "again", "accepted", "is_done")]
+    assert numbers == ["captions", 3, 3, 0, True]
     assert result.stderr.endswith("go on with: orchestrator resume captions\n")
+    assert give("results").stderr == "the run has no results yet\n"
 
 
-def test_the_command_that_goes_on_is_of_the_same_account_ledger_and_file(tmp_path: Path) -> None:
-    (tmp_path / "other.toml").write_text("")
-    run = msgspec.structs.replace(run_status(), service_url="https://api.example#work")
-    flags = ("--ledger", "l.db", "--config", str(tmp_path / "other.toml"))
-    result = invoke(FakeApp(runs=[run]), "runs", "recheck", "captions", "--yes", *flags)
-    told = result.stderr.splitlines()[-1].partition("go on with: ")[2]
-    assert shlex.split(told) == ["orchestrator", "resume", "captions", "--profile", "work", *flags[2:], *flags[:2]]
+def test_the_command_that_goes_on_is_of_the_same_account_ledger_and_file() -> None:
+    a_ledger(Path("l.db"), service_url="https://api.example#work", succeeded=1)
+    Path("other.toml").write_text("")
+    result = rechecked("--yes", "--ledger", "l.db", "--config", "other.toml")
+    told = shlex.split(result.stderr.splitlines()[-1].partition("go on with: ")[2])
+    file, ledger = ("--config", "other.toml"), ("--ledger", "l.db")
+    assert told == ["orchestrator", "resume", "captions", "--profile", "work", *file, *ledger]

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.cli.runs.status import run_text
 from tests.cli.command_line import give
-from tests.cli.fake_api import run_status
+from tests.cli.samples import run_status
 from tests.cli.small_ledger import a_ledger
 
 

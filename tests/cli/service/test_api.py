@@ -7,14 +7,13 @@ import httpx
 import msgspec
 import pytest
 
-from orchestrator.errors import StorageError
 from orchestrator.ledger import dispatcher_lock
-from orchestrator.views.status import RunStatus
 from tests.account.accounts import Script, Waits, scripted
 from tests.cli.command_line import add_calls, call_only, give
-from tests.cli.fake_api import FakeApp, run_status
 from tests.cli.service_double import KEY, ok, refusal, service
+from tests.cli.small_ledger import a_ledger
 from tests.client.raw_server import closed_port, response
+from tests.engine.rows import empty_ledger
 
 QUEUED = ok('{"id":"job-1","status":"IN_QUEUE"}')
 RUNNING = ok('{"id":"job-1","status":"IN_PROGRESS","delayTime":2210,"workerId":"w1"}')
@@ -51,7 +50,7 @@ each_operation = pytest.mark.parametrize("name", OPERATIONS)
 def test_each_operation_sends_its_request_and_says_beside_a_run_within_which_limits(name: str, is_held: bool) -> None:
     """Contract, Endpoints: the table of operations."""
     arguments, request, reply = OPERATIONS[name]
-    Path("orchestrator.db").touch()
+    empty_ledger(Path("orchestrator.db"))
     with service(reply) as served, dispatcher_lock(Path("orchestrator.db"), now=0) if is_held else nullcontext():
         result = served.api(*arguments)
     assert (result.exit_code, served.asked) == (0, [request])
@@ -312,10 +311,6 @@ def test_a_stream_as_json_has_whole_items() -> None:
 # --- purging
 
 
-def at(url: str, **counts: int) -> RunStatus:
-    return msgspec.structs.replace(run_status("night", **counts), endpoint="abc", service_url=url)
-
-
 def test_a_purge_asks_first() -> None:
     with service(ok('{"removed":1}')) as served:
         result = served.api("purge", "abc", input="y\n")
@@ -324,34 +319,24 @@ def test_a_purge_asks_first() -> None:
     assert SAID not in result.stderr, "nothing is sent"
 
 
-def test_a_purge_warns_about_jobs_of_the_ledger_at_that_endpoint(tmp_path: Path) -> None:
-    (tmp_path / "orchestrator.db").touch()
+def test_a_purge_warns_about_jobs_of_the_ledger_at_that_endpoint() -> None:
     with service(ok('{"removed":1}')) as served:
-        elsewhere = msgspec.structs.replace(at(served.url, outstanding=5), endpoint="other")
-        runs = [
-            at(served.url, outstanding=1200, uncertain=1, queued=9),
-            at(f"{served.url}/", submitting=1),
-            at(served.url, succeeded=4, queued=2),
-            at("https://else.example", outstanding=5),
-            elsewhere,
-        ]
-        result = served.api("purge", "abc", "--yes", app=FakeApp(runs=runs))
+        a_ledger(name="night", service_url=served.url, endpoint="abc", outstanding=2, uncertain=1, queued=1)
+        a_ledger(name="day", service_url=f"{served.url}/", endpoint="abc", submitting=1)
+        a_ledger(name="done", service_url=served.url, endpoint="abc", succeeded=1, queued=1)
+        a_ledger(name="away", service_url="https://else.example", endpoint="abc", outstanding=1)
+        a_ledger(name="beside", service_url=served.url, endpoint="other", outstanding=1)
+        result = served.api("purge", "abc", "--yes")
     assert result.exit_code == 0
-    warning = (
-        "warning: run night of orchestrator.db has {} at this endpoint; those that still wait in its queue go, too\n"
-    )
-    assert result.stderr == warning.format("1,201 jobs") + warning.format("1 job")
+    warning = "warning: run {} of orchestrator.db has {} at this endpoint; those that still wait in its queue go, too\n"
+    assert result.stderr == warning.format("night", "3 jobs") + warning.format("day", "1 job")
 
 
-def test_a_ledger_that_cannot_be_read_is_told_and_the_purge_asked_for_all_the_same(tmp_path: Path) -> None:
-    class Broken(FakeApp):
-        async def status(self, ledger: Path) -> list[RunStatus]:
-            raise StorageError("no")
-
-    (tmp_path / "my.db").touch()
+def test_a_ledger_that_cannot_be_read_is_told_and_the_purge_asked_for_all_the_same() -> None:
+    Path("my.db").write_text("this is none")
     with service(ok('{"removed":1}')) as served:
-        result = served.api("purge", "abc", "--yes", "--ledger", "my.db", app=Broken())
-    assert "warning: whether my.db has jobs there could not be seen: no" in result.stderr
+        result = served.api("purge", "abc", "--yes", "--ledger", "my.db")
+    assert "warning: whether my.db has jobs there could not be seen: " in result.stderr
     assert result.exit_code == 0
 
 
@@ -419,17 +404,6 @@ def test_nobody_there_is_one_line_and_exit_code_3() -> None:
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"error: run: no connection to {address}: ")
     assert line.endswith("; nothing was sent")
-
-
-def test_an_interrupted_command_ends_as_others_do(tmp_path: Path) -> None:
-    class Interrupted(FakeApp):
-        async def status(self, ledger: Path) -> list[RunStatus]:
-            raise KeyboardInterrupt
-
-    (tmp_path / "orchestrator.db").touch()
-    with service(ok("{}")) as served:
-        result = served.api("purge", "abc", "--yes", app=Interrupted())
-    assert (result.exit_code, result.stdout, result.stderr, served.requests) == (130, "", "", [])
 
 
 def test_the_secrets_of_a_refused_job_are_in_no_message() -> None:

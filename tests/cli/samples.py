@@ -1,0 +1,69 @@
+"""Runs as the program would tell of them, for what shows them."""
+
+from orchestrator.views.status import MarginSummary, RunStatus, Snapshot, Summary, UncertainSummary
+
+
+def jobs(**counts: int) -> dict[str, int]:
+    states = ("queued", "submitting", "uncertain", "outstanding", "succeeded", "failed", "cancelled")
+    return {"total": sum(counts.values()), **{state: counts.get(state, 0) for state in states}}
+
+
+def summary(*, interrupted: bool = False, **counts: int) -> Summary:
+    return Summary(
+        run="captions",
+        jobs=jobs(**(counts or {"succeeded": 3})),
+        requests={"run": 3, "status": 4},
+        throttled=0,
+        uncertain=UncertainSummary(seen=0, adopted=0, resubmitted=0),
+        lost=0,
+        expired=0,
+        margin_s=MarginSummary(min=None, p1=None),
+        wall_s=2.0,
+        interrupted=interrupted,
+    )
+
+
+def snapshot(
+    *,
+    reading: bool = False,
+    rows_read: int = 0,
+    jobs_per_s: float | None = None,
+    eta_s: float | None = None,
+    throttled: int = 0,
+    uncertain_seen: int = 0,
+    margin_min_s: float | None = None,
+    wall_s: float = 0.0,
+    run: str = "captions",
+    **counts: int,
+) -> Snapshot:
+    return Snapshot(
+        run=run,
+        reading=reading,
+        rows_read=rows_read,
+        counts=counts,
+        jobs_per_s=jobs_per_s,
+        eta_s=eta_s,
+        sent=0,
+        window_used=994,
+        window_allowed=1000,
+        window_s=10.0,
+        throttled=throttled,
+        uncertain_seen=uncertain_seen,
+        margin_min_s=margin_min_s,
+        wall_s=wall_s,
+    )
+
+
+def run_status(name: str = "captions", **counts: int) -> RunStatus:
+    return RunStatus(
+        run=name,
+        endpoint="abc123",
+        service_url="https://api.example",
+        source="captions.jsonl",
+        jobs=jobs(**counts),
+        uncertain=UncertainSummary(seen=0, adopted=0, resubmitted=0),
+        lost=0,
+        expired=0,
+        margin_s=MarginSummary(min=None, p1=None),
+        created_at=1_767_225_600_000_000,
+    )
