@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
-from orchestrator.account.endpoints.endpoints import EndpointForm, Endpoints
+from orchestrator.account.endpoints.endpoints import EndpointClient, Endpoints
 from orchestrator.account.endpoints.graphql import EndpointsGraphQL
 from orchestrator.account.endpoints.rest_v1 import EndpointsV1
 from orchestrator.account.endpoints.rest_v2 import EndpointsV2
 from orchestrator.account.pods.pods import Pods
 from orchestrator.account.templates.graphql import TemplatesGraphQL
 from orchestrator.account.templates.rest import TemplatesV1, TemplatesV2
-from orchestrator.account.templates.secrets import SecretForm, Secrets, SecretsGraphQL, SecretsV2
-from orchestrator.account.templates.templates import TemplateForm, Templates
-from orchestrator.account.transport.fallback import F, Forms, elsewhere
+from orchestrator.account.templates.secrets import SecretClient, Secrets, SecretsGraphQL, SecretsV2
+from orchestrator.account.templates.templates import TemplateClient, Templates
+from orchestrator.account.transport.fallback import F, InterfaceFallback, interfaces_elsewhere
 from orchestrator.account.transport.graphql import GraphQL
 from orchestrator.account.transport.rest import Rest, team_header
 from orchestrator.client import Service
@@ -53,28 +53,28 @@ class Account:
         older = Rest(url, own, service.transport_to(url), clock, service.sleep)
         url = service_url(graphql_url)
         graphql = GraphQL(url, own, service.transport_to(url), service.sleep, key_place=graphql_key)
-        there = elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
+        there = interfaces_elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
 
-        def forms(noun: Noun, of: Mapping[Interface, F]) -> Forms[F]:
+        def forms(noun: Noun, of: Mapping[Interface, F]) -> InterfaceFallback[F]:
             order = tried(noun, interface, there)
             if team_id is not None and Interface.V2 in order:
                 order = (Interface.V2,)
-            return Forms(noun, interface, [of[each] for each in order])
+            return InterfaceFallback(noun, interface, [of[each] for each in order])
 
-        endpoints: dict[Interface, EndpointForm] = {
+        endpoints: dict[Interface, EndpointClient] = {
             Interface.V2: EndpointsV2(newer),
             Interface.V1: EndpointsV1(older),
             Interface.GRAPHQL: EndpointsGraphQL(graphql),
         }
         self.endpoints = Endpoints(forms(Noun.ENDPOINTS, endpoints))
         """To create, change and delete them."""
-        templates: dict[Interface, TemplateForm] = {
+        templates: dict[Interface, TemplateClient] = {
             Interface.V2: TemplatesV2(newer),
             Interface.V1: TemplatesV1(older),
             Interface.GRAPHQL: TemplatesGraphQL(graphql),
         }
         self.templates = Templates(forms(Noun.TEMPLATES, templates), clock)
-        secrets: dict[Interface, SecretForm] = {
+        secrets: dict[Interface, SecretClient] = {
             Interface.V2: SecretsV2(newer),
             Interface.GRAPHQL: SecretsGraphQL(graphql),
         }

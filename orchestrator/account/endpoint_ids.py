@@ -9,7 +9,7 @@ from orchestrator.client import RefusedError, Service
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 
 
-class EndpointIds:
+class EndpointIdLookup:
     """Those of the account's endpoints."""
 
     def __init__(self, service: Service, rest_url: str) -> None:
@@ -18,11 +18,11 @@ class EndpointIds:
         self._endpoints = endpoints_at(service, rest_url)
 
     async def of(self, given: str) -> str:
-        """As `endpoint_id`."""
-        return await endpoint_id(given, self._endpoints, self._service)
+        """As `find_endpoint_id`."""
+        return await find_endpoint_id(given, self._endpoints, self._service)
 
 
-async def endpoint_id(given: str, endpoints: Endpoints, service: Service) -> str:
+async def find_endpoint_id(given: str, endpoints: Endpoints, service: Service) -> str:
     """The id of the endpoint that is called `given`, or has that id. Raises `UsageError`, and `StoppedError` where
     nobody can say.
 

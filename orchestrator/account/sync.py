@@ -30,7 +30,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Where(TypedDict, total=False):
+class AccountOptions(TypedDict, total=False):
     """What `Account` takes beside the service."""
 
     base_url: str
@@ -41,7 +41,7 @@ class Where(TypedDict, total=False):
     interface: Interface
 
 
-class Blocking(Generic[T]):
+class BlockingPart(Generic[T]):
     """A part of the account, whose methods wait for their end."""
 
     def __init__(self, part: T, portal: BlockingPortal) -> None:
@@ -54,13 +54,13 @@ class Blocking(Generic[T]):
         return f"{type(self).__name__}({self.part!r})"
 
 
-class Waiting(Generic[P, R]):
-    """A method of `Blocking` that waits for the end of `method`, which its part has."""
+class BlockingMethod(Generic[P, R]):
+    """A method of `BlockingPart` that waits for the end of `method`, which its part has."""
 
     def __init__(self, method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> None:
         self._method = method
 
-    def __get__(self, of: Blocking[Any], owner: object = None) -> Callable[P, R]:
+    def __get__(self, of: BlockingPart[Any], owner: object = None) -> Callable[P, R]:
         method: Callable[P, Coroutine[Any, Any, R]] = getattr(of.part, self._method.__name__)
 
         @functools.wraps(method)
@@ -71,19 +71,19 @@ class Waiting(Generic[P, R]):
         return wait
 
 
-class BlockingPods(Blocking[Pods]):
+class BlockingPods(BlockingPart[Pods]):
     """As `Account.pods`."""
 
-    list = Waiting(Pods.list)
-    show = Waiting(Pods.show)
-    create = Waiting(Pods.create)
-    modify = Waiting(Pods.modify)
-    delete = Waiting(Pods.delete)
-    logs = Waiting(Pods.logs)
-    start = Waiting(Pods.start)
-    stop = Waiting(Pods.stop)
-    restart = Waiting(Pods.restart)
-    terminate = Waiting(Pods.terminate)
+    list = BlockingMethod(Pods.list)
+    show = BlockingMethod(Pods.show)
+    create = BlockingMethod(Pods.create)
+    modify = BlockingMethod(Pods.modify)
+    delete = BlockingMethod(Pods.delete)
+    logs = BlockingMethod(Pods.logs)
+    start = BlockingMethod(Pods.start)
+    stop = BlockingMethod(Pods.stop)
+    restart = BlockingMethod(Pods.restart)
+    terminate = BlockingMethod(Pods.terminate)
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -91,34 +91,34 @@ class BlockingPods(Blocking[Pods]):
         return self.part.windows
 
 
-class BlockingEndpoints(Blocking[Endpoints]):
+class BlockingEndpoints(BlockingPart[Endpoints]):
     """As `Account.endpoints`."""
 
-    list = Waiting(Endpoints.list)
-    show = Waiting(Endpoints.show)
-    create = Waiting(Endpoints.create)
-    update = Waiting(Endpoints.update)
-    delete = Waiting(Endpoints.delete)
-    workers = Waiting(Endpoints.workers)
-    logs = Waiting(Endpoints.logs)
+    list = BlockingMethod(Endpoints.list)
+    show = BlockingMethod(Endpoints.show)
+    create = BlockingMethod(Endpoints.create)
+    update = BlockingMethod(Endpoints.update)
+    delete = BlockingMethod(Endpoints.delete)
+    workers = BlockingMethod(Endpoints.workers)
+    logs = BlockingMethod(Endpoints.logs)
 
 
-class BlockingTemplates(Blocking[Templates]):
+class BlockingTemplates(BlockingPart[Templates]):
     """As `Account.templates`."""
 
-    list = Waiting(Templates.list)
-    show = Waiting(Templates.show)
-    save = Waiting(Templates.save)
-    delete = Waiting(Templates.delete)
+    list = BlockingMethod(Templates.list)
+    show = BlockingMethod(Templates.show)
+    save = BlockingMethod(Templates.save)
+    delete = BlockingMethod(Templates.delete)
 
 
-class BlockingSecrets(Blocking[Secrets]):
+class BlockingSecrets(BlockingPart[Secrets]):
     """As `Account.secrets`."""
 
-    list = Waiting(Secrets.list)
-    create = Waiting(Secrets.create)
-    rotate = Waiting(Secrets.rotate)
-    delete = Waiting(Secrets.delete)
+    list = BlockingMethod(Secrets.list)
+    create = BlockingMethod(Secrets.create)
+    rotate = BlockingMethod(Secrets.rotate)
+    delete = BlockingMethod(Secrets.delete)
 
 
 class BlockingAccount:
@@ -139,7 +139,7 @@ class BlockingAccount:
         *,
         serverless_url: str = SERVERLESS_URL_DEFAULT,
         transport: httpx.AsyncBaseTransport | None = None,
-        **where: Unpack[Where],
+        **where: Unpack[AccountOptions],
     ) -> None:
         self._account = Account(Service(serverless_url, api_key, transport=transport), **where)
         self._open = ExitStack()

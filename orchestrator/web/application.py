@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 _NOTHING_MORE: Final[Message] = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-def empty(status: int, *, close: bool = False) -> Message:
+def empty_response(status: int, *, close: bool = False) -> Message:
     """The start of an answer without a body; with `close` the connection ends with it."""
     headers = [(b"content-length", b"0")]
     if close:
@@ -23,16 +23,16 @@ def empty(status: int, *, close: bool = False) -> Message:
     return {"type": "http.response.start", "status": status, "headers": headers}
 
 
-_NOT_FOUND: Final = empty(404, close=True)
+_NOT_FOUND: Final = empty_response(404, close=True)
 
 
-async def answer(send: Send, start: Message) -> None:
-    """Sends an answer that `empty` made."""
+async def send_response(send: Send, start: Message) -> None:
+    """Sends an answer that `empty_response` made."""
     await send(start)
     await send(_NOTHING_MORE)
 
 
-async def answer_text(send: Send, text: str) -> None:
+async def send_text(send: Send, text: str) -> None:
     """Sends 200 with a short text."""
     body = text.encode()
     headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"text/plain")]
@@ -40,14 +40,14 @@ async def answer_text(send: Send, text: str) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
+async def send_not_found(_scope: Scope, _receive: Receive, send: Send) -> None:
     """The one answer to whatever is not for us. The request's body is not read: the connection is closed instead."""
-    await answer(send, _NOT_FOUND)
+    await send_response(send, _NOT_FOUND)
 
 
-def application(*routes: BaseRoute) -> ASGIApp:
+def listener_application(*routes: BaseRoute) -> ASGIApp:
     """One ASGI application of `routes`, asked in their order."""
-    router = Router(routes, redirect_slashes=False, default=not_found)
+    router = Router(routes, redirect_slashes=False, default=send_not_found)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -21,8 +21,8 @@ import msgspec
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.client.http.idle_timeout import Patience, Watch
-from orchestrator.client.http.transfer_slots import LARGE_BYTES, Place, Places
+from orchestrator.client.http.idle_timeout import IdleTimeout, IdleWatch
+from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlot, TransferSlots
 from orchestrator.clock import Clock
 from orchestrator.core.service.records import Record, plausible, read_record
 from orchestrator.core.service.webhook_token import (
@@ -36,12 +36,12 @@ from orchestrator.core.service.webhook_token import (
 from orchestrator.core.text.json_compact import without_mark
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import MIB
-from orchestrator.web.application import answer, answer_text, empty, not_found
+from orchestrator.web.application import empty_response, send_not_found, send_response, send_text
 from orchestrator.web.connection import WHOLE_BODY
 
-_NOTED: Final = empty(200)
-_NOTED_UNREAD: Final = empty(200, close=True)
-_UNAVAILABLE: Final = empty(503)
+_NOTED: Final = empty_response(200)
+_NOTED_UNREAD: Final = empty_response(200, close=True)
+_UNAVAILABLE: Final = empty_response(503)
 
 _OF_ANOTHER: Final = Record(remote_id=None, status="", is_misnamed=True)
 
@@ -106,10 +106,10 @@ class Webhooks(BaseRoute):
         self._limits = limits
         self._scrub = scrub
         self._bytes_held = 0
-        self._watch = Watch(clock, rate_min=limits.body_bytes_per_s)
-        self._places = Places(clock)
+        self._watch = IdleWatch(clock, rate_min=limits.body_bytes_per_s)
+        self._places = TransferSlots(clock)
 
-    def share(self, places: Places) -> None:
+    def share(self, places: TransferSlots) -> None:
         """Large bodies take their places among these from now on: what comes by other ways takes the same line."""
         self._places = places
 
@@ -126,10 +126,10 @@ class Webhooks(BaseRoute):
         submission = submission_of(self._key, token) if scope["method"] == "POST" else None
         if submission is None:
             self.figures.refused += 1
-            await not_found(scope, receive, send)
+            await send_not_found(scope, receive, send)
             return
         if submission in SELF_TESTS:
-            await answer_text(send, self_test_answer(self._key, submission))
+            await send_text(send, self_test_answer(self._key, submission))
             return
         self.figures.received += 1
         body = await self._body(scope, receive)
@@ -138,9 +138,9 @@ class Webhooks(BaseRoute):
             await self._sink.note(notice)
         except OrchestratorError:
             self.figures.unavailable += 1
-            await answer(send, _UNAVAILABLE)
+            await send_response(send, _UNAVAILABLE)
         else:
-            await answer(send, _NOTED_UNREAD if body is None else _NOTED)
+            await send_response(send, _NOTED_UNREAD if body is None else _NOTED)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The body, or None when it is too large, too slow or cut, or when too many others come."""
@@ -201,10 +201,10 @@ class Webhooks(BaseRoute):
 class _Download:
     """A body on its way, which needs a place on the line if it is large."""
 
-    def __init__(self, places: Places, patience: Patience) -> None:
+    def __init__(self, places: TransferSlots, patience: IdleTimeout) -> None:
         self._places = places
         self._patience = patience
-        self._place: Place | None = None
+        self._place: TransferSlot | None = None
 
     async def finds_place(self, size: int, *, within_s: float) -> bool:
         """Whether a body of `size` bytes has a place, or gets one `within_s`; not where many wait already."""

@@ -26,7 +26,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.formats.input.readers import Reading
+from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger import command_ledger
 from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
@@ -149,7 +149,7 @@ def _holder(descriptor: int) -> int:
 async def _take_in(ledger: Path, url: str) -> None:
     """Takes the rows in for a run of its own, as a second `orchestrator run` does."""
     source = str(ledger.with_name("more.jsonl"))
-    batches = row_batches(source, Reading())
+    batches = row_batches(source, ReadOptions())
     hold = Dependencies().holding_intakes(ledger)
     async with (
         command_ledger(ledger, clock=SystemClock()) as opened,

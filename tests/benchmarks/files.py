@@ -16,9 +16,9 @@ import msgspec
 import pyarrow as pa
 from pyarrow import parquet
 
-from orchestrator.formats.input.readers import Reading, read_inputs
+from orchestrator.formats.input.readers import ReadOptions, read_inputs
 from orchestrator.formats.input.rows import Row
-from orchestrator.formats.output.lines import Outcome, ResultLine
+from orchestrator.formats.output.lines import ResultLine, WrittenOutcome
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -112,7 +112,7 @@ def _figure(name: str, value: float, unit: str, **bounds: float | None) -> Figur
 
 
 def _read(path: Path) -> int:
-    reading = Reading(settings=InputSettings())
+    reading = ReadOptions(settings=InputSettings())
     return sum(isinstance(item, Row) for item in read_inputs([str(path)], reading))
 
 
@@ -128,13 +128,13 @@ def _write(path: Path) -> int:
     return rows
 
 
-def _outcomes(rows: int) -> Iterator[Outcome]:
+def _outcomes(rows: int) -> Iterator[WrittenOutcome]:
     for n in range(rows):
         output = msgspec.Raw(b'{"caption":"a lighthouse in fog","n":%d,"more":[1,2,3]}' % n)
         line = ResultLine(
             custom_id=f"r{n}", job_id="j", output=output, attempts=1, paid_at_most=1, delay_ms=5, execution_ms=6
         )
-        yield Outcome(number=n, line=line)
+        yield WrittenOutcome(number=n, line=line)
 
 
 def _peak_mb() -> float:

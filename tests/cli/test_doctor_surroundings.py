@@ -40,7 +40,7 @@ class Nobody:
 async def test_the_listener_answers_by_the_key_of_the_ledger_and_only_by_that() -> None:
     clock = SystemClock()
     webhooks = Webhooks(key=KEY, sink=Nobody(), clock=clock, prefix="/batch")
-    listener = Listener(application(webhooks), Address("127.0.0.1", 0), grace_s=0)
+    listener = Listener(listener_application(webhooks), Address("127.0.0.1", 0), grace_s=0)
     async with anyio.create_task_group() as tasks:
         await tasks.start(listener.serve)
         for url in (listener.url, f"{listener.url}/batch"):

@@ -12,7 +12,7 @@ import httpx
 
 from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.client import Service
-from orchestrator.client.http.notification_post import post_hook
+from orchestrator.client.http.notification_post import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
 from orchestrator.engine.engine import Engine, open_engine
@@ -99,7 +99,7 @@ async def flowing(
     dependencies = Dependencies(
         clock=clock,
         environ=environ or {},
-        post_hook=partial(post_hook, transport=receiver or httpx.MockTransport(lambda _: httpx.Response(204))),
+        post_hook=partial(post_notification, transport=receiver or httpx.MockTransport(lambda _: httpx.Response(204))),
         service=service,
         connect=lambda found: async_creator(found, delay=delay, commits=commits),
         intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held

@@ -100,7 +100,7 @@ class Process:
         self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
         self.reconciler, self.pruner, self.janitor = engine.reconciler, engine.pruner, engine.janitor
         self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool
-        self.listener: ASGIApp = application(
+        self.listener: ASGIApp = listener_application(
             engine.listener.webhooks
             or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
         )

@@ -15,19 +15,19 @@ Put = Callable[[str, bytes | str], str]
 
 
 def read(
-    *sources: str, body_bytes_max: int = 100_000, places: Places | None = None, **settings: Any
-) -> list[Row | Problem]:
+    *sources: str, body_bytes_max: int = 100_000, places: InputPositions | None = None, **settings: Any
+) -> list[Row | RowProblem]:
     return list(read_inputs(sources, reading_of(body_bytes_max, **settings), places))
 
 
-def reading_of(body_bytes_max: int = 100_000, **settings: Any) -> Reading:
+def reading_of(body_bytes_max: int = 100_000, **settings: Any) -> ReadOptions:
     """How the files of the tests are read."""
-    return Reading(settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
+    return ReadOptions(settings=InputSettings(**settings), body_bytes_max=body_bytes_max)
 
 
-def read_rows(stream: BinaryIO, *, environ: Mapping[str, str], **options: Any) -> Iterator[Row | Problem]:
-    """The rows of JSON lines; the options are those of `Reading`."""
-    reading = Reading(variables=RowVariables(environ, (EVERYTHING,)), **options)
+def read_rows(stream: BinaryIO, *, environ: Mapping[str, str], **options: Any) -> Iterator[Row | RowProblem]:
+    """The rows of JSON lines; the options are those of `ReadOptions`."""
+    reading = ReadOptions(variables=RowVariables(environ, (EVERYTHING,)), **options)
     rows = read_lines(stream, reading.rows().read, line_bytes_max=reading.line_bytes_max)
     return until_unreadable(rows)
 
@@ -41,4 +41,4 @@ def inputs(*sources: str, **settings: Any) -> list[tuple[str | None, Any]]:
 
 
 def problems(*sources: str, **settings: Any) -> list[tuple[int, str]]:
-    return [(item.line, item.text) for item in read(*sources, **settings) if isinstance(item, Problem)]
+    return [(item.line, item.text) for item in read(*sources, **settings) if isinstance(item, RowProblem)]

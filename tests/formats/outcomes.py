@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, Outcome, ResultLine
+from orchestrator.formats.output.lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.values import Include
 
 
-def result(number: int, output: bytes = b"null", *, input_: bytes = b"{}", more: More | None = None) -> Outcome:
+def result(
+    number: int, output: bytes = b"null", *, input_: bytes = b"{}", more: OutcomeDetails | None = None
+) -> WrittenOutcome:
     """The job of row `number`, which succeeded."""
     line = ResultLine(
         custom_id=f"r{number}",
@@ -23,10 +25,10 @@ def result(number: int, output: bytes = b"null", *, input_: bytes = b"{}", more:
         delay_ms=None,
         execution_ms=3,
     )
-    return Outcome(number=number, line=line, input=msgspec.Raw(input_), more=more)
+    return WrittenOutcome(number=number, line=line, input=msgspec.Raw(input_), more=more)
 
 
-def failure(number: int, message: str = "no", *, input_: bytes = b"{}") -> Outcome:
+def failure(number: int, message: str = "no", *, input_: bytes = b"{}") -> WrittenOutcome:
     """The job of row `number`, which failed."""
     line = ErrorLine(
         custom_id=f"r{number}",
@@ -36,10 +38,10 @@ def failure(number: int, message: str = "no", *, input_: bytes = b"{}") -> Outco
         attempts=3,
         paid_at_most=3,
     )
-    return Outcome(number=number, line=line, input=msgspec.Raw(input_))
+    return WrittenOutcome(number=number, line=line, input=msgspec.Raw(input_))
 
 
-def write(path: Path, outcomes: Sequence[Outcome], *, include: Sequence[Include] = (), **settings: Any) -> None:
+def write(path: Path, outcomes: Sequence[WrittenOutcome], *, include: Sequence[Include] = (), **settings: Any) -> None:
     """Writes them to `path`, as results or errors, as the program does."""
     is_errors = any(isinstance(each.line, ErrorLine) for each in outcomes)
     form = form_of(path, OutputSettings(**settings), include, is_errors=is_errors)

@@ -9,7 +9,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.limits.transfer_slots import AT_ONCE
 from orchestrator.core.service.addresses import Address
 from orchestrator.emulator.http.webhook_post import post
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhook_routes import BodyLimits, Webhooks
 from tests.narrow.relay import narrow
@@ -28,7 +28,7 @@ PATIENCE_S = 1.0
 async def test_large_webhooks_over_a_narrow_line_are_read_or_soon_hints_and_few_bytes_come_in_vain() -> None:
     sink = Sink()
     webhooks = Webhooks(key=KEY, sink=sink, clock=SystemClock(), limits=BodyLimits(body_s=PATIENCE_S))
-    listener = Listener(application(webhooks), Address("127.0.0.1", 0))
+    listener = Listener(listener_application(webhooks), Address("127.0.0.1", 0))
 
     async def push(url: str) -> None:
         with suppress(anyio.BrokenResourceError, anyio.EndOfStream):  # the rest of a hint is not read

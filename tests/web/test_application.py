@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.web.requests import BODY, KEY, Sink, StillClock, hook
 
@@ -20,7 +20,7 @@ async def page(_request: Request) -> Response:
 @pytest.fixture
 def client() -> httpx.AsyncClient:
     webhooks = Webhooks(key=KEY, sink=Sink(), clock=StillClock())
-    app = application(webhooks, Route("/page", page), Mount("/pages", routes=[Route("/one", page)]))
+    app = listener_application(webhooks, Route("/page", page), Mount("/pages", routes=[Route("/one", page)]))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://listener")
 
 

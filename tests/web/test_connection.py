@@ -11,7 +11,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from orchestrator.client.http.idle_timeout import LATE_S
-from orchestrator.web.application import answer, empty
+from orchestrator.web.application import empty_response, send_response
 from orchestrator.web.connection import HEAD_BYTES_MAX, HEAD_S_MAX, WHOLE_BODY, Crowd, WebhookConnection
 from tests.simulation.loop import running_loop
 from tests.web.requests import http
@@ -80,7 +80,7 @@ class Server:
         self.were_whole.append(WHOLE_BODY in scope["state"])
         while self._reads and (await receive()).get("more_body", False):
             pass
-        await answer(send, empty(200))
+        await send_response(send, empty_response(200))
 
 
 async def feed(transport: RecordingTransport, data: bytes) -> None:

@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhook_routes import DEFAULT_LIMITS, BodyLimits, Webhooks
 from tests.web.requests import BODY, KEY, RECORD, Sink, StillClock, Wire, hook, http
@@ -39,7 +39,7 @@ async def serving(
     sink: Sink, *, address: Address = ANY_PORT, grace_s: float = 5, limits: BodyLimits = DEFAULT_LIMITS
 ) -> AsyncIterator[Listener]:
     webhooks = Webhooks(key=KEY, sink=sink, clock=StillClock(), limits=limits)
-    listener = Listener(application(webhooks), address, grace_s=grace_s)
+    listener = Listener(listener_application(webhooks), address, grace_s=grace_s)
     async with anyio.create_task_group() as group:
         await group.start(listener.serve)
         yield listener
@@ -198,10 +198,10 @@ async def test_ipv6_is_served_and_stands_in_brackets() -> None:
 
 
 def test_a_port_in_use_is_named_with_what_to_do() -> None:
-    listener = Listener(application(), ANY_PORT)
+    listener = Listener(listener_application(), ANY_PORT)
     try:
         with pytest.raises(UsageError) as caught:
-            Listener(application(), listener.address)
+            Listener(listener_application(), listener.address)
     finally:
         listener.close()
 
@@ -222,14 +222,14 @@ def test_a_port_in_use_is_named_with_what_to_do() -> None:
 def test_an_address_that_is_not_ours_is_named(host: str, problem: str) -> None:
     address = Address(host, 8080)
     with pytest.raises(UsageError, match=re.escape(f"cannot listen on {address}: {problem}")):
-        Listener(application(), address)
+        Listener(listener_application(), address)
 
 
 def test_a_listener_that_is_never_served_gives_its_port_back() -> None:
-    listener = Listener(application(), ANY_PORT)
+    listener = Listener(listener_application(), ANY_PORT)
     listener.close()
     listener.close()
-    again = Listener(application(), listener.address)
+    again = Listener(listener_application(), listener.address)
     again.close()
 
 
@@ -241,7 +241,7 @@ class Running:
 
     def __init__(self, sink: Sink, *, grace_s: float = 5) -> None:
         webhooks = Webhooks(key=KEY, sink=sink, clock=StillClock())
-        self.listener = Listener(application(webhooks), ANY_PORT, grace_s=grace_s)
+        self.listener = Listener(listener_application(webhooks), ANY_PORT, grace_s=grace_s)
         self.scope = anyio.CancelScope()
         self.stopped = anyio.Event()
 
@@ -311,13 +311,13 @@ async def test_connections_that_wait_for_their_senders_do_not_outlive_the_listen
 
 
 async def test_a_listener_cancelled_while_it_starts_gives_its_port_back() -> None:
-    listener = Listener(application(), ANY_PORT)
+    listener = Listener(listener_application(), ANY_PORT)
     with anyio.CancelScope() as scope:
         scope.cancel()
         await listener.serve()
 
     assert scope.cancelled_caught
-    again = Listener(application(), listener.address)
+    again = Listener(listener_application(), listener.address)
     again.close()
 
 

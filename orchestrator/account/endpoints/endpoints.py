@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from orchestrator.account.templates.templates import Losing, ignore
-from orchestrator.account.transport.fallback import Form, Forms
+from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
 from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
 from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
@@ -83,7 +83,7 @@ Fields = Mapping[str, Any]
 """What is wanted of an endpoint, under the names of REST v1, and any other field under the service's own name."""
 
 
-class EndpointForm(Form, Protocol):
+class EndpointClient(InterfaceClient, Protocol):
     """Endpoints by one interface."""
 
     async def create(self, fields: Fields) -> EndpointRecord: ...
@@ -108,7 +108,7 @@ class Endpoints:
     that cannot be read, `NotSent` and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
     """
 
-    def __init__(self, forms: Forms[EndpointForm]) -> None:
+    def __init__(self, forms: InterfaceFallback[EndpointClient]) -> None:
         self._forms = forms
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ def _fields(spec: EndpointSpec, more: Mapping[str, object] | None) -> Fields:
     return {**(more or {}), **msgspec.to_builtins(spec)}
 
 
-def read_record(doing: str, members: Mapping[str, Any], raw: Mapping[str, Any] | None = None) -> EndpointRecord:
+def read_endpoint(doing: str, members: Mapping[str, Any], raw: Mapping[str, Any] | None = None) -> EndpointRecord:
     """The record, leniently; `raw` is what came, if `members` are it in other words.
 
     Raises `AnswerError` where it has no id: nothing could be done with it.

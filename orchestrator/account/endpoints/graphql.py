@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
+from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_endpoint
 from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
-from orchestrator.account.transport.graphql import ByGraphQL, GraphQLError, Word, literal, read_nothing
+from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_nothing
 from orchestrator.account.transport.logs import Log
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.service.account_interfaces import Interface
@@ -94,7 +94,7 @@ class EndpointsGraphQL(ByGraphQL):
         raise CannotSayError(Interface.GRAPHQL, f"what worker {worker_id} of {endpoint_id} has printed", USE_V2)
 
     async def _save(self, doing: str, wanted: Mapping[str, Any]) -> EndpointRecord:
-        given = {name: Word(value) if name == "flashBootType" else value for name, value in wanted.items()}
+        given = {name: EnumWord(value) if name == "flashBootType" else value for name, value in wanted.items()}
         query = f"mutation {{ saveEndpoint(input: {literal(given)}) {{ {_FIELDS} }} }}"
         saved = (await self._graphql.ask(doing, query, _saved)).endpoint
         return _record(doing, {**{name: value for name, value in wanted.items() if name in _MORE}, **saved})
@@ -139,5 +139,5 @@ def _input(fields: Fields) -> dict[str, Any]:
 
 def _record(doing: str, record: Mapping[str, Any]) -> EndpointRecord:
     gpus = [each.strip() for each in str(record.get("gpuIds") or "").split(",") if each.strip()]
-    told = {**record, "gpuTypeIds": gpus}
-    return read_record(doing, {name: value for name, value in told.items() if value is not None}, record)
+    fields = {**record, "gpuTypeIds": gpus}
+    return read_endpoint(doing, {name: value for name, value in fields.items() if value is not None}, record)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.account.endpoints.gpu_pools import gpu_types
-from orchestrator.account.transport.rest import Rest, decoded
+from orchestrator.account.transport.rest import Rest, decode_answer
 from orchestrator.client import Service
 from orchestrator.client.jobs.serverless import checked_id, service_url
 from orchestrator.core.gates.costs import Price
@@ -55,7 +55,7 @@ class EndpointPrices:
         """None where the catalog tells of none: of CPUs, of a type that it does not have."""
         doing = f"endpoints show {endpoint}"
         answer = await self._rest.get(doing, f"/v2/serverless/{checked_id(endpoint, 'endpoint')}")
-        gpu = decoded(doing, answer, _endpoint.decode).gpu
+        gpu = decode_answer(doing, answer, _endpoint.decode).gpu
         if gpu is None or not gpu.pools:
             return None
         types = await gpu_types(self._rest, _Type)

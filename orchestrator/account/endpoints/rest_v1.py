@@ -4,12 +4,12 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
+from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_endpoint
 from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import ByRest, decoded, encoded
+from orchestrator.account.transport.rest import ByRest, decode_answer, encode_body
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
 
@@ -32,7 +32,7 @@ class EndpointsV1(ByRest):
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
         doing = "endpoints list"
         records = await self._rest.all(doing, _PATH, "endpoints", dict[str, Any], limit=limit, in_pages=False)
-        return tuple(read_record(doing, record) for record in records)
+        return tuple(read_endpoint(doing, record) for record in records)
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
         doing = f"endpoints show {endpoint_id}"
@@ -56,8 +56,8 @@ class EndpointsV1(ByRest):
 def _body(fields: Fields) -> bytes:
     if pools := are_pools(fields.get("gpuTypeIds") or ()):
         raise CannotSayError(Interface.V1, f"the GPU pool {pools[0]}", f"name GPU types, or {USE_V2}")
-    return encoded(fields)
+    return encode_body(fields)
 
 
 def _record(doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:
-    return read_record(doing, decoded(doing, answer, _one, changed=changed))
+    return read_endpoint(doing, decode_answer(doing, answer, _one, changed=changed))

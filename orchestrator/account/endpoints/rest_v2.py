@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_record
+from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_endpoint
 from orchestrator.account.endpoints.gpu_pools import GpuPools
-from orchestrator.account.templates.templates import Losing, tell_lost_variables
+from orchestrator.account.templates.templates import Losing, warn_of_lost_variables
 from orchestrator.account.transport.fallback import CannotSayError
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import ByRest, Rest, decoded, encoded
+from orchestrator.account.transport.rest import ByRest, Rest, decode_answer, encode_body
 from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
@@ -75,7 +75,7 @@ class EndpointsV2(ByRest):
             raise CannotSayError(Interface.V2, "an endpoint without a choice of GPUs", "name GPU types or pools")
         if "name" not in body:
             body["name"] = await self._name_of(str(fields["templateId"]))
-        answer = await self._rest.post(doing, _PATH, encoded({"type": "QUEUE", **body}))
+        answer = await self._rest.post(doing, _PATH, encode_body({"type": "QUEUE", **body}))
         return await self._record(doing, answer, changed=True)
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
@@ -93,9 +93,9 @@ class EndpointsV2(ByRest):
         if "name" in fields:
             losing(f"endpoint {endpoint_id}: its template is renamed, too, to {fields['name']}-template")
         if fields.keys() & {"scalerType", "scalerValue", "env", "templateId"}:
-            present = decoded(doing, await self._rest.get(doing, path), _one)
+            present = decode_answer(doing, await self._rest.get(doing, path), _one)
             _tell_lost(endpoint_id, present, fields, losing)
-        answer = await self._rest.patch(doing, path, encoded(await self._body(fields, present)))
+        answer = await self._rest.patch(doing, path, encode_body(await self._body(fields, present)))
         return await self._record(doing, answer, changed=True)
 
     async def delete(self, endpoint_id: str) -> None:
@@ -118,7 +118,7 @@ class EndpointsV2(ByRest):
     async def _name_of(self, template_id: str) -> str:
         """A new endpoint's name where nobody says one: its template's, as by REST v1."""
         doing, path = "endpoints create", f"/v2/templates/{checked_id(template_id, 'template')}"
-        return str(decoded(doing, await self._rest.get(doing, path), _one).get("name") or template_id)
+        return str(decode_answer(doing, await self._rest.get(doing, path), _one).get("name") or template_id)
 
     async def _body(self, fields: Fields, present: Mapping[str, Any] | None) -> dict[str, Any]:
         """`fields` in the words of v2; `present` is the record of an endpoint that is changed."""
@@ -144,11 +144,11 @@ class EndpointsV2(ByRest):
         return body
 
     async def _record(self, doing: str, answer: Answer, *, changed: bool = False) -> EndpointRecord:
-        return await self._read(doing, decoded(doing, answer, _one, changed=changed))
+        return await self._read(doing, decode_answer(doing, answer, _one, changed=changed))
 
     async def _read(self, doing: str, record: Mapping[str, Any]) -> EndpointRecord:
         gpu, workers = _members(record, "gpu"), _members(record, "workers")
-        told = {
+        fields = {
             "id": record.get("id"),
             "name": record.get("name"),
             "gpuTypeIds": await self._gpus.shown(gpu),
@@ -159,7 +159,7 @@ class EndpointsV2(ByRest):
             "executionTimeoutMs": record.get("timeout"),
             "createdAt": record.get("createdAt"),
         }
-        return read_record(doing, {name: value for name, value in told.items() if value is not None}, record)
+        return read_endpoint(doing, {name: value for name, value in fields.items() if value is not None}, record)
 
 
 def _put(body: dict[str, Any], place: tuple[str, ...], value: Any) -> None:
@@ -196,7 +196,7 @@ def _tell_lost(endpoint_id: str, present: Mapping[str, Any], fields: Fields, los
     if "templateId" in fields:
         losing(f"endpoint {endpoint_id}: its image, command, disk, variables and ports become those of the template")
     elif isinstance(fields.get("env"), dict):
-        tell_lost_variables(f"endpoint {endpoint_id}", _members(present, "env"), fields["env"], losing)
+        warn_of_lost_variables(f"endpoint {endpoint_id}", _members(present, "env"), fields["env"], losing)
 
 
 def _worker(doing: str, raw: Mapping[str, Any]) -> WorkerRecord:

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerCommand(msgspec.Struct, frozen=True, kw_only=True):
     """What replaces an image's ENTRYPOINT and CMD; None replaces nothing."""
 
     entrypoint: tuple[str, ...] | None = None
@@ -16,7 +16,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 _json: Final = msgspec.json.Decoder(object)
 
 
-def parse_args(args: str) -> Command:
+def parse_args(args: str) -> ContainerCommand:
     """The command that `args` holds, in either of its two shapes (rule 1).
 
     A JSON object text `{"entrypoint": [...], "cmd": [...]}` sets either or both; everything else is a shell string,
@@ -31,16 +31,16 @@ def parse_args(args: str) -> Command:
     if isinstance(members, dict):
         return _of_object(members)
     try:
-        return Command(cmd=tuple(shlex.split(args)) or None)
+        return ContainerCommand(cmd=tuple(shlex.split(args)) or None)
     except ValueError as error:
         raise ValueError(f"args cannot be split into arguments: {str(error).lower()}") from None
 
 
-def _of_object(members: dict[str, object]) -> Command:
+def _of_object(members: dict[str, object]) -> ContainerCommand:
     try:
         if members.keys() <= {"entrypoint", "cmd"} and None not in members.values():
-            command = msgspec.convert(members, Command)
-            return Command(entrypoint=command.entrypoint or None, cmd=command.cmd or None)
+            command = msgspec.convert(members, ContainerCommand)
+            return ContainerCommand(entrypoint=command.entrypoint or None, cmd=command.cmd or None)
     except msgspec.ValidationError:
         pass
     raise ValueError('args as a JSON object must be {"entrypoint": [strings], "cmd": [strings]}, with either or both')
@@ -60,7 +60,7 @@ def command_problems(
     except ValueError as error:
         return (str(error),)
     return tuple(
-        f"args and {name} describe different commands: {list(said or ())} and {list(given)}"
-        for name, given, said in (("entrypoint", entrypoint, stored.entrypoint), ("cmd", cmd, stored.cmd))
-        if given is not None and (given or None) != said
+        f"args and {name} describe different commands: {list(present or ())} and {list(given)}"
+        for name, given, present in (("entrypoint", entrypoint, stored.entrypoint), ("cmd", cmd, stored.cmd))
+        if given is not None and (given or None) != present
     )

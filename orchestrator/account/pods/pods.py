@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod, decode_pods
 from orchestrator.account.pods.specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
-from orchestrator.account.transport.rest import ProblemError, Rest, decoded
+from orchestrator.account.transport.rest import ProblemError, Rest, decode_answer
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.limits.ratelimit_headers import Window
@@ -100,7 +100,7 @@ class Pods:
         while True:
             doing = "pods list"
             query = f"?{urlencode(asked)}" if asked else ""
-            page = decoded(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
+            page = decode_answer(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
             pods += page.pods
             if page.next_cursor is None or (limit is not None and len(pods) >= limit):
                 return tuple(pods[:limit])
@@ -112,7 +112,7 @@ class Pods:
     async def show(self, pod_id: str) -> Pod:
         """One pod."""
         doing = f"pods show {pod_id:.80}"
-        return decoded(doing, await self._rest.get(doing, _path(pod_id)), decode_pod)
+        return decode_answer(doing, await self._rest.get(doing, _path(pod_id)), decode_pod)
 
     async def create(self, spec: PodCreate, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Creates a pod, which is PROVISIONING then; with `wait`, returns once it is RUNNING (see `start`).
@@ -122,7 +122,7 @@ class Pods:
         _refuse("the pod cannot be created", create_problems(spec))
         doing = f"pods create {spec.name:.80}"
         answer = await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec))
-        pod = decoded(doing, answer, decode_pod, changed=True)
+        pod = decode_answer(doing, answer, decode_pod, changed=True)
         if wait is None or pod.status == PodStatus.RUNNING:
             return pod
         followed = await self._follow(pod, pod, PodAction.START, wait, watch)
@@ -147,7 +147,7 @@ class Pods:
         _refuse(f"pod {pod_id} cannot be modified", problems)
         doing = f"pods modify {pod_id}"
         answer = await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec))
-        return decoded(doing, answer, decode_pod, changed=True)
+        return decode_answer(doing, answer, decode_pod, changed=True)
 
     async def delete(self, pod_id: str) -> None:
         """Deletes a pod for good; the same as `terminate`."""
@@ -203,7 +203,7 @@ class Pods:
 
     async def _act(self, pod_id: str, action: PodAction, wait: float | None, watch: Watch) -> Pod:
         before = await self._allowed(pod_id, action)
-        pod = decoded(f"pods {action} {pod_id}", await self._send(before, action), decode_pod, changed=True)
+        pod = decode_answer(f"pods {action} {pod_id}", await self._send(before, action), decode_pod, changed=True)
         if wait is None or _reached(pod, action):
             return pod
         followed = await self._follow(before, pod, action, wait, watch)
@@ -249,17 +249,17 @@ class Pods:
         watch(last)
         with anyio.move_on_after(wait_s):
             while True:
-                seen = await self._look(last)
-                if seen is None and action is not PodAction.TERMINATE:
+                pod = await self._look(last)
+                if pod is None and action is not PodAction.TERMINATE:
                     raise WaitError(f"pod {last.id} is gone; somebody terminated it", None)
-                if seen is None or _reached(seen, action):
-                    return seen
-                if seen.status != last.status:
-                    watch(seen)
-                moved = moved or seen.status != before.status
-                if moved and seen.status in _RESTING and action is not PodAction.TERMINATE:
-                    raise WaitError(f"pod {seen.id} is {seen.status} now; after {action} it should be elsewhere", seen)
-                last = seen
+                if pod is None or _reached(pod, action):
+                    return pod
+                if pod.status != last.status:
+                    watch(pod)
+                moved = moved or pod.status != before.status
+                if moved and pod.status in _RESTING and action is not PodAction.TERMINATE:
+                    raise WaitError(f"pod {pod.id} is {pod.status} now; after {action} it should be elsewhere", pod)
+                last = pod
                 await anyio.sleep(look_s)
                 look_s = min(2 * look_s, LOOK_S_MAX)
         raise WaitError(f"pod {last.id} is still {last.status} {wait_s:g} s after {action}; it may get there yet", last)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.templates.templates import Losing, Template, tell_lost_variables, variables_of
+from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
 from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_nothing
 
 _FIELDS: Final = (
@@ -75,7 +75,7 @@ class TemplatesGraphQL(ByGraphQL):
             losing(f"template {template.name}: the service does not show {', '.join(unknown)}; a save may reset that")
         if template.env is not None:
             what = f"template {template.name}"
-            tell_lost_variables(what, variables_of(before), variables_of(template), losing)
+            warn_of_lost_variables(what, variables_of(before), variables_of(template), losing)
         return {**_UNSAID, **present, **wanted}
 
     async def delete(self, name: str) -> None:

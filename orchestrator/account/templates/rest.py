@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.templates.templates import Losing, Template, tell_lost_variables, variables_of
-from orchestrator.account.transport.fallback import GONE, CannotSayError
-from orchestrator.account.transport.rest import ByRest, ProblemError, decoded, encoded, unknown
+from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
+from orchestrator.account.transport.fallback import RETIRED_STATUSES, CannotSayError
+from orchestrator.account.transport.rest import ByRest, ProblemError, decode_answer, encode_body, not_listed_error
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
@@ -31,18 +31,18 @@ class _TemplatesRest(ByRest, ABC):
         doing = f"templates save {template.name}"
         body = self._body(template)
         if template.id is None:
-            answer = await self._rest.post(doing, self.path, encoded(body), hidden=_values(template))
+            answer = await self._rest.post(doing, self.path, encode_body(body), hidden=_values(template))
         else:
             path = f"{self.path}/{checked_id(template.id, 'template')}"
             self._compare(template, self._read(doing, await self._rest.get(doing, path)), losing)
-            answer = await self._rest.patch(doing, path, encoded(body), hidden=_values(template))
+            answer = await self._rest.patch(doing, path, encode_body(body), hidden=_values(template))
         return self._read(doing, answer, changed=True)
 
     async def delete(self, name: str) -> None:
         doing = f"templates delete {name:.80}"
         found = next((each for each in await self.list(None) if each.name == name), None)
         if found is None:
-            raise unknown(doing, "template not found")
+            raise not_listed_error(doing, "template not found")
         await self._rest.delete(doing, f"{self.path}/{checked_id(found.id or '', 'template')}")
 
     async def show(self, template_id: str) -> Template | None:
@@ -50,7 +50,7 @@ class _TemplatesRest(ByRest, ABC):
         try:
             answer = await self._rest.get(doing, f"{self.path}/{checked_id(template_id, 'template')}")
         except ProblemError as error:
-            if error.status not in GONE or not await self.is_there():
+            if error.status not in RETIRED_STATUSES or not await self.is_there():
                 raise
             return None
         return self._read(doing, answer)
@@ -66,10 +66,10 @@ class _TemplatesRest(ByRest, ABC):
         """What changes that nobody asked for, and what cannot be changed like that."""
         if template.env is not None:
             before, kept = variables_of(present), variables_of(template)
-            tell_lost_variables(f"template {template.name}", before, kept, losing)
+            warn_of_lost_variables(f"template {template.name}", before, kept, losing)
 
     def _read(self, doing: str, answer: Answer, *, changed: bool = False) -> Template:
-        return self._template(doing, decoded(doing, answer, _record, changed=changed))
+        return self._template(doing, decode_answer(doing, answer, _record, changed=changed))
 
     def _template(self, doing: str, record: Mapping[str, Any]) -> Template:
         try:

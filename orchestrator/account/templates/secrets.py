@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from orchestrator.account.transport.fallback import Form, Forms
+from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
 from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_nothing
-from orchestrator.account.transport.rest import ByRest, decoded, encoded
+from orchestrator.account.transport.rest import ByRest, decode_answer, encode_body
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.errors import UsageError
@@ -40,7 +40,7 @@ class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When its value was last rotated; None: never, or the interface does not say."""
 
 
-class SecretForm(Form, Protocol):
+class SecretClient(InterfaceClient, Protocol):
     """Secrets by one interface."""
 
     async def create(self, name: str, value: str, description: str | None) -> Secret: ...
@@ -59,7 +59,7 @@ class Secrets:
     be read, `NotSent` and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
     """
 
-    def __init__(self, forms: Forms[SecretForm]) -> None:
+    def __init__(self, forms: InterfaceFallback[SecretClient]) -> None:
         self._forms = forms
 
     async def create(self, name: str, value: str, *, description: str | None = None) -> Secret:
@@ -118,13 +118,13 @@ class SecretsV2(ByRest):
         doing = f"secrets create {name}"
         body = _body(name=name, value=value, description=description)
         answer = await self._rest.post(doing, _PATH, body, hidden=[value])
-        return decoded(doing, answer, _one, changed=True)
+        return decode_answer(doing, answer, _one, changed=True)
 
     async def rotate(self, secret_id: str, value: str | None, description: str | None) -> Secret:
         doing = f"secrets rotate {secret_id}"
         body = _body(value=value, description=description)
         answer = await self._rest.patch(doing, f"{_PATH}/{secret_id}", body, hidden=[value] if value else ())
-        return decoded(doing, answer, _one, changed=True)
+        return decode_answer(doing, answer, _one, changed=True)
 
     async def delete(self, secret_id: str) -> None:
         await self._rest.delete(f"secrets delete {secret_id:.80}", f"{_PATH}/{checked_id(secret_id, 'secret')}")
@@ -135,7 +135,7 @@ class SecretsV2(ByRest):
 
 
 def _body(**members: str | None) -> bytes:
-    return encoded({name: value for name, value in members.items() if value is not None})
+    return encode_body({name: value for name, value in members.items() if value is not None})
 
 
 class _Created(msgspec.Struct, frozen=True):

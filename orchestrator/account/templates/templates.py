@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import anyio
 import msgspec
 
-from orchestrator.account.transport.fallback import Form, Forms
+from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
 from orchestrator.account.transport.rest import ProblemError
 from orchestrator.client.jobs.refusals import RefusedError
 from orchestrator.clock import Clock
@@ -82,7 +82,7 @@ def variables_of(template: Template) -> list[str]:
     return [variable.key for variable in template.env or ()]
 
 
-class TemplateForm(Form, Protocol):
+class TemplateClient(InterfaceClient, Protocol):
     """Templates by one interface."""
 
     async def save(self, template: Template, losing: Losing) -> Template: ...
@@ -101,7 +101,7 @@ class Templates:
     be read, `NotSent` and `Unanswered`; and `UsageError` for what breaks a rule, before anything is sent.
     """
 
-    def __init__(self, forms: Forms[TemplateForm], clock: Clock) -> None:
+    def __init__(self, forms: InterfaceFallback[TemplateClient], clock: Clock) -> None:
         self._forms = forms
         self._clock = clock
 
@@ -151,7 +151,7 @@ class Templates:
         return await self._forms.ask(lambda form: form.list(limit))
 
 
-def tell_lost_variables(what: str, before: Iterable[str], kept: Iterable[str], losing: Losing) -> None:
+def warn_of_lost_variables(what: str, before: Iterable[str], kept: Iterable[str], losing: Losing) -> None:
     """Says which variables `what` has had and will not keep."""
     lost = sorted(set(before).difference(kept))
     if lost:

@@ -19,11 +19,11 @@ PUBLIC: Final[Mapping[Interface, str]] = {
 }
 """Where the public service has each."""
 
-GONE: Final = frozenset({404, 410})
+RETIRED_STATUSES: Final = frozenset({404, 410})
 """With which statuses an interface is answered that the service does not have, or no longer."""
 
 
-def elsewhere(urls: Mapping[Interface, str]) -> frozenset[Interface]:
+def interfaces_elsewhere(urls: Mapping[Interface, str]) -> frozenset[Interface]:
     """The interfaces that are not at the public service's own address."""
     return frozenset(each for each, url in urls.items() if url.rstrip("/") != PUBLIC[each])
 
@@ -41,7 +41,7 @@ class CannotSayError(UsageError):
         super().__init__(f"{TITLES[interface]} cannot say {what}; {advice}; nothing was sent")
 
 
-class Form(Protocol):
+class InterfaceClient(Protocol):
     """What an account has, by one of the interfaces."""
 
     interface: Interface
@@ -51,11 +51,11 @@ class Form(Protocol):
         ...
 
 
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=InterfaceClient)
 T = TypeVar("T")
 
 
-class Forms(Generic[F]):
+class InterfaceFallback(Generic[F]):
     """The forms of one noun, in the order in which they are tried. `choice` is why there are no others."""
 
     def __init__(self, noun: Noun, choice: Interface, forms: Sequence[F]) -> None:
@@ -95,7 +95,7 @@ def _may_be_gone(error: RefusedError | CannotSayError, *, is_last: bool) -> bool
     """Whether the interface may not be there, so that another one, or at least another word, is called for."""
     if isinstance(error, CannotSayError):
         return not is_last
-    return error.status in GONE
+    return error.status in RETIRED_STATUSES
 
 
 def _retold(error: RefusedError | CannotSayError, interface: Interface) -> RefusedError:

@@ -17,10 +17,10 @@ from typing import Final, TypeVar
 import httpx
 import msgspec
 
-from orchestrator.account.transport.fallback import GONE
+from orchestrator.account.transport.fallback import RETIRED_STATUSES
 from orchestrator.client.http.backends import OK_MAX, Request, header_table
 from orchestrator.client.http.transport import Transport
-from orchestrator.client.jobs.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, read_refusal, telling
+from orchestrator.client.jobs.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, errors_about, read_refusal
 from orchestrator.client.jobs.retries import Sleep, repeated
 from orchestrator.client.jobs.serverless import key_of
 from orchestrator.core.service.account_interfaces import Interface
@@ -32,7 +32,7 @@ from orchestrator.settings.values import KeyPlace
 T = TypeVar("T")
 
 
-class Word(str):
+class EnumWord(str):
     """A word of the schema's own, written without quotes."""
 
     __slots__ = ()
@@ -116,7 +116,7 @@ class GraphQL:
         try:
             await self.ask("query", "query { __typename }", read_nothing)
         except GraphQLError as error:
-            return error.status not in GONE
+            return error.status not in RETIRED_STATUSES
         except (AnswerError, NotSent, Unanswered):
             return True
         return True
@@ -126,7 +126,7 @@ class GraphQL:
     ) -> T:
         body = msgspec.json.encode({"query": query})
         request = Request("POST", str(self._url), self._headers, body)
-        with telling(doing, consequence):
+        with errors_about(doing, consequence):
             answer = await self._transport.send(request)
         response = _response(answer)
         if answer.status > OK_MAX or (response is not None and response.errors):
@@ -182,7 +182,7 @@ def literal(value: Value) -> str:
     A string in JSON is a string in GraphQL, and no string can end early: what a user writes stays a value.
     """
     match value:
-        case Word():
+        case EnumWord():
             return _name(value)
         case str() | bool() | int() | float() | None:
             return _scalar(value)

@@ -17,10 +17,10 @@ from urllib.parse import urlencode
 import anyio
 import msgspec
 
-from orchestrator.account.transport.fallback import GONE
+from orchestrator.account.transport.fallback import RETIRED_STATUSES
 from orchestrator.account.transport.rest import PAUSES_S, ProblemError, Rest
 from orchestrator.client.http.backends import OK_MAX
-from orchestrator.client.jobs.records import Event, Events
+from orchestrator.client.jobs.records import EventReader, ServerSentEvent
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.errors import NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB
@@ -123,7 +123,7 @@ class _Reading:
         self._known: dict[str, None] = {}
         self._last_id = ""
         self._told = 0
-        self._events = Events()
+        self._events = EventReader()
         self._was_there = False
         self._opened_s = math.inf
         self._has_helped = False
@@ -138,7 +138,7 @@ class _Reading:
                 if failure is None and (not self._query.follow or await _says(is_over)):
                     return
                 if isinstance(failure, ProblemError):
-                    if failure.status in GONE and self._was_there:
+                    if failure.status in RETIRED_STATUSES and self._was_there:
                         return  # it is not there any more, and so is its log
                     if not failure.passing:
                         raise failure
@@ -151,7 +151,7 @@ class _Reading:
 
     async def _listen(self) -> ProblemError | NotSent | Unanswered | None:
         """One stream, to its end: what ended it, None for the service itself."""
-        self._events, self._has_helped = Events(), False
+        self._events, self._has_helped = EventReader(), False
         self._opened_s = math.inf
         failure: ProblemError | NotSent | Unanswered | None = None
         try:
@@ -181,7 +181,7 @@ class _Reading:
         if self._events.unread > LINE_BYTES_MAX:
             raise AnswerError(f"{self._doing}: a line of the log is longer than {LINE_BYTES_MAX:,} bytes")
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: ServerSentEvent) -> None:
         if event.id:
             if event.id in self._known:
                 return
@@ -205,7 +205,7 @@ async def _says(is_over: IsOver) -> bool:
     try:
         return await is_over()
     except ProblemError as error:
-        if error.status not in GONE:
+        if error.status not in RETIRED_STATUSES:
             raise
         return True
 
@@ -216,9 +216,9 @@ def _line(event_id: str, data: bytes) -> LogLine:
         members: object = msgspec.json.decode(data)
     except (ValueError, RecursionError):
         members = None
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if isinstance(members, dict):
-        told = {name: value for name in ("ts", "source", "line") if isinstance(value := members.get(name), str)}
-    if "line" not in told:
-        told = {"line": data.decode("utf-8", "replace")}
-    return LogLine(id=event_id, **told)
+        fields = {name: value for name in ("ts", "source", "line") if isinstance(value := members.get(name), str)}
+    if "line" not in fields:
+        fields = {"line": data.decode("utf-8", "replace")}
+    return LogLine(id=event_id, **fields)

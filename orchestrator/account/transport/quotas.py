@@ -13,7 +13,7 @@ RESERVE: Final = 1
 """Requests of each window that we leave."""
 
 
-class Quotas:
+class RateQuota:
     """What is known of a user's windows. Pure: times are arguments (microseconds UTC)."""
 
     def __init__(self) -> None:

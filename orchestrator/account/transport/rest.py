@@ -19,8 +19,8 @@ import anyio
 import httpx
 import msgspec
 
-from orchestrator.account.transport.fallback import GONE
-from orchestrator.account.transport.quotas import Quotas
+from orchestrator.account.transport.fallback import RETIRED_STATUSES
+from orchestrator.account.transport.quotas import RateQuota
 from orchestrator.client.http.backends import OK_MAX, Coming, Request, header_table
 from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.refusals import (
@@ -29,9 +29,9 @@ from orchestrator.client.jobs.refusals import (
     AnswerError,
     Refusal,
     RefusedError,
+    errors_about,
     one_line,
     read_refusal,
-    telling,
 )
 from orchestrator.client.jobs.retries import Sleep
 from orchestrator.client.jobs.serverless import checked_id, key_of
@@ -69,7 +69,7 @@ def team_header(team_id: str) -> dict[bytes, bytes]:
     return {b"X-Team-Id": checked_id(team_id, "team").encode("ascii")}
 
 
-def encoded(body: object) -> bytes:
+def encode_body(body: object) -> bytes:
     """A body as JSON. Raises `UsageError` for text that no encoding can carry."""
     try:
         return msgspec.json.encode(body)
@@ -77,12 +77,12 @@ def encoded(body: object) -> bytes:
         raise UsageError("a text has characters that are no Unicode (bytes of another encoding?)") from None
 
 
-def unknown(doing: str, what: str) -> ProblemError:
+def not_listed_error(doing: str, what: str) -> ProblemError:
     """What is said of a thing that is not among those that the service has listed."""
     return ProblemError(doing, Refusal(status=404, title="Not Found", detail=what))
 
 
-def decoded(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
+def decode_answer(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
     """The body of `answer`, a success, as `decode` reads it. Raises `AnswerError`; `changed`: that it had an effect."""
     try:
         return decode(answer.body)
@@ -115,7 +115,7 @@ class Rest:
         """Waits before something is asked again."""
 
         self._redactor = Redactor({HIDDEN: self._key})
-        self._quotas = Quotas()
+        self._quotas = RateQuota()
         self.notify: Callable[[str, float], None] | None = None
         """Told why a request waits, and for how many seconds; may be set at any time."""
 
@@ -148,7 +148,7 @@ class Rest:
             if limit is not None and in_pages:
                 query["limit"] = str(min(limit - len(found), PAGE_MAX))
             answer = await self.get(doing, f"{path}?{urlencode(query)}" if query else path)
-            page = decoded(doing, answer, lambda body: _page(body, name, kind))
+            page = decode_answer(doing, answer, lambda body: _page(body, name, kind))
             found += page.items
             if page.cursor is None or (limit is not None and len(found) >= limit):
                 return found[:limit]
@@ -162,7 +162,7 @@ class Rest:
         try:
             await self.get(f"GET {path}", f"{path}?limit=1" if in_pages else path)
         except ProblemError as error:
-            return error.status not in GONE
+            return error.status not in RETIRED_STATUSES
         except (NotSent, Unanswered):
             return True
         return True
@@ -188,7 +188,7 @@ class Rest:
         more = {b"Accept": b"text/event-stream", **({b"Last-Event-ID": last_id.encode("ascii")} if last_id else {})}
         headers = header_table({**self._headers, **more})
         request = Request("GET", str(httpx.URL(f"{self._base}{path}")), headers, coming=coming, is_endless=True)
-        with telling(doing):
+        with errors_about(doing):
             await self._wait()
             try:
                 answer = _success(await self._exchange(request, silence_s), doing, "", self._redactor)
@@ -210,7 +210,7 @@ class Rest:
         redactor = Redactor({HIDDEN: self._key}, sent=hidden)
         consequence = "" if method == "GET" else UNKNOWN
         pauses_s = iter(PAUSES_S)
-        with telling(doing, consequence):
+        with errors_about(doing, consequence):
             while True:
                 await self._wait()
                 pause_s = next(pauses_s, None)
@@ -252,7 +252,7 @@ class Rest:
 
     async def _wait(self) -> None:
         """Until a request may leave. Raises `NotSent` where that is too long."""
-        told = False
+        is_notified = False
         while True:
             wait_us, reason = self._quotas.wait(self._clock.now())
             if not wait_us:
@@ -260,9 +260,9 @@ class Rest:
             wait_s = wait_us / SECOND_US
             if wait_s > PATIENCE_S:
                 raise NotSent(f"{reason}, and it takes {math.ceil(wait_s)} s until it is free again")
-            if self.notify and not told:
+            if self.notify and not is_notified:
                 self.notify(reason, wait_s)
-                told = True
+                is_notified = True
             await anyio.sleep(wait_s)
 
 

@@ -23,7 +23,7 @@ from orchestrator.engine.flows.command_stage import CommandFailed
 from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.rows import Problem
+from orchestrator.formats.input.rows import RowProblem
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import MIB, SECOND_US
@@ -56,7 +56,7 @@ class FlowInput(NamedTuple):
             line += len(batch.rows) + len(batch.faults)
             yield batch
         if _fingerprint(self.path) != self.fingerprint:
-            yield InputBatch([], [Problem(line=line, text="the file was changed meanwhile; rename it into place")])
+            yield InputBatch([], [RowProblem(line=line, text="the file was changed meanwhile; rename it into place")])
 
 
 @asynccontextmanager

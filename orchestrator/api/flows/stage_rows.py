@@ -16,7 +16,7 @@ from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.readers import Places, Reading
+from orchestrator.formats.input.readers import InputPositions, ReadOptions
 from orchestrator.ledger import Ledger
 from orchestrator.settings import connection_settings, request_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -62,8 +62,8 @@ async def stage_batches(
     webhook_bytes: int,
 ) -> tuple[Iterator[InputBatch], Callable[[int], str]]:
     """The rows of `source` for `stage`, whose run has `settings`, and what says where each stands."""
-    choices, places = stage_choices(stage), Places()
-    reading = Reading(
+    choices, places = stage_choices(stage), InputPositions()
+    reading = ReadOptions(
         settings=InputSettings(**choices.fields(InputSettings)),
         variables=await row_variables(ledger, connection, settings, environ),
         run_policy=settings.policy,

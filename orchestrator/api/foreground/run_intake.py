@@ -16,7 +16,7 @@ from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
-from orchestrator.formats.input.readers import Places
+from orchestrator.formats.input.readers import InputPositions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
@@ -99,7 +99,7 @@ class RunIntake:
         """
         self.is_begun = True
         if request.source is not None:
-            places = Places()
+            places = InputPositions()
             environ = self._dependencies.environ
             reading = await input_reading(request, ledger, settings, environ, webhook_bytes=webhook_bytes)
             batches = row_batches(request.source, reading, places, only=request.only_rows)

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.client import ServerlessEndpoint, Service
-from orchestrator.client.http.bare_post import post_bare
+from orchestrator.client.http.bare_post import post_without_key
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
 from orchestrator.core.limits.rate_pacer import Operation
@@ -70,7 +70,7 @@ async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) 
     """Who answers at the webhook URL `url`: the listener that has `key`, by a token of its own, or somebody else."""
     number = SELF_TESTS.start + clock.now() % (SELF_TESTS.stop - SELF_TESTS.start)
     try:
-        answer = await post_bare(hook_url(url, token(key, number)), clock, within_s=within_s)
+        answer = await post_without_key(hook_url(url, token(key, number)), clock, within_s=within_s)
     except (NotSent, Unanswered, UsageError) as error:
         return WebhookState(url=url, failure=str(error))
     is_ours = answer.body == self_test_answer(key, number).encode()

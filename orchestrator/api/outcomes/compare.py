@@ -12,7 +12,7 @@ from orchestrator.api.outcomes.result_files import file_outcome
 from orchestrator.core.filters.filter import Filter, asks_input
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.formats.output.readback import Written, reader_of, written_at_ns
-from orchestrator.formats.output.writers import Form, forms_of
+from orchestrator.formats.output.writers import FileForm, forms_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import Place
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -74,7 +74,7 @@ class _Comparison:
         ledger: Ledger,
         run: int,
         path: Path,
-        form: Form,
+        form: FileForm,
         order: ResultOrder,
         findings: Findings,
         progress: Progress,

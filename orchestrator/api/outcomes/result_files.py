@@ -16,10 +16,18 @@ from orchestrator.core.text.error_text import told
 from orchestrator.core.text.json_compact import compact
 from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
-from orchestrator.formats.input.readers import Places, Reading, read_inputs, sources_of
-from orchestrator.formats.input.rows import Problem, Row, batches
+from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
+from orchestrator.formats.input.rows import Row, RowProblem, batches
 from orchestrator.formats.output.atomic_file import check_writable, same_file
-from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, Outcome, ResultLine, ReusedFrom, encoded
+from orchestrator.formats.output.lines import (
+    ErrorClass,
+    ErrorLine,
+    OutcomeDetails,
+    ResultLine,
+    ReusedFrom,
+    WrittenOutcome,
+    encode_outcome,
+)
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, forms_of
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -71,7 +79,7 @@ def own_files(ledger: Path, others: Iterable[Path]) -> Callable[[Path], bool]:
 
 
 def row_batches(
-    source: str, reading: Reading, places: Places | None = None, *, only: Container[int] | None = None
+    source: str, reading: ReadOptions, places: InputPositions | None = None, *, only: Container[int] | None = None
 ) -> Iterator[InputBatch]:
     """The rows of an input, which may be several (one on each line), checked, in batches; `places` learns where they
     stand. `only`: those with these numbers, counted from 1. Raises `UsageError` where one cannot be opened.
@@ -82,7 +90,7 @@ def row_batches(
     if only is not None:
         rows = (row for number, row in enumerate(rows, start=1) if number in only)
     for batch in batches(rows, rows_max=ROWS_ALONE):
-        faults = [item for item in batch if isinstance(item, Problem)]
+        faults = [item for item in batch if isinstance(item, RowProblem)]
         yield InputBatch([item for item in batch if isinstance(item, Row)], faults)
 
 
@@ -160,10 +168,10 @@ class _Written:
     def __init__(self, file: OutcomeFile) -> None:
         self._file = file
         self._is_slow = file.is_slow
-        self._held: list[Outcome] = []
+        self._held: list[WrittenOutcome] = []
         self._bytes = 0
 
-    async def write(self, outcome: Outcome) -> None:
+    async def write(self, outcome: WrittenOutcome) -> None:
         if not self._is_slow:
             self._file.write((outcome,))
             return
@@ -192,7 +200,7 @@ def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
 
 def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
     """`job` for a file of results or errors, with what its row is to `include`."""
-    return Outcome(
+    return WrittenOutcome(
         number=job.line,
         line=_row(job, include),
         more=_more(job, include) if include else None,
@@ -232,7 +240,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
     )
 
 
-def _more(job: FinishedJob, include: Collection[Include]) -> More:
+def _more(job: FinishedJob, include: Collection[Include]) -> OutcomeDetails:
     has_times = Include.TIMES in include
     return More(
         line=job.line if Include.LINE in include else msgspec.UNSET,

@@ -6,7 +6,7 @@ from orchestrator.api.outcomes import result_files
 from orchestrator.api.runs.run_defaults import own_outputs
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.runtime.view import View
-from orchestrator.formats.input.readers import Reading
+from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import Gone
 from orchestrator.ledger.runs.runs import Run
@@ -26,9 +26,9 @@ async def row_variables(
 
 async def input_reading(
     request: RunRequest, ledger: Ledger, settings: RunSettings, environ: Mapping[str, str], *, webhook_bytes: int
-) -> Reading:
+) -> ReadOptions:
     """How the input of `request` is read for a run with `settings`."""
-    return Reading(
+    return ReadOptions(
         settings=request.reading,
         variables=await row_variables(ledger, request.connection, settings, environ),
         run_policy=settings.policy,

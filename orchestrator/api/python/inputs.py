@@ -15,8 +15,8 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.intake.row_pump import RowPump
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.jsonl import RowReader
-from orchestrator.formats.input.readers import Reading, read_inputs
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.readers import ReadOptions, read_inputs
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.formats.input.values import ValueReader
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
@@ -66,7 +66,7 @@ def pump_of(
     if isinstance(inputs, str | PathLike):
         rows = read_inputs(
             [str(inputs)],
-            Reading(
+            ReadOptions(
                 settings=reading,
                 variables=variables,
                 run_policy=settings.policy,
@@ -83,19 +83,19 @@ def pump_of(
 
     values = ValueReader(reader(), reader())
 
-    def read(number: int, value: object) -> Row | Problem:
+    def read(number: int, value: object) -> Row | RowProblem:
         if isinstance(value, Job):
             try:
                 value = value.given()
             except (TypeError, UsageError) as error:
-                return Problem(line=number, text=str(error))
+                return RowProblem(line=number, text=str(error))
         return values.read(number, value)
 
     return RowPump(inputs, read, first=first, to_the_end=to_the_end)
 
 
-def _moved(row: object, first: int) -> Row | Problem:
-    assert isinstance(row, Row | Problem)
+def _moved(row: object, first: int) -> Row | RowProblem:
+    assert isinstance(row, Row | RowProblem)
     return replace(row, line=row.line + first) if first else row
 
 

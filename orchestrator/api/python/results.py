@@ -12,7 +12,7 @@ from orchestrator.api.runs.keyword_options import policy_of
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.error_text import told
 from orchestrator.errors import DamagedError
-from orchestrator.formats.input.values import Given
+from orchestrator.formats.input.values import JobParts
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.schema.row_codec import unpack
 from orchestrator.units import EPOCH
@@ -41,10 +41,10 @@ class Job:
     priority: int = 0
     metadata: Mapping[str, Any] | None = None
 
-    def given(self) -> Given:
+    def given(self) -> JobParts:
         """The same, as it is read into a row. Raises `UsageError` for a policy that is none."""
         policy = None if self.policy is None else policy_of(self.policy)
-        return Given(
+        return JobParts(
             input=self.input,
             custom_id=self.custom_id,
             policy=policy,

@@ -119,4 +119,4 @@ async def endpoint_id(given: str, account: "Account") -> str:
     """The id of the endpoint that is called `given`, or has that id, as `account.endpoint_ids` finds it."""
     from orchestrator.account import endpoint_ids
 
-    return await endpoint_ids.endpoint_id(given, account.endpoints, account.service)
+    return await endpoint_ids.find_endpoint_id(given, account.endpoints, account.service)

@@ -47,7 +47,7 @@ def read_job_input(given: str, *, policy: Policy, webhook: str | None, variables
     members = _members.decode(text)
     if not bytes(members.get("input", b"")).startswith(b"{"):
         if "input" in members and not {"policy", "s3Config", "webhook"}.isdisjoint(members):
-            raise UsageError(f"--input: its input must be an object, not {kind_of(bytes(members['input']))}")
+            raise UsageError(f"--input: its input must be an object, not {json_kind(bytes(members['input']))}")
         return JobInput(input=text, policy=policy, webhook=webhook)
     try:
         return _job_request(members, policy, webhook, variables)
@@ -70,7 +70,7 @@ def _job_request(
         policy = merge_policies(decode_policy(given["policy"]), policy)
     if webhook is None and "webhook" in given:
         if not given["webhook"].startswith(b'"'):
-            raise ValueError(f"its webhook must be a URL, not {kind_of(given['webhook'])}")
+            raise ValueError(f"its webhook must be a URL, not {json_kind(given['webhook'])}")
         webhook = msgspec.json.decode(given["webhook"], type=str)
     s3_config = None
     if "s3Config" in given:
@@ -89,7 +89,7 @@ def object_text(given: str) -> bytes:
     if problem := json_problem(text):
         raise UsageError(f"--input: {problem}")
     if not text.startswith(b"{"):
-        raise UsageError(f"--input: it must be a JSON object, not {kind_of(text)}")
+        raise UsageError(f"--input: it must be a JSON object, not {json_kind(text)}")
     return text
 
 

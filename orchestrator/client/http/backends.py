@@ -23,9 +23,9 @@ from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
-from orchestrator.client.http.idle_timeout import Patience
-from orchestrator.client.http.transfer_slots import LARGE_BYTES, Place, Places
-from orchestrator.client.http.unpacking import unpacked
+from orchestrator.client.http.idle_timeout import IdleTimeout
+from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlot, TransferSlots
+from orchestrator.client.http.unpacking import decompressed
 from orchestrator.errors import Unanswered
 from orchestrator.units import MIB
 
@@ -89,10 +89,10 @@ def header_table(headers: Mapping[bytes, bytes]) -> Headers:
 class Carrier(Protocol):
     """Carries one request to where its URL says, once, and follows no redirect."""
 
-    async def carry(self, request: Request, patience: Patience) -> Carried:
+    async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
         """The answer to `request`. Raises `Unanswered` for one that is too long, and what its library raises.
 
-        `patience` is told of all that moves, and whether the request was cut.
+        `idle_timeout` is told of all that moves, and whether the request was cut.
         """
 
     def distrust(self) -> None:
@@ -108,7 +108,9 @@ class AiohttpCarrier:
     Connecting may take `connect_s`, an answer have `body_bytes_max`. Large bodies share the line by `up` and `down`.
     """
 
-    def __init__(self, *, proxy: str | None, connect_s: float, body_bytes_max: int, up: Places, down: Places) -> None:
+    def __init__(
+        self, *, proxy: str | None, connect_s: float, body_bytes_max: int, up: TransferSlots, down: TransferSlots
+    ) -> None:
         self._proxy = proxy
         self._body_bytes_max = body_bytes_max
         self._timeout = aiohttp.ClientTimeout(total=None, connect=connect_s, sock_connect=connect_s)
@@ -116,24 +118,24 @@ class AiohttpCarrier:
         self._session: aiohttp.ClientSession | None = None
         self._sessions: list[aiohttp.ClientSession] = []
 
-    async def carry(self, request: Request, patience: Patience) -> Carried:
+    async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
         """See `Carrier`; raises aiohttp's errors."""
         if not request.body:
-            return await self._exchange(request, None, patience)
-        upload = Upload(request.body, patience, request.leaving)
+            return await self._exchange(request, None, idle_timeout)
+        upload = Upload(request.body, idle_timeout, request.leaving)
         if len(request.body) > LARGE_BYTES:
-            with patience.paused():
-                upload.place = await self._up.enter(len(request.body))
+            with idle_timeout.paused():
+                upload.slot = await self._up.enter(len(request.body))
         try:
-            return await self._exchange(request, upload, patience)
+            return await self._exchange(request, upload, idle_timeout)
         except BaseException:
-            patience.is_cut = upload.cut()
+            idle_timeout.is_cut = upload.cut()
             raise
         finally:
-            if upload.place is not None:
-                upload.place.leave()
+            if upload.slot is not None:
+                upload.slot.leave()
 
-    async def _exchange(self, request: Request, upload: "Upload | None", patience: Patience) -> Carried:
+    async def _exchange(self, request: Request, upload: "Upload | None", idle_timeout: IdleTimeout) -> Carried:
         session = self._session or self._open()
         url = URL(request.url, encoded=True)
         async with session.request(
@@ -145,20 +147,20 @@ class AiohttpCarrier:
             timeout=self._timeout,
             ssl=_tls() if url.scheme == "https" else True,
         ) as response:
-            return Carried(response.status, response.headers, await self._body(response, patience, request))
+            return Carried(response.status, response.headers, await self._body(response, idle_timeout, request))
 
-    async def _body(self, response: aiohttp.ClientResponse, patience: Patience, request: Request) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, idle_timeout: IdleTimeout, request: Request) -> bytes:
         content = response.content
         pieces: AsyncIterable[bytes]
         if "Content-Encoding" in response.headers:
-            pieces = unpacked(content.iter_any(), response.headers)
+            pieces = decompressed(content.iter_any(), response.headers)
         elif content.is_eof() and content.total_bytes <= self._body_bytes_max and request.coming is None:
             return content.read_nowait(-1)  # nearly every answer comes in one piece, its head included
         else:
             pieces = content.iter_any()
         expected = UNKNOWN_BYTES if "Content-Encoding" in response.headers else response.content_length or UNKNOWN_BYTES
         pieces = _told(pieces, response.status, request.coming)
-        download = Download(patience, self._down, expected, is_kept=_is_kept(request, response.status))
+        download = Download(idle_timeout, self._down, expected, is_kept=_is_kept(request, response.status))
         return await download.read(pieces, self._body_bytes_max)
 
     def _open(self) -> aiohttp.ClientSession:
@@ -200,7 +202,7 @@ class HttpxCarrier:
         self._body_bytes_max = body_bytes_max
         self._extensions = {"timeout": {"connect": connect_s, "pool": connect_s}}
 
-    async def carry(self, request: Request, patience: Patience) -> Carried:
+    async def carry(self, request: Request, idle_timeout: IdleTimeout) -> Carried:
         """See `Carrier`; raises httpx's errors."""
         if request.leaving is not None:
             request.leaving()
@@ -216,8 +218,8 @@ class HttpxCarrier:
         try:
             # Not by httpx, which unpacks a piece as a whole, however much is in it.
             assert isinstance(response.stream, httpx.AsyncByteStream)
-            pieces = _told(unpacked(response.stream, response.headers), response.status_code, request.coming)
-            download = Download(patience, is_kept=_is_kept(request, response.status_code))
+            pieces = _told(decompressed(response.stream, response.headers), response.status_code, request.coming)
+            download = Download(idle_timeout, is_kept=_is_kept(request, response.status_code))
             body = await download.read(pieces, self._body_bytes_max)
         finally:
             await response.aclose()
@@ -237,14 +239,14 @@ class Upload(aiohttp.payload.Payload):
     (One write of it all would land in a buffer of the transport's as a whole, and with TLS count as written at once.)
     """
 
-    def __init__(self, body: bytes, patience: Patience, leaving: Leaving | None) -> None:
+    def __init__(self, body: bytes, idle_timeout: IdleTimeout, leaving: Leaving | None) -> None:
         super().__init__(body)
         self._body = body
-        self._patience = patience
+        self._idle_timeout = idle_timeout
         self._leaving = leaving
         self._handed = 0
         self._transport: asyncio.WriteTransport | None = None
-        self.place: Place | None = None
+        self.slot: TransferSlot | None = None
 
     @property
     def size(self) -> int:
@@ -267,8 +269,8 @@ class Upload(aiohttp.payload.Payload):
     async def write_with_length(self, writer: AbstractStreamWriter, _content_length: int | None) -> None:
         """The same: the length is what we said ourselves, its size."""
         self._transport = writer.transport
-        if self.place is None:
-            self._patience.moved += self.size
+        if self.slot is None:
+            self._idle_timeout.moved += self.size
             self._handed = self.size
             if self._leaving is not None:
                 self._leaving()
@@ -283,9 +285,9 @@ class Upload(aiohttp.payload.Payload):
                 self._leaving()
             await writer.write(piece)
             await writer.drain()
-            self._patience.moved += len(piece)
-            self.place.moved(len(piece))
-        self.place.completed()
+            self._idle_timeout.moved += len(piece)
+            self.slot.moved(len(piece))
+        self.slot.completed()
 
     def cut(self) -> bool:
         """The request has ended: nothing of the body leaves any more. Returns whether some of it never left.
@@ -298,38 +300,38 @@ class Upload(aiohttp.payload.Payload):
         is_cut = self._handed < self.size or transport.get_write_buffer_size() > 0
         if is_cut:
             transport.abort()
-            if self.place is not None and self._patience.is_over:
-                self.place.stalled()
+            if self.slot is not None and self._idle_timeout.is_over:
+                self.slot.stalled()
         return is_cut
 
 
 class Download:
-    """An answer on its way down: when it turns out to be large, the rest of it waits for one of `places` on the line.
+    """An answer on its way down: when it turns out to be large, the rest of it waits for one of `slots` on the line.
 
     `expected` bytes are reserved for it in memory. What is not to be kept is only read.
     """
 
     def __init__(
-        self, patience: Patience, places: Places | None = None, expected: int = 0, *, is_kept: bool = True
+        self, idle_timeout: IdleTimeout, slots: TransferSlots | None = None, expected: int = 0, *, is_kept: bool = True
     ) -> None:
-        self._patience = patience
+        self._idle_timeout = idle_timeout
         self._is_kept = is_kept
-        self._places = places
+        self._slots = slots
         self._expected = expected
-        self._place: Place | None = None
+        self._slot: TransferSlot | None = None
 
     async def read(self, pieces: AsyncIterable[bytes], bytes_max: int) -> bytes:
         """All of `pieces`. Raises `Unanswered` where they are longer than `bytes_max`."""
         try:
             body = await self._joined(pieces, bytes_max)
         except BaseException:
-            if self._place is not None:
-                if self._patience.is_over:
-                    self._place.stalled()
-                self._place.leave()
+            if self._slot is not None:
+                if self._idle_timeout.is_over:
+                    self._slot.stalled()
+                self._slot.leave()
             raise
-        if self._place is not None:
-            self._place.completed()
+        if self._slot is not None:
+            self._slot.completed()
         return body
 
     async def _joined(self, pieces: AsyncIterable[bytes], bytes_max: int) -> bytes:
@@ -344,19 +346,19 @@ class Download:
     async def _gather(self, chunks: list[bytes], pieces: AsyncIterable[bytes], bytes_max: int) -> None:
         size = 0
         async for chunk in pieces:
-            self._patience.moved += len(chunk)
+            self._idle_timeout.moved += len(chunk)
             if not self._is_kept:
                 continue
             size += len(chunk)
             if size > bytes_max:
                 raise Unanswered(f"the answer is longer than {bytes_max} bytes")
             chunks.append(chunk)
-            if self._place is not None:
-                self._place.moved(len(chunk))
-            elif size > LARGE_BYTES and self._places is not None:
+            if self._slot is not None:
+                self._slot.moved(len(chunk))
+            elif size > LARGE_BYTES and self._slots is not None:
                 # Meanwhile the sender is held back, and not waited for.
-                with self._patience.paused():
-                    self._place = await self._places.enter(self._expected)
+                with self._idle_timeout.paused():
+                    self._slot = await self._slots.enter(self._expected)
 
 
 def _keep_little_unsent(transport: asyncio.WriteTransport | None) -> None:

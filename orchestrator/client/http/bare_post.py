@@ -13,7 +13,7 @@ from orchestrator.core.service.answers import Answer
 ANSWER_BYTES_MAX: Final = 64 * 1024
 
 
-async def post_bare(url: str, clock: Clock, *, within_s: float) -> Answer:
+async def post_without_key(url: str, clock: Clock, *, within_s: float) -> Answer:
     """The answer to a `POST` of an empty object, by the way that the environment names.
 
     Raises `NotSent`, `Unanswered`, and `UsageError` for a proxy that cannot be used.

@@ -32,7 +32,7 @@ RATE_MIN: Final = 4 * 1024
 """Bytes a second. Slower than this in all is no line but somebody who holds us up."""
 
 
-class Patience:
+class IdleTimeout:
     """What one request is waited for. `moved` is to be raised by the bytes that moved, up or down."""
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Patience:
         "scope",
     )
 
-    def __init__(self, watch: "Watch", limit_s: float, now_s: float, rate_min: float) -> None:
+    def __init__(self, watch: "IdleWatch", limit_s: float, now_s: float, rate_min: float) -> None:
         self._watch = watch
         self._limit_s = limit_s
         self._rate_min = rate_min
@@ -90,7 +90,7 @@ class Patience:
         return min(silent_s, self._began_s + in_all_s - now_s)
 
 
-class Watch:
+class IdleWatch:
     """Looks at everything that is waited for, in one event loop at a time.
 
     `on_sleep` is called when the machine has slept: the loop's clock stood still, and did not see the time that passed.
@@ -103,7 +103,7 @@ class Watch:
         self._rate_min = rate_min
         self._on_sleep = on_sleep
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[Patience, None] = {}
+        self._waiting: dict[IdleTimeout, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._next_s = 0.0
         self._awake_s = 0.0
@@ -111,7 +111,7 @@ class Watch:
         self._clock_at = 0
         self._was_late = False
 
-    def begin(self, limit_s: float, *, is_endless: bool = False) -> Patience:
+    def begin(self, limit_s: float, *, is_endless: bool = False) -> IdleTimeout:
         """Begins to wait; the caller works within the `scope` of what is returned, and ends it by `end`.
 
         Where it `is_endless`, silence alone ends it.
@@ -119,15 +119,15 @@ class Watch:
         loop = asyncio.get_running_loop()
         if self._timer is None or loop is not self._loop:
             self._start(loop)
-        patience = Patience(self, limit_s, self.awake_s(), 0.0 if is_endless else self._rate_min)
-        self._waiting[patience] = None
+        idle_timeout = IdleTimeout(self, limit_s, self.awake_s(), 0.0 if is_endless else self._rate_min)
+        self._waiting[idle_timeout] = None
         if limit_s < TICK_S:
             self._tick_within(limit_s)
-        return patience
+        return idle_timeout
 
-    def end(self, patience: Patience) -> None:
+    def end(self, idle_timeout: IdleTimeout) -> None:
         """It is not waited for any more."""
-        self._waiting.pop(patience, None)
+        self._waiting.pop(idle_timeout, None)
 
     def awake_s(self) -> float:
         """The time that counts, in seconds since some beginning."""
@@ -184,10 +184,10 @@ class Watch:
     def _judge(self) -> float:
         """Gives up what has been quiet for too long; returns the seconds until it has to look again."""
         next_s = TICK_S
-        for patience in self._waiting:
-            left_s = patience.left_s(self._awake_s)
+        for idle_timeout in self._waiting:
+            left_s = idle_timeout.left_s(self._awake_s)
             if left_s <= 0:
-                patience.scope.cancel()
+                idle_timeout.scope.cancel()
             elif left_s < next_s:
                 next_s = left_s
         return max(next_s, _TICK_S_MIN)

@@ -19,15 +19,15 @@ CONNECT_S_MAX: Final = 10.0
 ANSWER_BYTES_MAX: Final = 64 * 1024
 
 
-class PostHook(Protocol):
-    """Posts a message: `post_hook`."""
+class PostNotification(Protocol):
+    """Posts a message: `post_notification`."""
 
     async def __call__(self, url: str, headers: Mapping[str, str], body: bytes, clock: Clock, /) -> int:
         """The status of the answer."""
         ...
 
 
-async def post_hook(
+async def post_notification(
     url: str,
     headers: Mapping[str, str],
     body: bytes,

@@ -1,4 +1,4 @@
-"""Places for large bodies on the line, first come, first served; how many there are is `core.line`'s to say."""
+"""Slots for large bodies that share the network, first come, first served. `core` decides how many there are."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -10,53 +10,52 @@ from orchestrator.clock import Clock
 from orchestrator.core.limits.transfer_slots import Line
 
 LARGE_BYTES: Final = 64 * 1024
-"""A body up to this size needs no place: it is over before its place would be of use."""
+"""A body up to this size needs no slot: it has arrived before a slot would be of use."""
 
 
 async def _always() -> None:
     """There is room."""
 
 
-class Place:
-    """A place on the line for a body of `size` bytes, or what is expected of it. It must be left, once or more."""
+class TransferSlot:
+    """One body of (about) `size` bytes in transfer. `leave` must be called; more than once is harmless."""
 
-    __slots__ = ("_is_left", "_moved", "_places", "_size")
+    __slots__ = ("_is_left", "_moved", "_size", "_slots")
 
-    def __init__(self, places: "Places", size: int) -> None:
-        self._places = places
+    def __init__(self, slots: "TransferSlots", size: int) -> None:
+        self._slots = slots
         self._size = size
         self._moved = 0
         self._is_left = False
 
     def moved(self, size: int) -> None:
-        """So many bytes more have come, or gone."""
+        """`size` more bytes were transferred."""
         self._moved += size
-        self._places.moved(size)
+        self._slots.moved(size)
 
     def leave(self) -> None:
-        """Nothing more will."""
+        """Frees the slot."""
         if not self._is_left:
             self._is_left = True
-            self._places.leave(self._size)
+            self._slots.leave(self._size)
 
     def completed(self) -> None:
-        """Nothing more will, since all has."""
-        self._places.line.completed(self._moved)
+        """The whole body was transferred. Frees the slot."""
+        self._slots.line.completed(self._moved)
         self.leave()
 
     def stalled(self) -> None:
-        """Nothing has, for so long that it is given up."""
-        self._places.line.stalled()
+        """The transfer was given up because no byte moved for too long."""
+        self._slots.line.stalled()
 
 
-class Places:
-    """The places in one direction, up or down."""
+class TransferSlots:
+    """The slots in one direction, up or down."""
 
     def __init__(self, clock: Clock, line: Line | None = None) -> None:
         self.line = line or Line()
         self.room: Callable[[], Awaitable[None]] = _always
-        """Returns once there is room for more behind the line: what has come is held until somebody has dealt with it.
-        """
+        """Returns once memory has room for another body: what has arrived is kept until it was processed."""
 
         self._clock = clock
         self._waiting: deque[tuple[int, anyio.Event]] = deque()
@@ -64,19 +63,19 @@ class Places:
 
     @property
     def waiting(self) -> int:
-        """How many bodies wait for a place."""
+        """How many bodies wait for a slot."""
         return len(self._waiting)
 
-    async def enter(self, size: int) -> Place:
-        """Waits for a place for a body of `size` bytes, and until there is room for it behind the line."""
+    async def enter(self, size: int) -> TransferSlot:
+        """Waits for a slot for a body of `size` bytes, and until memory has `room` for it."""
         await self._stand_in_line(size)
-        place = Place(self, size)
+        slot = TransferSlot(self, size)
         try:
             await self.room()
         except BaseException:
-            place.leave()
+            slot.leave()
             raise
-        return place
+        return slot
 
     async def _stand_in_line(self, size: int) -> None:
         if self._waiting or not self.line.has_room(size):
@@ -87,7 +86,7 @@ class Places:
             except BaseException:
                 if me in self._waiting:
                     self._waiting.remove(me)
-                else:  # the place came with the cancellation
+                else:  # the slot came with the cancellation
                     self.line.leave(size)
                 self._let_in()
                 raise
@@ -95,27 +94,27 @@ class Places:
             self.line.join(size)
 
     async def clear(self) -> None:
-        """Waits until nobody waits for a place: whoever would ask for another body had better not."""
+        """Waits until nobody waits for a slot, so that no further body is asked for before."""
         while self._waiting:
             if self._cleared is None:
                 self._cleared = anyio.Event()
             await self._cleared.wait()
 
     def moved(self, size: int) -> None:
-        """Bytes of somebody have come, or gone."""
+        """`size` bytes of any body were transferred."""
         self.line.moved(size, self._clock.now(), has_waiting=bool(self._waiting))
 
     def leave(self, size: int) -> None:
-        """Somebody's place is free."""
+        """A body of `size` bytes frees its slot."""
         self.line.leave(size)
         self._let_in()
 
     def bytes_per_s(self) -> float | None:
-        """How many bytes a second come, or go, where the line is full."""
+        """Bytes per second while all slots are taken; None where that is not known."""
         return self.line.full_bytes_per_s(self._clock.now())
 
     def bodies_per_s(self) -> float | None:
-        """How many bodies a second come, or go, where the line is full."""
+        """Bodies per second while all slots are taken; None where that is not known."""
         return self.line.bodies_per_s(self._clock.now())
 
     def _let_in(self) -> None:

@@ -24,9 +24,9 @@ import httpx
 from aiohttp.http_exceptions import HttpProcessingError
 
 from orchestrator.client.http.backends import OK_MAX, AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
-from orchestrator.client.http.idle_timeout import Watch
+from orchestrator.client.http.idle_timeout import IdleWatch
 from orchestrator.client.http.proxies import proxy_of
-from orchestrator.client.http.transfer_slots import Places
+from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
 from orchestrator.core.service.addresses import is_loopback
@@ -39,7 +39,7 @@ CONNECT_S_MAX: Final = 10.0
 """How long a connection may take, name look-up and TLS included."""
 
 REQUEST_S_MAX: Final = 30.0
-"""How long nothing may come of a request: no byte of it leaves, none of its answer comes. See `client.patience`."""
+"""How long nothing may come of a request: no byte of it leaves, none of its answer comes. See `client.idle_timeout`."""
 
 BODY_BYTES_MAX: Final = 64 * MIB
 """The longest answer that is read."""
@@ -96,7 +96,7 @@ class Transport:
         self._clock = clock
         self._request_s = request_s
         self._connect_s = connect_s
-        self.up, self.down = Places(clock), Places(clock)
+        self.up, self.down = TransferSlots(clock), TransferSlots(clock)
         """The places of large bodies on the line."""
 
         self._proxy = None if proxy is None else proxy_of(proxy)
@@ -108,7 +108,7 @@ class Transport:
             )
         else:
             self._carrier = HttpxCarrier(transport, connect_s=connect_s, body_bytes_max=body_bytes_max)
-        self._watch = Watch(clock, on_sleep=self._carrier.distrust)
+        self._watch = IdleWatch(clock, on_sleep=self._carrier.distrust)
 
     def check_proxy(self) -> None:
         """Raises `UsageError` where the proxy cannot be used: then nothing can be sent."""
@@ -126,10 +126,10 @@ class Transport:
         sent_at = self._clock.now()
         limit_s = self._request_s if within_s is None else within_s
         failure: NotSent | Unanswered
-        patience = self._watch.begin(limit_s, is_endless=request.is_endless)
+        idle_timeout = self._watch.begin(limit_s, is_endless=request.is_endless)
         try:
-            with patience.scope:
-                return self._answer(await self._carrier.carry(request, patience), sent_at)
+            with idle_timeout.scope:
+                return self._answer(await self._carrier.carry(request, idle_timeout), sent_at)
             failure = Unanswered(f"no complete answer: nothing came for {limit_s:g} s")
             failure.hurdle = Hurdle.TIME_OUT
         except aiohttp.ClientHttpProxyError as error:
@@ -143,8 +143,8 @@ class Transport:
         except Unanswered as error:
             failure = bare(error)
         finally:
-            self._watch.end(patience)
-        if patience.is_cut and not isinstance(failure, NotSent):
+            self._watch.end(idle_timeout)
+        if idle_timeout.is_cut and not isinstance(failure, NotSent):
             failure = CutShort(
                 f"the line to {_host(request)} was cut, or stood still, before the whole request had left"
             )

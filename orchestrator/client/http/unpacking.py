@@ -31,7 +31,7 @@ _GZIP: Final = zlib.MAX_WBITS | 16
 _RAW: Final = -zlib.MAX_WBITS
 
 
-def unpacked(pieces: AsyncIterable[bytes], headers: Mapping[str, str]) -> AsyncIterable[bytes]:
+def decompressed(pieces: AsyncIterable[bytes], headers: Mapping[str, str]) -> AsyncIterable[bytes]:
     """The body whose `pieces` come, as it was meant by its `headers`.
 
     Reading it raises `Unanswered` where it cannot be unpacked, or ends too early.

@@ -55,13 +55,13 @@ def check_size(body: bytes, bytes_max: int) -> None:
 
 
 def _input(job_input: JobInput) -> bytes:
-    text = object_text(job_input, "the input")
+    text = json_object_text(job_input, "the input")
     if not _members.decode(text):
         raise UsageError("the input is empty; the service would take the job and then drop it")
     return text
 
 
-def object_text(value: JobInput, what: str) -> bytes:
+def json_object_text(value: JobInput, what: str) -> bytes:
     """The JSON text of an object. Raises `UsageError` for everything else, naming it as `what`."""
     try:
         text = value if isinstance(value, bytes) else msgspec.json.encode(value)

@@ -24,10 +24,10 @@ from orchestrator.client.jobs.job_request import (
     check_size,
     check_wait,
     job_body,
-    object_text,
+    json_object_text,
 )
 from orchestrator.client.jobs.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
-from orchestrator.client.jobs.refusals import JobRefusedError, read_refusal, telling
+from orchestrator.client.jobs.refusals import JobRefusedError, errors_about, read_refusal
 from orchestrator.client.jobs.retries import Sleep, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.streams import JobStream
@@ -134,7 +134,7 @@ class EndpointJobs:
             redactor=_redactor(s3_config),
         )
         if not record.finished and record.id is None:
-            with telling("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
+            with errors_about("runsync", _CONSEQUENCES[Operation.RUNSYNC]):
                 raise Unanswered("the answer has neither a result nor a job id")
         return await self.follow(record.id) if follow and record.id and not record.finished else record
 
@@ -208,9 +208,9 @@ class EndpointJobs:
         path = path if path.startswith("/") else f"/{path}"
         if ROUTE.fullmatch(path) is None:  # it would lead elsewhere than below /openai
             raise UsageError(f"{path!r} is no path below /openai; it looks like /v1/chat/completions")
-        text = None if body is None else object_text(body, "the body")
+        text = None if body is None else json_object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
-        told = None if on_event is None else partial(_tell_events, records.Events(), on_event)
+        tell = None if on_event is None else partial(_tell_events, records.EventReader(), on_event)
         call = partial(
             self._once,
             f"openai{path}",
@@ -219,11 +219,11 @@ class EndpointJobs:
             records.read_json,
             body=text,
             within_s=OPENAI_S_MAX,
-            coming=told,
+            coming=tell,
         )
         answer = await (repeated(call, self._sleep) if text is None else call())
-        if told is not None:
-            told(200, b"\n")  # the last line need not have an end
+        if tell is not None:
+            tell(200, b"\n")  # the last line need not have an end
         return answer
 
     async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
@@ -244,7 +244,7 @@ class EndpointJobs:
         redactor: Redactor = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
-        with telling(doing, _CONSEQUENCES.get(operation, "")):
+        with errors_about(doing, _CONSEQUENCES.get(operation, "")):
             if self._notify is not None:
                 self._notify()
             permit = await self._api.limiter.permit(operation)
@@ -271,7 +271,7 @@ _CONSEQUENCES: Final = {
 """What it means that no usable answer came, where the request may have changed something."""
 
 
-def _tell_events(events: records.Events, on_event: Callable[[object], None], status: int, piece: bytes) -> None:
+def _tell_events(events: records.EventReader, on_event: Callable[[object], None], status: int, piece: bytes) -> None:
     """A piece of an answer has come. One of a refusal is none of an event."""
     if 200 <= status < 300:  # noqa: PLR2004  the range is the definition of success
         for document in events.of(piece):

@@ -62,8 +62,8 @@ class Permit:
         self._open = False
         pacer = self._lane.pacer
         pacer.answered(answer.answered_at, answer.sent_at, answer.status, answer.retry_after_s)
-        if (told := answer.headers.get("ratelimit")) is not None:
-            for window in read_windows(told, None, answer.answered_at):
+        if (header := answer.headers.get("ratelimit")) is not None:
+            for window in read_windows(header, None, answer.answered_at):
                 if window.remaining is not None and window.reset_at is not None:
                     pacer.observe_remaining(answer.answered_at, window.remaining, window.reset_at)
         self._lane.wake()
@@ -118,21 +118,21 @@ class RateLimiter:
         """The same, but None where that takes longer than `seconds`, give or take a few ticks."""
         return self.permit_at_once(operation) or await self._lanes[operation].stand_in_line(seconds)
 
-    def permit_past_wish(self, operation: Operation) -> Permit | None:
-        """The same as `permit_at_once`, although the service wants no such request now (`wished_until`).
+    def permit_past_throttle(self, operation: Operation) -> Permit | None:
+        """The same as `permit_at_once`, although the service wants no such request now (`throttled_until`).
 
         Who stands in line is passed: those wait for the service. No limit of ours is passed.
         """
         lane = self._lanes[operation]
         now = self._clock.now()
-        if lane.pacer.wait_us(now, past_wish=True) != 0:
+        if lane.pacer.wait_us(now, past_throttle=True) != 0:
             return None
         lane.pacer.take(now)
         return Permit(operation, lane)
 
-    def wished_until(self, operation: Operation) -> int:
+    def throttled_until(self, operation: Operation) -> int:
         """Until when the service wants no such request, as it says (microseconds UTC); in the past if it does."""
-        return self._lanes[operation].pacer.wished_until
+        return self._lanes[operation].pacer.throttled_until
 
     def available(self, operation: Operation, within_us: int) -> int:
         """How many more requests of `operation` may start within the next `within_us`, as far as one knows."""

@@ -149,8 +149,8 @@ def read_job(body: bytes) -> JobRecord:
     members = _members(body)
     if not isinstance(members.get("status"), str) or not members["status"]:
         # The service can answer 200 with a bare {"error": ...}: that is no job, and no end of one.
-        said = members.get("error")
-        raise ValueError(f"the answer has no status{f': {one_line(said)}' if isinstance(said, str) else ''}")
+        error = members.get("error")
+        raise ValueError(f"the answer has no status{f': {one_line(error)}' if isinstance(error, str) else ''}")
     known = _known(JobRecord, members)
     if known.get("error") is None and (error := members.get("error")) is not None:
         known["error"] = msgspec.json.encode(error).decode()
@@ -211,14 +211,14 @@ def read_json(body: bytes) -> JsonAnswer:
     return JsonAnswer(value=_json(body), raw=body)
 
 
-class Event(msgspec.Struct, frozen=True):
+class ServerSentEvent(msgspec.Struct, frozen=True):
     """One event of a stream: its data, and the id with which a reader goes on behind it; either may be empty."""
 
     id: str
     data: bytes
 
 
-class Events:
+class EventReader:
     """A stream of events, while it comes: its documents, or its events as a whole; one reader asks for one of them."""
 
     def __init__(self) -> None:
@@ -237,7 +237,7 @@ class Events:
             with suppress(ValueError):
                 yield _json(document)
 
-    def whole(self, piece: bytes) -> Iterator[Event]:
+    def whole(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """The events that end in `piece`, whatever their data are. Comments are none."""
         for line in self._lines(piece):
             text = line.removesuffix(b"\r")
@@ -247,7 +247,7 @@ class Events:
                 self._id = text.removeprefix(_EVENT_ID).strip()
             elif not text and (self._id or self._data):
                 known = self._id if _IN_HEADER.fullmatch(self._id) else b""
-                event = Event(known.decode("ascii"), b"\n".join(self._data))
+                event = ServerSentEvent(known.decode("ascii"), b"\n".join(self._data))
                 self._id, self._data = b"", []
                 yield event
 

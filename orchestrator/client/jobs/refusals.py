@@ -136,7 +136,7 @@ def _words(status: int) -> Words:
 
 
 @contextmanager
-def telling(doing: str, consequence: str = "") -> Iterator[None]:
+def errors_about(doing: str, consequence: str = "") -> Iterator[None]:
     """A `NotSent` or `Unanswered` from inside begins with `doing`, and says what it means (`consequence`)."""
     try:
         yield

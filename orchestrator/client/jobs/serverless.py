@@ -105,7 +105,7 @@ class ServerlessEndpoint:
         """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait
         for it.
         """
-        if self.limiter.wished_until(Operation.HEALTH) > self._clock.now() + HEALTH_WISH_US_MAX:
+        if self.limiter.throttled_until(Operation.HEALTH) > self._clock.now() + HEALTH_WISH_US_MAX:
             return None
         return await self.limiter.permit_within(Operation.HEALTH, HEALTH_WAIT_S)
 
@@ -172,8 +172,8 @@ class ServerlessEndpoint:
             permit.given_up(self._clock.now())
             raise
         permit.answered(answer)
-        if (told := answer.headers.get(TIME_SCALE_HEADER)) is not None:
-            self.time_scale = time_scale(told)
+        if (scale := answer.headers.get(TIME_SCALE_HEADER)) is not None:
+            self.time_scale = time_scale(scale)
         # What a service says about a request it refused may repeat the request, and is kept and shown.
         if answer.status < 300 or (body := self._redactor.scrub(answer.body)) is answer.body:  # noqa: PLR2004
             return answer
@@ -184,10 +184,10 @@ TIME_SCALE_HEADER: Final = "x-emulator-time-scale"
 TIME_SCALE_MAX: Final = 10_000.0
 
 
-def time_scale(told: str) -> float:
+def time_scale(text: str) -> float:
     """What an emulator tells of its time; 1 for what makes no sense, and for one that is slow: that is no hurry."""
     try:
-        scale = float(told)
+        scale = float(text)
     except ValueError:
         return 1.0
     return min(scale, TIME_SCALE_MAX) if scale > 1 else 1.0

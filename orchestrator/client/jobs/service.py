@@ -6,7 +6,7 @@ from typing import Self
 import anyio
 import httpx
 
-from orchestrator.client.http.transfer_slots import Places
+from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.client.jobs.jobs import EndpointJobs
 from orchestrator.client.jobs.rate_limiter import RateLimiter
@@ -77,7 +77,7 @@ class Service:
         return endpoint
 
     @property
-    def down(self) -> Places:
+    def down(self) -> TransferSlots:
         """The places of large answers on the line from the service."""
         return self._transport.down
 

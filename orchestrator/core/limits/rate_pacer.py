@@ -197,7 +197,7 @@ class Pacer:
         self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
         self._in_flight = 0
         self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
-        self._blocked_until = self._wished_at = 0
+        self._blocked_until = self._throttled_at = 0
         self._even_until = 0
         self._backoff_us = 0
         self.controller = RateController()
@@ -246,19 +246,19 @@ class Pacer:
         return max(1, int(self._limit.requests * self._share))
 
     @property
-    def wished_until(self) -> int:
+    def throttled_until(self) -> int:
         """Until when the service wants no request, as its answers say; in the past where it does want some."""
         return self._blocked_until
 
-    def wait_us(self, now: int, *, past_wish: bool = False) -> int | None:
+    def wait_us(self, now: int, *, past_throttle: bool = False) -> int | None:
         """How long until the next request may leave: 0 means now, None that an answer has to come first.
 
-        `past_wish`: it is to leave although the service wants none (`wished_until`). No limit of ours is passed.
+        `past_throttle`: it is to leave although the service wants none (`throttled_until`). No limit of ours is passed.
         """
         self._advance(now)
         if self._is_shut and self._in_flight:
             return None
-        at = max(-(-self._next_ns // 1000), 0 if past_wish else self._blocked_until)
+        at = max(-(-self._next_ns // 1000), 0 if past_throttle else self._blocked_until)
         taken = self._in_flight + len(self._answered) - self._limit.requests
         if taken >= 0:
             if taken >= len(self._answered):
@@ -365,7 +365,7 @@ class Pacer:
 
     def _accept(self, now: int, sent_at: int) -> None:
         """One was taken. If it left after the service had shut, it is open again."""
-        if sent_at > self._wished_at:  # it left past a wish that is none any more, or never was
+        if sent_at > self._throttled_at:  # it left past a wish that is none any more, or never was
             self._blocked_until = min(self._blocked_until, now)
         if sent_at <= self._shut_at:
             return
@@ -384,10 +384,10 @@ class Pacer:
         """One 429. A single one is no reason for a pause, unless the service wishes one."""
         self._throttled += 1
         self._advance(now)
-        is_past_wish = self._wished_at < sent_at < self._blocked_until  # that it stands says nothing of the rate
+        is_past_throttle = self._throttled_at < sent_at < self._blocked_until  # that it stands says nothing of the rate
         if retry_after_s is not None:
             self._obey(now, now + round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US))
-        if sent_at > self._shut_at and not is_past_wish:
+        if sent_at > self._shut_at and not is_past_throttle:
             self._refused_in_row += 1
             if self._refused_in_row < REFUSED_IN_ROW:
                 self._tell(now, sent_at, refused=True)
@@ -433,7 +433,7 @@ class Pacer:
     def _obey(self, now: int, until: int) -> None:
         """The service wants no request before `until`."""
         if until > self._blocked_until:
-            self._blocked_until, self._wished_at = until, now
+            self._blocked_until, self._throttled_at = until, now
 
     def ease_in(self, now: int) -> None:
         """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.

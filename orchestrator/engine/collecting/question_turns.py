@@ -46,9 +46,9 @@ class QuestionTurns:
     async def leave(self) -> Permit | None:
         """Leave for one question, once the limits allow it; None where something else may stand in its way by now."""
         limiter = self.endpoint.api.limiter
-        if self.endpoint.clock.now() >= limiter.wished_until(Operation.STATUS):
+        if self.endpoint.clock.now() >= limiter.throttled_until(Operation.STATUS):
             return await limiter.permit_within(Operation.STATUS, LEAVE_S)
-        permit = limiter.permit_past_wish(Operation.STATUS)
+        permit = limiter.permit_past_throttle(Operation.STATUS)
         if permit is None:
             await anyio.sleep(TICK_US / SECOND_US)
         return permit
@@ -81,7 +81,7 @@ class QuestionTurns:
         """Until when no question is wanted, as far as anybody has said; infinity for as long as nothing is mended."""
         if self.endpoint.health.uncollectable is not None:
             return math.inf
-        return self.endpoint.api.limiter.wished_until(Operation.STATUS)
+        return self.endpoint.api.limiter.throttled_until(Operation.STATUS)
 
     def _why(self, until: float) -> str:
         if self.endpoint.health.uncollectable is not None:

@@ -55,7 +55,7 @@ class ServedEndpoint(NamedTuple):
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
         unreachable_us = endpoint.health.connectivity.unreachable_us(now)
-        unwanted_until = self.api.limiter.wished_until(Operation.STATUS)
+        unwanted_until = self.api.limiter.throttled_until(Operation.STATUS)
         if not endpoint.is_local:
             collecting = Collecting(by=endpoint.estimates.collected_by, safe_until=self.collector.soonest_deadline())
         return RunReport(

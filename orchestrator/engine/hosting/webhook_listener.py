@@ -47,14 +47,14 @@ class WebhookListener:
         sink: WebhookInbox,
         scrub: Callable[[bytes], bytes],
     ) -> None:
-        from orchestrator.web.application import application  # noqa: PLC0415  no other run needs a web server
+        from orchestrator.web.application import listener_application  # noqa: PLC0415  no other run needs a web server
         from orchestrator.web.webhook_routes import Webhooks  # noqa: PLC0415
 
         key = webhook_key(ledger)
         public = None if public_url is None else webhook_base_url(public_url)
         prefix = path_prefix(public) if public else ""
         self.webhooks = Webhooks(key=key, sink=sink, clock=dependencies.clock, prefix=prefix, scrub=scrub)
-        self._server = dependencies.listener(application(self.webhooks), parse_address(listen))
+        self._server = dependencies.listener(listener_application(self.webhooks), parse_address(listen))
         self.webhook = Webhook(key, public or webhook_base_url(self._server.url))
 
     @property

@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 
 from orchestrator.errors import OrchestratorError, leading
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.ledger.runs.input_rows import PackedRow, packed_rows
 from orchestrator.units import MIB
 from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited
@@ -39,7 +39,7 @@ LINGER_S: Final = 0.05
 TURN_ROWS: Final = 200
 """So many are read before others have their turn, where there is no thread: some milliseconds."""
 
-Read = Callable[[int, object], Row | Problem]
+Read = Callable[[int, object], Row | RowProblem]
 """The row that the value of this number is, or why it is none."""
 
 
@@ -69,7 +69,7 @@ class RowPump:
         self._is_left = False
         self._has_ended = False
         self._error: Exception | None = None
-        self.problems: list[Problem] = []
+        self.problems: list[RowProblem] = []
         """The values that are no rows."""
 
     async def into(self, write: Callable[[Sequence[PackedRow]], Awaitable[None]]) -> None:
@@ -203,7 +203,7 @@ class RowPump:
         """Reads the next value; whether to go on."""
         self._number += 1
         row = call(self._read, self._number, value)
-        if isinstance(row, Problem):
+        if isinstance(row, RowProblem):
             self.problems.append(row)
             return self._to_the_end
         [packed] = packed_rows((row,))

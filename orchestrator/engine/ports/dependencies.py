@@ -11,7 +11,7 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
-from orchestrator.client.http.notification_post import PostHook, post_hook
+from orchestrator.client.http.notification_post import PostNotification, post_notification
 from orchestrator.client.http.open_files import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
@@ -91,7 +91,7 @@ def real_endpoint_ids(service: Service, rest_url: str) -> AccountEndpointIds:
     """The ids of endpoints by their names in the account. Raises `UsageError` for a bad URL."""
     from orchestrator.account import endpoint_ids  # noqa: PLC0415  who gives ids needs no account
 
-    return endpoint_ids.EndpointIds(service, rest_url)
+    return endpoint_ids.EndpointIdLookup(service, rest_url)
 
 
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
@@ -121,7 +121,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
-    post_hook: PostHook = post_hook
+    post_hook: PostNotification = post_notification
 
     word: Wording = command
     """How the steps are worded that messages suggest: as commands of the command line."""

@@ -56,7 +56,7 @@ class ClaimTurns:
         again_s = IDLE_S
         limiter = self._endpoint.api.limiter
         at_once = min(limiter.available(operation, AHEAD_US), CLAIM_MAX)
-        wished_s = self._until_s(limiter.wished_until(operation))
+        wished_s = self._until_s(limiter.throttled_until(operation))
         for run in self.runs.values():
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)

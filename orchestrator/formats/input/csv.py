@@ -12,7 +12,7 @@ import msgspec
 
 from orchestrator.core.text.name_match import nearest
 from orchestrator.formats.input.lines import Overlong, bounded_lines
-from orchestrator.formats.input.rows import Problem, Record
+from orchestrator.formats.input.rows import InputRecord, RowProblem
 from orchestrator.formats.input.unsupported import not_text
 from orchestrator.formats.text.json_text import json_problem
 from orchestrator.settings.values import CellType
@@ -23,10 +23,10 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 _BOOLS: Final = {**dict.fromkeys(("true", "1", "yes"), True), **dict.fromkeys(("false", "0", "no"), False)}
 
 
-def records(
+def csv_records(
     stream: BinaryIO, *, delimiter: str | None = None, types: Mapping[str, CellType] | None = None, bytes_max: int
-) -> Iterator[Record | Problem]:
-    """The records of the table in `stream`, with a `Problem` in place of each that is none.
+) -> Iterator[InputRecord | RowProblem]:
+    """The records of the table in `stream`, with a `RowProblem` in place of each that is none.
 
     A `delimiter` that is not given is the comma, or, where the first line has none, the semicolon that stands in it.
     No line and no cell may be longer than `bytes_max`.
@@ -37,17 +37,17 @@ def records(
     try:
         names = next(csv.reader([first], delimiter=delimiter or _delimiter_of(first), strict=True), [])
     except csv.Error as error:
-        yield Problem(line=1, text=_words(error))
+        yield RowProblem(line=1, text=_words(error))
         return
     if told := lines.problem or header_problem(names):
-        yield told if isinstance(told, Problem) else Problem(line=1, text=told)
+        yield told if isinstance(told, RowProblem) else RowProblem(line=1, text=told)
         return
     convert = [(names.index(name), CONVERSIONS[kind]) for name, kind in (types or {}).items() if name in names]
     if unknown := [name for name in types or {} if name not in names]:
         near = nearest(unknown[0], names)
         advice = "" if near is None else f"did you mean {near!r}? "
         named = f"the first line names {', '.join(names)[:200]}"
-        yield Problem(line=1, text=f"there is no column {unknown[0]!r}; {advice}{named}")
+        yield RowProblem(line=1, text=f"there is no column {unknown[0]!r}; {advice}{named}")
         return
     reader = csv.reader(lines, delimiter=delimiter or _delimiter_of(first), strict=True)
     while True:
@@ -55,7 +55,7 @@ def records(
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            yield Problem(line=begin, text=f"{_words(error)}; what comes behind it was not read")
+            yield RowProblem(line=begin, text=f"{_words(error)}; what comes behind it was not read")
             return
         if lines.problem is not None:
             yield lines.problem
@@ -72,7 +72,7 @@ class _Lines:
     def __init__(self, stream: BinaryIO, bytes_max: int) -> None:
         self._lines = bounded_lines(stream, bytes_max)
         self.number = 0
-        self.problem: Problem | None = None
+        self.problem: RowProblem | None = None
 
     def __iter__(self) -> "_Lines":
         return self
@@ -94,7 +94,7 @@ class _Lines:
         return text.removeprefix(_BYTE_ORDER_MARK) if self.number == 1 else text
 
     def _tell(self, text: str) -> None:
-        self.problem = Problem(line=self.number, text=text)
+        self.problem = RowProblem(line=self.number, text=text)
 
 
 def _delimiter_of(first: str) -> str:
@@ -115,16 +115,16 @@ def header_problem(names: Sequence[str]) -> str | None:
 
 def _record(
     line: int, names: Sequence[str], cells: list[Any], convert: Sequence[tuple[int, "Conversion"]]
-) -> Record | Problem:
+) -> InputRecord | RowProblem:
     if len(cells) != len(names):
         few = "a cell" if len(cells) == 1 else f"{len(cells):,} cells"
-        return Problem(line=line, text=f"{few}, and the first line names {len(names):,} columns")
+        return RowProblem(line=line, text=f"{few}, and the first line names {len(names):,} columns")
     for place, conversion in convert:
         try:
             cells[place] = conversion(cells[place]) if cells[place].strip() else None
         except ValueError as error:
-            return Problem(line=line, text=f"{names[place]}: {error}")
-    return Record(line, dict(zip(names, cells, strict=True)))
+            return RowProblem(line=line, text=f"{names[place]}: {error}")
+    return InputRecord(line, dict(zip(names, cells, strict=True)))
 
 
 def _words(error: csv.Error) -> str:

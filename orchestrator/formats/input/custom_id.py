@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.formats.text.json_text import kind_of
+from orchestrator.formats.text.json_text import json_kind
 
 CUSTOM_ID_CHARS_MAX: Final = 256
 
@@ -28,7 +28,7 @@ _MEMBER: Final = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*%b[ \t\r\n]*(?P<comma>,?)" %
 def decode_custom_id(raw: bytes) -> str:
     """The custom_id that the valid JSON text `raw` holds. Raises ValueError in words for the author of the line."""
     if not raw.startswith(b'"'):
-        raise ValueError(f"custom_id must be a string, not {kind_of(raw)}")
+        raise ValueError(f"custom_id must be a string, not {json_kind(raw)}")
     return check_custom_id(_string.decode(raw))
 
 

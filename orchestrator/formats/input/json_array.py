@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from orchestrator.formats.input.lines import check_blank
-from orchestrator.formats.input.rows import Problem
+from orchestrator.formats.input.rows import RowProblem
 
 READ_BYTES: Final = 256 * 1024
 
@@ -27,10 +27,10 @@ class Element(NamedTuple):
     text: bytes
 
 
-def elements(stream: BinaryIO, *, bytes_max: int) -> Iterator[Element | Problem]:
+def elements(stream: BinaryIO, *, bytes_max: int) -> Iterator[Element | RowProblem]:
     """The elements of the array that `stream` holds from its first bracket on.
 
-    Where it cannot be cut any further, a `Problem` ends them; an element of more than `bytes_max` bytes is such a
+    Where it cannot be cut any further, a `RowProblem` ends them; an element of more than `bytes_max` bytes is such a
     place. Never much more than that is held.
     """
     held, number = _from_bracket(stream), 0
@@ -42,20 +42,22 @@ def elements(stream: BinaryIO, *, bytes_max: int) -> Iterator[Element | Problem]
             if text:
                 yield Element(number, text)
             elif end[0] == b"," or number > 1:
-                yield Problem(line=number, text="there is nothing between two commas, or behind the last one")
+                yield RowProblem(line=number, text="there is nothing between two commas, or behind the last one")
             if end[0] == b"]":
                 if _has_more(held[begin:], stream):
-                    yield Problem(line=number + 1, text="more text behind the end of the array")
+                    yield RowProblem(line=number + 1, text="more text behind the end of the array")
                 return
         held = held[begin:]
         if len(held) > bytes_max:
-            yield Problem(line=number + 1, text=f"longer than {bytes_max:,} bytes; what comes behind it was not read")
+            yield RowProblem(
+                line=number + 1, text=f"longer than {bytes_max:,} bytes; what comes behind it was not read"
+            )
             return
         more = stream.read(
             max(READ_BYTES, len(held))
         )  # twice as long, so that a long element is not looked at for ever
         if not more:
-            yield Problem(line=number + 1, text="the array ends too early: its closing bracket is missing")
+            yield RowProblem(line=number + 1, text="the array ends too early: its closing bracket is missing")
             return
         held += more
 

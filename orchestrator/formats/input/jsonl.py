@@ -29,8 +29,8 @@ from orchestrator.core.text.json_compact import compact
 from orchestrator.formats.input.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.input.lines import TOO_LARGE_ADVICE
 from orchestrator.formats.input.openai_batch import LOOKS_LIKE_IT, METADATA, is_request
-from orchestrator.formats.input.rows import OversizeError, Problem, Row, problem_of
-from orchestrator.formats.text.json_text import canonical, json_problem, kind_of
+from orchestrator.formats.input.rows import OversizeError, Row, RowProblem, problem_of
+from orchestrator.formats.text.json_text import canonical, json_kind, json_problem
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
 from orchestrator.units import MIB
 
@@ -60,17 +60,17 @@ _Priority = Annotated[int, msgspec.Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | Problem:
+def members_of(number: int, text: bytes) -> dict[str, msgspec.Raw] | RowProblem:
     """The members of the JSON object that stands on a line, or why it is none."""
     try:
         if not text.isascii():
             text.decode()
         return _members.decode(text)
     except RecursionError:
-        return Problem(line=number, text=NESTED_TOO_DEEPLY)
+        return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
     except ValueError:
-        problem = json_problem(text) or f"{kind_of(text)}, not an object; write one object a line"
-        return Problem(line=number, text=problem)
+        problem = json_problem(text) or f"{json_kind(text)}, not an object; write one object a line"
+        return RowProblem(line=number, text=problem)
 
 
 class RowReader:
@@ -101,15 +101,15 @@ class RowReader:
         self._form: str | None = None
         self._form_line = 0
 
-    def read(self, number: int, text: bytes) -> Row | Problem:
+    def read(self, number: int, text: bytes) -> Row | RowProblem:
         """The row that the line `text`, without white space around it, is; or why it is none."""
         members = members_of(number, text)
-        if isinstance(members, Problem):
+        if isinstance(members, RowProblem):
             return members
         try:
             return self._row(number, text, members)
         except RecursionError:
-            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+            return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
             return problem_of(number, error)
 
@@ -184,7 +184,7 @@ class RowReader:
         if raw.startswith(b"{"):
             return True
         if raw == b"null" or self._form is _JOB_FORM or not _JOB_FORM_SIGNS.isdisjoint(members):
-            raise ValueError(f"input must be an object, not {kind_of(raw)}")
+            raise ValueError(f"input must be an object, not {json_kind(raw)}")
         return False
 
     def _keep_to_one_form(self, number: int, form: str) -> None:
@@ -248,7 +248,7 @@ def metadata_of(raw: bytes | None) -> bytes | None:
     if raw is None:
         return None
     if not raw.startswith(b"{"):
-        raise ValueError(f"{METADATA} must be an object, not {kind_of(raw)}")
+        raise ValueError(f"{METADATA} must be an object, not {json_kind(raw)}")
     metadata = compact(raw)
     if len(metadata) > METADATA_BYTES_MAX:
         raise ValueError(f"{METADATA} has {len(metadata):,} bytes, over the limit of {METADATA_BYTES_MAX:,}")

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.formats.input.unsupported import START_BYTES, not_json_lines
 from orchestrator.formats.text.compression import DamagedInputError
 from orchestrator.units import MIB
@@ -23,8 +23,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def read_lines(
-    stream: BinaryIO, read: Callable[[int, bytes], Row | Problem], *, line_bytes_max: int
-) -> Iterator[Row | Problem]:
+    stream: BinaryIO, read: Callable[[int, bytes], Row | RowProblem], *, line_bytes_max: int
+) -> Iterator[Row | RowProblem]:
     """What `read` makes of each line of JSON lines in `stream`, of its number from 1 on and its text.
 
     Blank lines are left out, and white space around a line. An input that is something else ends with its first line.
@@ -34,17 +34,17 @@ def read_lines(
         text = _text(line, number)
         if text and not is_begun:
             if told := not_json_lines(text):
-                yield Problem(line=number, text=told)
+                yield RowProblem(line=number, text=told)
                 return
             is_begun = True
         if isinstance(line, Overlong):
-            yield Problem(
+            yield RowProblem(
                 line=number, text=f"longer than {line_bytes_max:,} bytes; {TOO_LARGE_ADVICE}", is_oversize=True
             )
         elif text:
             yield read(number, text)
     if size is not None and stream.tell() < size:
-        yield Problem(line=number + 1, text="the file became shorter while it was read")
+        yield RowProblem(line=number + 1, text="the file became shorter while it was read")
 
 
 def _text(line: "bytes | Overlong", number: int) -> bytes:

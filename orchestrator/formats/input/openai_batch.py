@@ -44,7 +44,7 @@ def input_of(members: Mapping[str, msgspec.Raw]) -> tuple[str, bytes]:
     if not url.startswith(b'"/'):
         raise ValueError(f'url must be a path, as in "/v1/chat/completions", not {url.decode()[:80]}')
     if not body.startswith(b"{"):
-        raise ValueError(f"body must be an object, not {kind_of(body)}")
+        raise ValueError(f"body must be an object, not {json_kind(body)}")
     check_not_streamed(body)
     custom_id = decode_custom_id(bytes(members["custom_id"]))
     return custom_id, b'{"openai_route":%b,"openai_input":%b}' % (url, body)

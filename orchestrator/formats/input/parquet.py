@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.csv import header_problem
-from orchestrator.formats.input.rows import Problem, Record
+from orchestrator.formats.input.rows import InputRecord, RowProblem
 from orchestrator.formats.text.installation import install_command
 
 MAGIC: Final = b"PAR1"
@@ -30,21 +30,21 @@ def not_installed() -> str:
     return f"Parquet needs pyarrow, which is not installed: {install_command('parquet')}"
 
 
-def records(path: Path) -> Iterator[Record | Problem]:
+def parquet_records(path: Path) -> Iterator[InputRecord | RowProblem]:
     """The records of the file at `path`, numbered from 1. Raises `UsageError` where pyarrow is not installed."""
     pa, parquet = pyarrow()
     number = 0
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
             if told := header_problem(file.schema_arrow.names):
-                yield Problem(line=1, text=told)
+                yield RowProblem(line=1, text=told)
                 return
             for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
                 for values in _rows(pa, batch):
                     number += 1
-                    yield Record(number, values)
+                    yield InputRecord(number, values)
     except (pa.ArrowException, OSError, KeyError, ValueError, OverflowError) as error:
-        yield Problem(line=number + 1, text=f"from here on it cannot be read: {_first_line(error)}")
+        yield RowProblem(line=number + 1, text=f"from here on it cannot be read: {_first_line(error)}")
 
 
 def _rows(pa: Any, batch: Any) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The readers of inputs by name: from one or several files, folders or standard input to rows.
 
 What an input is written in is said, or told by its name, or else by what it begins with. A row's line counts on through
-all files; `Places` says which file that is in.
+all files; `InputPositions` says which file that is in.
 """
 
 import bisect
@@ -25,8 +25,8 @@ from orchestrator.formats.input import csv, folder, json_array, openai_batch, pa
 from orchestrator.formats.input.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
 from orchestrator.formats.input.lines import read_lines
 from orchestrator.formats.input.records import RecordReader
-from orchestrator.formats.input.rows import Problem, Record, Row, problem_of
-from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked
+from orchestrator.formats.input.rows import InputRecord, Row, RowProblem, problem_of
+from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked_stream
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.values import STANDARD_INPUT, InputFormat
@@ -49,7 +49,7 @@ _WHITE_SPACE: Final = b" \t\r\n"
 _object: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How rows are read, and what they are checked against; the others are `RowReader`'s."""
 
     settings: InputSettings = InputSettings()
@@ -93,7 +93,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return self.body_bytes_max + LINE_BYTES_EXTRA
 
 
-class Places:
+class InputPositions:
     """Where rows stand in an input that may be several files."""
 
     def __init__(self) -> None:
@@ -131,12 +131,14 @@ def sources_of(given: Sequence[str], *, missing_ok: bool = False) -> list[str]:
     return found
 
 
-def read_inputs(sources: Sequence[str], reading: Reading, places: Places | None = None) -> Iterator[Row | Problem]:
-    """The rows of all `sources` in their order, with a `Problem` in place of each that is none.
+def read_inputs(
+    sources: Sequence[str], reading: ReadOptions, places: InputPositions | None = None
+) -> Iterator[Row | RowProblem]:
+    """The rows of all `sources` in their order, with a `RowProblem` in place of each that is none.
 
     Raises `UsageError` where one cannot be opened, or not be read as what it is said to be.
     """
-    places = places or Places()
+    places = places or InputPositions()
     before = 0
     for source in sources:
         last = before
@@ -147,7 +149,7 @@ def read_inputs(sources: Sequence[str], reading: Reading, places: Places | None 
         before = last
 
 
-def _read(source: str, reading: Reading, places: Places, before: int) -> Iterator[Row | Problem]:
+def _read(source: str, reading: ReadOptions, places: InputPositions, before: int) -> Iterator[Row | RowProblem]:
     """The rows of one source, counted from 1."""
 
     def begin(unit: str) -> None:
@@ -155,17 +157,17 @@ def _read(source: str, reading: Reading, places: Places, before: int) -> Iterato
 
     if source != STANDARD_INPUT and (reading.folder / source).is_dir():
         begin("file")
-        records = folder.records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
+        records = folder.folder_records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
         yield from _made(records, reading.records().read)
         return
-    with opened(source, reading.folder) as file:
+    with open_input(source, reading.folder) as file:
         yield from until_unreadable(_rows(source, file, reading, begin), problems_max=reading.problems_max)
 
 
 def until_unreadable(
-    rows: Iterator[Row | Problem], *, problems_max: int = PROBLEMS_READ_MAX
-) -> Iterator[Row | Problem]:
-    """`rows`, and a `Problem` behind the last one where the file cannot be read any further, or is to be: behind
+    rows: Iterator[Row | RowProblem], *, problems_max: int = PROBLEMS_READ_MAX
+) -> Iterator[Row | RowProblem]:
+    """`rows`, and a `RowProblem` behind the last one where the file cannot be read any further, or is to be: behind
     `problems_max` of them.
     """
     last = problems = 0
@@ -173,23 +175,23 @@ def until_unreadable(
         for item in rows:
             last = item.line
             yield item
-            problems += isinstance(item, Problem)
+            problems += isinstance(item, RowProblem)
             if problems >= problems_max:
-                yield Problem(line=last + 1, text=f"{problems:,} problems; what comes behind them was not read")
+                yield RowProblem(line=last + 1, text=f"{problems:,} problems; what comes behind them was not read")
                 return
     except DamagedInputError as error:
-        yield Problem(line=last + 1, text=str(error))
+        yield RowProblem(line=last + 1, text=str(error))
     except OSError as error:
-        yield Problem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
+        yield RowProblem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
 
 
 def _rows(
-    source: str, file: io.BufferedReader, reading: Reading, begin: Callable[[str], None]
-) -> Iterator[Row | Problem]:
+    source: str, file: io.BufferedReader, reading: ReadOptions, begin: Callable[[str], None]
+) -> Iterator[Row | RowProblem]:
     """The rows of an open file, by what it is written in."""
     settings = reading.settings
     packed = is_compressed(file.peek(1)[:4])
-    stream = unpacked(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
+    stream = unpacked_stream(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
     if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
         raise DamagedInputError(
             f"the input has {size:,} bytes; <setting max-input-bytes> allows {settings.input_bytes_max:,}"
@@ -202,16 +204,16 @@ def _rows(
         case InputFormat.CSV | InputFormat.TSV:
             delimiter = "\t" if kind is InputFormat.TSV else None
             types = dict(settings.types)
-            found = csv.records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
+            found = csv.csv_records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
             yield from _made(found, reading.records().read)
         case InputFormat.PARQUET:
             if packed or not _is_regular(file):
                 raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
-            yield from _made(parquet.records(reading.folder / source), reading.records().read)
+            yield from _made(parquet.parquet_records(reading.folder / source), reading.records().read)
         case InputFormat.JSON:
             read = _reader_of_texts(reading)
             for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
-                yield item if isinstance(item, Problem) else read(item.number, item.text)
+                yield item if isinstance(item, RowProblem) else read(item.number, item.text)
         case InputFormat.OPENAI_BATCH:
             yield from read_lines(stream, _reader_of_requests(reading), line_bytes_max=reading.line_bytes_max)
         case _:
@@ -219,42 +221,42 @@ def _rows(
 
 
 def _made(
-    records: Iterator[Record | Problem], read: Callable[[int, Mapping[str, object]], Row | Problem]
-) -> Iterator[Row | Problem]:
+    records: Iterator[InputRecord | RowProblem], read: Callable[[int, Mapping[str, object]], Row | RowProblem]
+) -> Iterator[Row | RowProblem]:
     for record in records:
-        yield record if isinstance(record, Problem) else read(record.line, record.values)
+        yield record if isinstance(record, RowProblem) else read(record.line, record.values)
 
 
-def _reader_of_texts(reading: Reading) -> Callable[[int, bytes], Row | Problem]:
+def _reader_of_texts(reading: ReadOptions) -> Callable[[int, bytes], Row | RowProblem]:
     """Reads objects in JSON: as jobs or inputs, or as records where an input is made of them."""
     if not reading.settings.are_records:
         return reading.rows().read
     records = reading.records()
 
-    def read(number: int, text: bytes) -> Row | Problem:
+    def read(number: int, text: bytes) -> Row | RowProblem:
         try:
             record = _object.decode(text)
         except (ValueError, RecursionError) as error:
             members = members_of(number, text)  # which explains, but for numbers that only a record cannot hold
-            return members if isinstance(members, Problem) else Problem(line=number, text=f"not usable: {error}")
+            return members if isinstance(members, RowProblem) else RowProblem(line=number, text=f"not usable: {error}")
         return records.read(number, record)
 
     return read
 
 
-def _reader_of_requests(reading: Reading) -> Callable[[int, bytes], Row | Problem]:
+def _reader_of_requests(reading: ReadOptions) -> Callable[[int, bytes], Row | RowProblem]:
     rows = reading.rows()
 
-    def read(number: int, text: bytes) -> Row | Problem:
+    def read(number: int, text: bytes) -> Row | RowProblem:
         members = members_of(number, text)
-        if isinstance(members, Problem):
+        if isinstance(members, RowProblem):
             return members
         try:
             custom_id, input_ = openai_batch.input_of(members)
             metadata = bytes(members.get(openai_batch.METADATA, b"null"))
             return rows.row_of(number, input_, custom_id, None if metadata == b"null" else metadata)
         except RecursionError:
-            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+            return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
             return problem_of(number, error)
 
@@ -276,11 +278,11 @@ def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
     if text.startswith(b"["):
         return InputFormat.JSON
     members = members_of(1, text.split(b"\n", 1)[0].strip(_WHITE_SPACE))
-    is_batch = not isinstance(members, Problem) and openai_batch.is_request(members)
+    is_batch = not isinstance(members, RowProblem) and openai_batch.is_request(members)
     return InputFormat.OPENAI_BATCH if is_batch else InputFormat.JSONL
 
 
-def opened(source: str, within: Path = Path()) -> AbstractContextManager[io.BufferedReader]:
+def open_input(source: str, within: Path = Path()) -> AbstractContextManager[io.BufferedReader]:
     """The bytes of `source`. Raises `UsageError` where there are none to be had."""
     if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)  # type: ignore[arg-type]  # it is one, whatever its type is called
@@ -297,7 +299,7 @@ def _is_regular(file: BinaryIO) -> bool:
         return False
 
 
-def _texts_in(source: str, reading: Reading) -> list[Path]:
+def _texts_in(source: str, reading: ReadOptions) -> list[Path]:
     """The files of the folder `source`. Raises `UsageError` where they are inputs themselves."""
     inputs = (*_BY_SUFFIX, *_JSON_SUFFIXES)
     try:

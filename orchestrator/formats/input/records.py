@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.formats.input.custom_id import check_custom_id
 from orchestrator.formats.input.jsonl import RowReader
 from orchestrator.formats.input.openai_batch import METADATA
-from orchestrator.formats.input.rows import ID_FIELD, Problem, Row, problem_of
+from orchestrator.formats.input.rows import ID_FIELD, Row, RowProblem, problem_of
 from orchestrator.formats.templates.templates import instead_of, template_of
 from orchestrator.formats.text.json_text import json_problem
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
@@ -42,12 +42,12 @@ class RecordReader:
         if self._templates:
             self._input_of = self._mapped
 
-    def read(self, number: int, record: Mapping[str, Any]) -> Row | Problem:
+    def read(self, number: int, record: Mapping[str, Any]) -> Row | RowProblem:
         """The row that `record` is, or why it is none."""
         try:
             return self._rows.row_of(number, self._input_of(record), self._id(record), self._metadata(record))
         except RecursionError:
-            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+            return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
         except (ValueError, TypeError, OverflowError, msgspec.EncodeError) as error:
             return problem_of(number, error)
 

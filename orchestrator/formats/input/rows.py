@@ -37,14 +37,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes | None = None
 
 
-class Record(NamedTuple):
+class InputRecord(NamedTuple):
     """A row as mapped lines and tables have it, before an input is made of it; `line` counts from 1."""
 
     line: int
     values: dict[str, Any]
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class RowProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Why a line is not a job, in words for the author of the file. `line` counts from 1."""
 
     line: int
@@ -57,16 +57,16 @@ class OversizeError(ValueError):
     """A request would be larger than the service takes."""
 
 
-def problem_of(line: int, error: Exception) -> Problem:
+def problem_of(line: int, error: Exception) -> RowProblem:
     """Why the line is not a job, by the error that its reading ended with."""
-    return Problem(line=line, text=str(error), is_oversize=isinstance(error, OversizeError))
+    return RowProblem(line=line, text=str(error), is_oversize=isinstance(error, OversizeError))
 
 
 def batches(
-    items: Iterable[Row | Problem], *, rows_max: int = BATCH_ROWS_MAX, bytes_max: int = BATCH_BYTES_MAX
-) -> Iterator[tuple[Row | Problem, ...]]:
+    items: Iterable[Row | RowProblem], *, rows_max: int = BATCH_ROWS_MAX, bytes_max: int = BATCH_BYTES_MAX
+) -> Iterator[tuple[Row | RowProblem, ...]]:
     """`items` in order, in tuples of at most `rows_max` items and `bytes_max` bytes; a larger item stands alone."""
-    batch: list[Row | Problem] = []
+    batch: list[Row | RowProblem] = []
     batch_bytes = 0
     for item in items:
         item_bytes = _size(item)
@@ -79,8 +79,8 @@ def batches(
         yield tuple(batch)
 
 
-def _size(item: Row | Problem) -> int:
-    if isinstance(item, Problem):
+def _size(item: Row | RowProblem) -> int:
+    if isinstance(item, RowProblem):
         return len(item.text)
     parts = (item.policy, item.s3_config, item.metadata)
     return len(item.input) + len(item.custom_id) + sum(len(part) for part in parts if part is not None)

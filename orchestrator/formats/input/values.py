@@ -1,6 +1,6 @@
 """Rows from a program's own values rather than the lines of a file: the same rules, and the same rows.
 
-A mapping is what a line of a file would be, in either form. A `Given` is a job by its parts, and its input is always
+A mapping is what a line of a file would be, in either form. A `JobParts` is a job by its parts, and its input is always
 the input.
 """
 
@@ -11,11 +11,11 @@ import msgspec
 
 from orchestrator.core.text.durations import Policy, encode_policy
 from orchestrator.formats.input.jsonl import RowReader
-from orchestrator.formats.input.rows import Problem, Row
-from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY, NOT_WRITABLE, text_of
+from orchestrator.formats.input.rows import Row, RowProblem
+from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY, NOT_WRITABLE, value_text
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class JobParts(msgspec.Struct, frozen=True, kw_only=True):
     """A job by its parts, as far as they were given."""
 
     input: Mapping[str, Any]
@@ -33,20 +33,20 @@ class ValueReader:
         self._mappings = mappings
         self._jobs = jobs
 
-    def read(self, number: int, value: object) -> Row | Problem:
+    def read(self, number: int, value: object) -> Row | RowProblem:
         """The row that `value` is, or why it is none."""
         try:
             match value:
-                case Given():
-                    return self._jobs.read(number, text_of({"input": _checked(value.input), **_parts(value)}))
+                case JobParts():
+                    return self._jobs.read(number, value_text({"input": _checked(value.input), **_parts(value)}))
                 case Mapping():
-                    return self._mappings.read(number, text_of(value))
+                    return self._mappings.read(number, value_text(value))
                 case _:
-                    return Problem(line=number, text=f"{type(value).__name__}, not a dict or a Job")
+                    return RowProblem(line=number, text=f"{type(value).__name__}, not a dict or a Job")
         except NOT_WRITABLE as error:
-            return Problem(line=number, text=f"not JSON: {error}")
+            return RowProblem(line=number, text=f"not JSON: {error}")
         except RecursionError:
-            return Problem(line=number, text=NESTED_TOO_DEEPLY)
+            return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
 
 
 def _checked(input_: object) -> Mapping[str, Any]:
@@ -55,7 +55,7 @@ def _checked(input_: object) -> Mapping[str, Any]:
     return input_
 
 
-def _parts(given: Given) -> dict[str, Any]:
+def _parts(given: JobParts) -> dict[str, Any]:
     """What stands beside the input of a line."""
     parts: dict[str, Any] = {}
     if given.custom_id is not None:

@@ -25,7 +25,7 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class Holds(Enum):
+class CellKind(Enum):
     """What the cells of a column are."""
 
     TEXT = "text"
@@ -41,14 +41,14 @@ class Column(NamedTuple):
     """A column of a table of outcomes."""
 
     name: str
-    holds: Holds
+    holds: CellKind
 
 
 Cell = str | int | bytes | None
 
-_OF_RESULTS: Final = (Column("attempts", Holds.COUNT), Column("paid_at_most", Holds.COUNT))
-_TIMES: Final = (Column("delay_ms", Holds.COUNT), Column("execution_ms", Holds.COUNT))
-_FIRST: Final = (Column("custom_id", Holds.TEXT), Column("job_id", Holds.TEXT), Column("status", Holds.TEXT))
+_OF_RESULTS: Final = (Column("attempts", CellKind.COUNT), Column("paid_at_most", CellKind.COUNT))
+_TIMES: Final = (Column("delay_ms", CellKind.COUNT), Column("execution_ms", CellKind.COUNT))
+_FIRST: Final = (Column("custom_id", CellKind.TEXT), Column("job_id", CellKind.TEXT), Column("status", CellKind.TEXT))
 
 
 class _Node:
@@ -110,23 +110,23 @@ class Columns:
         self._is_errors = is_errors
         self._include = include
         self._members = Members([path for path in flatten if not is_errors or path.startswith(OF_ANY)])
-        flat = [Column(path, Holds.JSON if path == OUTPUT else Holds.ANY) for path in self._members.paths]
+        flat = [Column(path, CellKind.JSON if path == OUTPUT else CellKind.ANY) for path in self._members.paths]
         if is_errors:
-            text = [Column("error.text", Holds.TEXT)] if Include.TEXT in include else []
-            message = [Column("error.class", Holds.TEXT), Column("error.message", Holds.TEXT), *text]
+            text = [Column("error.text", CellKind.TEXT)] if Include.TEXT in include else []
+            message = [Column("error.class", CellKind.TEXT), Column("error.message", CellKind.TEXT), *text]
             times = _TIMES if Include.TIMES in include else ()
             self.all: tuple[Column, ...] = (*_FIRST, *message, *flat, *_OF_RESULTS, *times, *self._more())
         else:
-            flat = flat or [Column(OUTPUT, Holds.JSON)]
+            flat = flat or [Column(OUTPUT, CellKind.JSON)]
             self.all = (*_FIRST, *flat, *_OF_RESULTS, *_TIMES, *self._more())
 
     def _more(self) -> list[Column]:
         columns = {
-            Include.LINE: [Column("line", Holds.COUNT)],
-            Include.WORKER: [Column("worker", Holds.TEXT)],
-            Include.TIMES: [Column("sent_at", Holds.TEXT), Column("ended_at", Holds.TEXT)],
-            Include.INPUT: [Column(INPUT, Holds.JSON)],
-            Include.METADATA: [Column(METADATA, Holds.JSON)],
+            Include.LINE: [Column("line", CellKind.COUNT)],
+            Include.WORKER: [Column("worker", CellKind.TEXT)],
+            Include.TIMES: [Column("sent_at", CellKind.TEXT), Column("ended_at", CellKind.TEXT)],
+            Include.INPUT: [Column(INPUT, CellKind.JSON)],
+            Include.METADATA: [Column(METADATA, CellKind.JSON)],
         }
         return [column for include, of in columns.items() if include in self._include for column in of]
 
@@ -140,17 +140,17 @@ class Columns:
         """The members that have columns of their own."""
         return self._members.paths
 
-    def members(self, outcome: Outcome) -> list[tuple[str, bytes | None]]:
+    def members(self, outcome: WrittenOutcome) -> list[tuple[str, bytes | None]]:
         """The paths that have a column of their own, with what is there."""
         return list(zip(self._members.paths, self._members.of(roots_of(outcome)), strict=True))
 
-    def cells(self, outcome: Outcome) -> list[Cell]:
+    def cells(self, outcome: WrittenOutcome) -> list[Cell]:
         """What stands in the columns, in their order."""
         line = outcome.line
         flat = [text for _, text in self.members(outcome)] if self._members.paths else []
         first = (line.custom_id, line.job_id, line.status)
         counts = (line.attempts, line.paid_at_most)
-        more = self._more_cells(outcome.more or More())
+        more = self._more_cells(outcome.more or OutcomeDetails())
         if Include.METADATA in self._include:
             more.append(None if line.metadata is UNSET else bytes(line.metadata))
         times = (_set(line.delay_ms), _set(line.execution_ms))
@@ -161,7 +161,7 @@ class Columns:
             return [*first, *said, *flat, *counts, *(times if Include.TIMES in self._include else ()), *more]
         return [*first, *(flat if self._members.paths else [bytes(line.output)]), *counts, *times, *more]
 
-    def _more_cells(self, more: More) -> list[Cell]:
+    def _more_cells(self, more: OutcomeDetails) -> list[Cell]:
         cells: list[Cell] = []
         if Include.LINE in self._include:
             cells.append(_set(more.line))
@@ -174,7 +174,7 @@ class Columns:
         return cells
 
 
-def roots_of(outcome: Outcome) -> dict[str, bytes | None]:
+def roots_of(outcome: WrittenOutcome) -> dict[str, bytes | None]:
     """What paths begin in: the JSON texts of the output and of the input, where they are there."""
     line = outcome.line
     return {

@@ -3,7 +3,7 @@ seen by nobody who does not look into the file.
 """
 
 from orchestrator.formats.output.columns import OUTPUT, Columns, Members, roots_of
-from orchestrator.formats.output.lines import Outcome
+from orchestrator.formats.output.lines import WrittenOutcome
 
 
 class EmptyColumns:
@@ -20,7 +20,7 @@ class EmptyColumns:
         """Those that are null, or missing, in every row so far; none where there is no row."""
         return self._members.paths if self._has_rows else ()
 
-    def saw(self, outcome: Outcome) -> None:
+    def saw(self, outcome: WrittenOutcome) -> None:
         """One more row is written."""
         self._has_rows = True
         if self._members.paths:

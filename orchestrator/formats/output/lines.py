@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 
-class More(msgspec.Struct, frozen=True, kw_only=True):
+class OutcomeDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What a line carries besides where that was asked for, behind everything else; times are ISO 8601, UTC."""
 
     line: int | UnsetType = UNSET
@@ -71,14 +71,14 @@ class ErrorLine(msgspec.Struct, frozen=True, kw_only=True):
     metadata: msgspec.Raw | UnsetType = UNSET
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A job that has ended, for any format."""
 
     number: int
     """The line of the input that it is of."""
 
     line: ResultLine | ErrorLine
-    more: More | None = None
+    more: OutcomeDetails | None = None
     input: msgspec.Raw | None = None
     """Where it was read, whether or not the row carries it."""
 
@@ -93,7 +93,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 _encoder: Final = msgspec.json.Encoder()
 
 
-def encoded(line: ResultLine | ErrorLine, more: More | None = None) -> bytes:
+def encode_outcome(line: ResultLine | ErrorLine, more: OutcomeDetails | None = None) -> bytes:
     r"""The line with its `\n`, and `more` behind what it has anyway."""
     if isinstance(line, ErrorLine):
         error = line.error

@@ -24,10 +24,10 @@ class MissingMembers:
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
-        self._missing: dict[str, Outcome | None] = dict.fromkeys(columns.paths)
+        self._missing: dict[str, WrittenOutcome | None] = dict.fromkeys(columns.paths)
         self._rows = 0
 
-    def saw(self, outcome: Outcome) -> None:
+    def saw(self, outcome: WrittenOutcome) -> None:
         """One more row is about to be written. Raises `MisfitError` where enough of them lack the same member."""
         if not self._missing:
             return
@@ -48,7 +48,7 @@ class MissingMembers:
             if first is not None:
                 raise MisfitError(self._told(path, first))
 
-    def _told(self, path: str, first: Outcome) -> str:
+    def _told(self, path: str, first: WrittenOutcome) -> str:
         rows = "the first row does not have" if self._rows == 1 else f"none of the first {self._rows:,} rows has"
         return (
             f"<setting flatten> {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
@@ -56,7 +56,7 @@ class MissingMembers:
         )
 
 
-def _advice(parts: Sequence[str], outcome: Outcome) -> str:
+def _advice(parts: Sequence[str], outcome: WrittenOutcome) -> str:
     """What there is in place of the first part of a path that is not there."""
     text = roots_of(outcome)[parts[0]]
     for depth, part in enumerate(parts[1:], start=1):

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from orchestrator.formats.input.parquet import pyarrow
-from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, kind_of_cell
-from orchestrator.formats.output.lines import Outcome
+from orchestrator.formats.output.columns import Cell, CellKind, Column, Columns, kind_of_cell
+from orchestrator.formats.output.lines import WrittenOutcome
 from orchestrator.formats.output.text import misfit
 from orchestrator.formats.text.compression import Sink
 from orchestrator.settings.values import OnMisfit
@@ -36,7 +36,7 @@ _cells_in: Final = msgspec.msgpack.Decoder(list)
 _cells_out: Final = msgspec.msgpack.Encoder().encode
 
 
-class Kind(Enum):
+class ParquetKind(Enum):
     """What the values of a column are."""
 
     NONE = "null"
@@ -51,22 +51,22 @@ class ColumnType:
     """The type of a column, as far as its values are known."""
 
     def __init__(self) -> None:
-        self.kind = Kind.NONE
+        self.kind = ParquetKind.NONE
         self._is_exact = True
         """Whether each whole number so far is a double."""
 
     def take(self, text: bytes) -> str | None:
         """One more value, as JSON; why it does not fit to those before, if it does not."""
-        if self.kind is Kind.JSON or text == b"null":
+        if self.kind is ParquetKind.JSON or text == b"null":
             return None
         found = _kind(text)
         if found is None:
             return f"is {kind_of_cell(text)}, and a column has values of one type, which is none of these"
         kind, is_double = found
-        numbers = {self.kind, kind} == {Kind.INT, Kind.FLOAT}
+        numbers = {self.kind, kind} == {ParquetKind.INT, ParquetKind.FLOAT}
         if numbers and self._is_exact and is_double:
-            kind = Kind.FLOAT
-        elif self.kind not in (Kind.NONE, kind):
+            kind = ParquetKind.FLOAT
+        elif self.kind not in (ParquetKind.NONE, kind):
             also = " that no double can hold beside parts of a whole" if numbers else ""
             return f"is {kind_of_cell(text)}{also}, and the rows before have {self.kind.value}"
         self.kind = kind
@@ -78,25 +78,25 @@ class ColumnType:
         if text is None or text == b"null":
             return None
         match self.kind:
-            case Kind.BOOL:
+            case ParquetKind.BOOL:
                 return text == b"true"
-            case Kind.INT:
+            case ParquetKind.INT:
                 return int(text)
-            case Kind.FLOAT:
+            case ParquetKind.FLOAT:
                 return float(text)
-            case Kind.TEXT:
+            case ParquetKind.TEXT:
                 return _string.decode(text)
             case _:
                 return text.decode()
 
 
-def _kind(text: bytes) -> tuple[Kind, bool] | None:
+def _kind(text: bytes) -> tuple[ParquetKind, bool] | None:
     """What a JSON text is, and whether a double holds it; None where no column does."""
     match text[:1]:
         case b'"':
-            return Kind.TEXT, False
+            return ParquetKind.TEXT, False
         case b"t" | b"f":
-            return Kind.BOOL, False
+            return ParquetKind.BOOL, False
         case b"{" | b"[":
             return None
         case _ if text.lstrip(b"-").isdigit():
@@ -104,12 +104,12 @@ def _kind(text: bytes) -> tuple[Kind, bool] | None:
                 return None
             number = int(text)
             is_held = -(1 << _INT_BITS) <= number < 1 << _INT_BITS
-            return (Kind.INT, abs(number) <= 1 << _DOUBLE_BITS) if is_held else None
+            return (ParquetKind.INT, abs(number) <= 1 << _DOUBLE_BITS) if is_held else None
         case _:
-            return None if float(text) in (float("inf"), float("-inf")) else (Kind.FLOAT, True)
+            return None if float(text) in (float("inf"), float("-inf")) else (ParquetKind.FLOAT, True)
 
 
-class ParquetRows:
+class ParquetSink:
     """Rows on their way into Parquet files, of which `open_part` gives one after the other: each for `split` rows."""
 
     def __init__(
@@ -124,7 +124,7 @@ class ParquetRows:
         self._open_part = open_part
         self._split = split
         self._on_misfit = on_misfit
-        self._types = [ColumnType() if column.holds is Holds.ANY else None for column in columns.all]
+        self._types = [ColumnType() if column.holds is CellKind.ANY else None for column in columns.all]
         self._spool: BinaryIO | None = None
         if any(self._types):
             self._spool = tempfile.SpooledTemporaryFile(SPOOL_BYTES)  # type: ignore[assignment]  # noqa: SIM115
@@ -134,7 +134,7 @@ class ParquetRows:
         self._group: list[list[Cell]] = []
         self._group_bytes = 0
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: WrittenOutcome) -> None:
         """One more row. Raises `MisfitError`."""
         cells = self._columns.cells(outcome)
         for column, kind, cell in zip(self._columns.all, self._types, cells, strict=True):
@@ -143,7 +143,7 @@ class ParquetRows:
             if why := kind.take(cell):
                 if self._on_misfit is OnMisfit.ERROR:
                     raise misfit(outcome, f"{column.name} {why}")
-                kind.kind = Kind.JSON
+                kind.kind = ParquetKind.JSON
         if self._spool is None:
             self._add(cells)
         else:
@@ -214,15 +214,15 @@ class ParquetRows:
 
     def _type(self, column: Column, kind: ColumnType | None) -> Any:
         if kind is None:
-            return self._pa.int64() if column.holds is Holds.COUNT else self._pa.string()
-        types = {Kind.BOOL: self._pa.bool_, Kind.INT: self._pa.int64, Kind.FLOAT: self._pa.float64}
+            return self._pa.int64() if column.holds is CellKind.COUNT else self._pa.string()
+        types = {ParquetKind.BOOL: self._pa.bool_, ParquetKind.INT: self._pa.int64, ParquetKind.FLOAT: self._pa.float64}
         return types.get(kind.kind, self._pa.string)()
 
 
 def _values(column: Column, kind: ColumnType | None, cells: Sequence[Cell]) -> list[object]:
     if kind is not None:
         return [kind.value(cell if isinstance(cell, bytes) else None) for cell in cells]
-    if column.holds is Holds.JSON:
+    if column.holds is CellKind.JSON:
         return [cell.decode() if isinstance(cell, bytes) else None for cell in cells]
     return list(cells)
 

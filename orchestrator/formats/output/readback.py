@@ -69,7 +69,7 @@ class Reader(Protocol):
         """What the rows carry besides; known likewise."""
         ...
 
-    def is_of(self, row: Written, outcome: Outcome) -> bool:
+    def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         """Whether `row` is what is written for `outcome`."""
         ...
 
@@ -97,7 +97,7 @@ def reader_of(path: Path, format_: OutputFormat, *, is_errors: bool) -> Reader:
 class _Formed:
     """What the rows of a file have is known once its first one was read."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: FileForm) -> None:
         self._form = form
 
     @property
@@ -113,10 +113,10 @@ class _LineReader(_Formed):
     """JSON lines and OpenAI Batch: a row is its line."""
 
     def __init__(self, files: Sequence[Path], format_: OutputFormat, *, is_errors: bool) -> None:
-        super().__init__(Form(format=format_, is_errors=is_errors, on_misfit=OnMisfit.JSON))
+        super().__init__(FileForm(format=format_, is_errors=is_errors, on_misfit=OnMisfit.JSON))
         self._files = files
         self._lines: list[bytes] = []
-        self._rows = rows_of(self._form, self._open)
+        self._rows = sink_of(self._form, self._open)
         self._is_begun = False
 
     def _open(self) -> Callable[[bytes], object]:
@@ -136,9 +136,9 @@ class _LineReader(_Formed):
             include = _included([*members, *(f"error.{name}" for name in _members_of(members.get("error", b"")))])
             flat = _flattened(list(members), is_errors=self._form.is_errors)
             self._form = msgspec.structs.replace(self._form, include=include, flatten=flat)
-            self._rows = rows_of(self._form, self._open)
+            self._rows = sink_of(self._form, self._open)
 
-    def is_of(self, row: Written, outcome: Outcome) -> bool:
+    def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         self._lines.clear()
         self._rows.write(outcome)
         return bool(row.value == self._lines[0])
@@ -188,9 +188,9 @@ class _TableReader(_Formed):
             self._form = _form(names, is_errors=self._is_errors)
             self._columns = self._form.columns
 
-    def is_of(self, row: Written, outcome: Outcome) -> bool:
+    def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         texts = [text or "" for text in texts_of(self._columns, outcome, OnMisfit.JSON)]
-        safe = [harmless(text) for text in texts]
+        safe = [csv_safe_text(text) for text in texts]
         if texts == safe:
             return bool(row.value == texts)
         if self._is_safe is None and row.value in (texts, safe):
@@ -202,7 +202,7 @@ class _TableReader(_Formed):
             return None
         text: str = row.value[0]
         bare = text.removeprefix(MARK)
-        return bare if self._is_safe is not False and harmless(bare) == text else text
+        return bare if self._is_safe is not False and csv_safe_text(bare) == text else text
 
     def shown(self, row: Written) -> str:
         return self._delimiter.join(row.value)[:SHOWN_CHARS]
@@ -241,7 +241,7 @@ class _ParquetReader(_Formed):
             self._columns = self._form.columns
             self._fits = [column.name for column in self._columns.all] == names
 
-    def is_of(self, row: Written, outcome: Outcome) -> bool:
+    def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         cells = self._columns.cells(outcome)
         return self._fits and all(
             _is_value(value, column, cell)
@@ -257,7 +257,7 @@ class _ParquetReader(_Formed):
 
 def _is_value(value: object, column: Column, cell: Cell) -> bool:
     """Whether a value of Parquet is what stands in a cell, whichever type its column has."""
-    if not isinstance(cell, bytes) or column.holds is Holds.JSON:
+    if not isinstance(cell, bytes) or column.holds is CellKind.JSON:
         return value == (cell.decode() if isinstance(cell, bytes) else cell)
     match value:
         case None:
@@ -272,9 +272,9 @@ def _is_value(value: object, column: Column, cell: Cell) -> bool:
             return value == cell.decode() or (cell.startswith(b'"') and _string.decode(cell) == value)
 
 
-def _form(names: Sequence[str], *, is_errors: bool) -> Form:
+def _form(names: Sequence[str], *, is_errors: bool) -> FileForm:
     """How a file with such columns is written."""
-    return Form(
+    return FileForm(
         format=OutputFormat.CSV,
         is_errors=is_errors,
         include=_included(names),
@@ -318,7 +318,7 @@ def _packed_lines(path: Path) -> Iterator[bytes]:
 def _stream(path: Path) -> Iterator[io.BufferedReader]:
     try:
         with path.open("rb") as file:
-            yield unpacked(file, bytes_max=FILE_BYTES_MAX)
+            yield unpacked_stream(file, bytes_max=FILE_BYTES_MAX)
     except DamagedInputError as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:

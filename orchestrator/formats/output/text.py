@@ -25,7 +25,7 @@ COMPUTED: Final = ("=", "+", "-", "@", "\t", "\r")
 """With these begins what a spreadsheet takes for a formula."""
 
 MARK: Final = "'"
-"""Before a text it has a spreadsheet take it as it is."""
+"""Before a text it has a spreadsheet take it is."""
 
 SEPARATORS: Final = ",;\t"
 """What spreadsheets split a line by: behind one of these an unquoted text would begin a cell."""
@@ -33,22 +33,22 @@ SEPARATORS: Final = ",;\t"
 _is_number: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
 
 
-def misfit(outcome: Outcome, what: str) -> MisfitError:
+def misfit(outcome: WrittenOutcome, what: str) -> MisfitError:
     """Why the row of `outcome` cannot be written as it is."""
     row = f"{outcome.line.custom_id} (row {outcome.number:,} of the input)"
     return MisfitError(f"{row}: {what}; write it as its JSON text with <setting on-misfit={OnMisfit.JSON}>")
 
 
-def json_line(columns: Columns) -> Callable[[Outcome], bytes]:
+def json_line(columns: Columns) -> Callable[[WrittenOutcome], bytes]:
     """What makes JSON lines of outcomes, with members by their paths where there are any."""
 
-    def plain(outcome: Outcome) -> bytes:
-        return encoded(outcome.line, outcome.more)
+    def plain(outcome: WrittenOutcome) -> bytes:
+        return encode_outcome(outcome.line, outcome.more)
 
-    def flat(outcome: Outcome) -> bytes:
+    def flat(outcome: WrittenOutcome) -> bytes:
         if isinstance(outcome.line, ErrorLine):
             members = {path: _raw(text) for path, text in columns.members(outcome)}
-            row = encoded(outcome.line, outcome.more)
+            row = encode_outcome(outcome.line, outcome.more)
             return b"%b,%b\n" % (row[:-2], _encode(members)[1:]) if members else row
         cells = zip(columns.all, columns.cells(outcome), strict=True)
         return _encode({column.name: _raw(cell) for column, cell in cells}) + b"\n"
@@ -62,20 +62,20 @@ def _raw(cell: Cell) -> object:
 
 def table_line(
     columns: Columns, delimiter: str, on_misfit: OnMisfit, *, csv_safe: bool = False
-) -> Callable[[Outcome], bytes]:
+) -> Callable[[WrittenOutcome], bytes]:
     """What makes lines of a table of outcomes, of which no spreadsheet computes a cell with `csv_safe`. Raises
     `MisfitError` there.
     """
     is_special = _special(SEPARATORS if csv_safe else delimiter)
 
-    def line(outcome: Outcome) -> bytes:
+    def line(outcome: WrittenOutcome) -> bytes:
         texts = texts_of(columns, outcome, on_misfit)
-        return _joined(map(harmless, texts) if csv_safe else texts, delimiter, is_special)
+        return _joined(map(csv_safe_text, texts) if csv_safe else texts, delimiter, is_special)
 
     return line
 
 
-def harmless(text: str | None) -> str | None:
+def csv_safe_text(text: str | None) -> str | None:
     """The text of a cell, with an apostrophe before what a spreadsheet would compute. A number is one there, too."""
     if text is None or not text.startswith(COMPUTED) or _is_number(text):
         return text
@@ -105,18 +105,18 @@ def _quoted(text: str | None, is_special: Callable[[str], object]) -> str:
     return text
 
 
-def texts_of(columns: Columns, outcome: Outcome, on_misfit: OnMisfit) -> list[str | None]:
+def texts_of(columns: Columns, outcome: WrittenOutcome, on_misfit: OnMisfit) -> list[str | None]:
     """The cells of a row as texts. Raises `MisfitError` for one that is none, and may not be JSON."""
     cells = columns.cells(outcome)
     return [_text(column, cell, outcome, on_misfit) for column, cell in zip(columns.all, cells, strict=True)]
 
 
-def _text(column: Column, cell: Cell, outcome: Outcome, on_misfit: OnMisfit) -> str | None:
+def _text(column: Column, cell: Cell, outcome: WrittenOutcome, on_misfit: OnMisfit) -> str | None:
     if cell is None or isinstance(cell, str):
         return cell
     if isinstance(cell, int):
         return str(cell)
-    if column.holds is Holds.JSON:
+    if column.holds is CellKind.JSON:
         return cell.decode()
     if cell.startswith(b'"'):
         return _string.decode(cell)
@@ -125,10 +125,10 @@ def _text(column: Column, cell: Cell, outcome: Outcome, on_misfit: OnMisfit) -> 
     return None if cell == b"null" else cell.decode()
 
 
-def batch_line(on_misfit: OnMisfit) -> Callable[[Outcome], bytes]:
+def batch_line(on_misfit: OnMisfit) -> Callable[[WrittenOutcome], bytes]:
     """What makes lines of an OpenAI Batch file of outcomes. Raises `MisfitError` there."""
 
-    def line(outcome: Outcome) -> bytes:
+    def line(outcome: WrittenOutcome) -> bytes:
         if isinstance(outcome.line, ErrorLine):
             return openai_lines.error_line(outcome.line)
         try:

@@ -18,7 +18,7 @@ from orchestrator.formats.input.parquet import not_installed
 from orchestrator.formats.output.atomic_file import Replacement, commit_together, is_stream
 from orchestrator.formats.output.columns import INPUT, Columns
 from orchestrator.formats.output.empty_columns import EmptyColumns
-from orchestrator.formats.output.lines import Outcome
+from orchestrator.formats.output.lines import WrittenOutcome
 from orchestrator.formats.output.missing_members import MissingMembers
 from orchestrator.formats.output.text import DELIMITERS, batch_line, json_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
@@ -34,7 +34,7 @@ _BY_SUFFIX: Final = {
 }
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class FileForm(msgspec.Struct, frozen=True, kw_only=True):
     """How one file of outcomes is written."""
 
     format: OutputFormat
@@ -56,7 +56,9 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         return Include.INPUT in self.include or any(path.startswith(f"{INPUT}.") for path in self.flatten)
 
 
-def forms_of(output: Path, errors: Path, settings: OutputSettings, include: Collection[Include]) -> tuple[Form, Form]:
+def forms_of(
+    output: Path, errors: Path, settings: OutputSettings, include: Collection[Include]
+) -> tuple[FileForm, FileForm]:
     """How results and errors are written to these files. Raises `UsageError` where they cannot be so."""
     results = form_of(output, settings, include, is_errors=False)
     is_batch = results.format is OutputFormat.OPENAI_BATCH
@@ -64,9 +66,9 @@ def forms_of(output: Path, errors: Path, settings: OutputSettings, include: Coll
     return results, form_of(errors, beside, include, is_errors=True)
 
 
-def form_of(path: Path, settings: OutputSettings, include: Collection[Include], *, is_errors: bool) -> Form:
+def form_of(path: Path, settings: OutputSettings, include: Collection[Include], *, is_errors: bool) -> FileForm:
     """How a file is written. Raises `UsageError` where it cannot be so."""
-    form = Form(
+    form = FileForm(
         format=settings.format or format_of(path) or OutputFormat.JSONL,
         is_errors=is_errors,
         include=tuple(each for each in Include if each in include),
@@ -84,7 +86,7 @@ def format_of(path: Path) -> OutputFormat | None:
     return _BY_SUFFIX.get(Path(bare_name(path.name)).suffix.lower())
 
 
-def _check(path: Path, form: Form) -> None:
+def _check(path: Path, form: FileForm) -> None:
     if form.split is not None and path.is_dir():
         raise UsageError(
             f"cannot write {path}: it is a folder; name a file in it, for example {path / 'results.jsonl'}"
@@ -107,10 +109,10 @@ def _check(path: Path, form: Form) -> None:
 # --- rows to bytes
 
 
-class Rows(Protocol):
+class RowSink(Protocol):
     """What takes rows, one after the other."""
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: WrittenOutcome) -> None:
         """One more row. Raises `MisfitError`."""
         ...
 
@@ -127,9 +129,9 @@ OpenPart = Callable[[], Callable[[bytes], object]]
 """Begins the next file; what it returns writes to it."""
 
 
-def checked_rows(form: Form, open_part: OpenPart) -> Rows:
-    """The same as `rows_of`, for rows of which the members that have columns of their own are to be there."""
-    rows = rows_of(form, open_part)
+def checked_sink(form: FileForm, open_part: OpenPart) -> RowSink:
+    """The same as `sink_of`, for rows of which the members that have columns of their own are to be there."""
+    rows = sink_of(form, open_part)
     is_checked = form.flatten and not form.is_errors and form.on_misfit is OnMisfit.ERROR
     return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows
 
@@ -137,11 +139,11 @@ def checked_rows(form: Form, open_part: OpenPart) -> Rows:
 class _CheckedRows:
     """Rows that are looked at before they are written."""
 
-    def __init__(self, rows: Rows, missing: MissingMembers) -> None:
+    def __init__(self, rows: RowSink, missing: MissingMembers) -> None:
         self._rows = rows
         self._missing = missing
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: WrittenOutcome) -> None:
         self._missing.saw(outcome)
         self._rows.write(outcome)
 
@@ -153,29 +155,29 @@ class _CheckedRows:
         self._rows.abandon()
 
 
-def rows_of(form: Form, open_part: OpenPart) -> Rows:
+def sink_of(form: FileForm, open_part: OpenPart) -> RowSink:
     """What writes rows as `form` has it, to the parts that `open_part` begins: always to one at least."""
     columns = form.columns
     match form.format:
         case OutputFormat.PARQUET:
-            from orchestrator.formats.output.parquet import ParquetRows  # noqa: PLC0415  loads pyarrow
+            from orchestrator.formats.output.parquet import ParquetSink  # noqa: PLC0415  loads pyarrow
 
-            return ParquetRows(columns, open_part, form.split, form.on_misfit)
+            return ParquetSink(columns, open_part, form.split, form.on_misfit)
         case OutputFormat.CSV | OutputFormat.TSV:
             delimiter = DELIMITERS[form.format.value]
             encode = table_line(columns, delimiter, form.on_misfit, csv_safe=form.csv_safe)
-            return LineRows(encode, open_part, form.split, header=table_header(columns, delimiter))
+            return LineSink(encode, open_part, form.split, header=table_header(columns, delimiter))
         case OutputFormat.OPENAI_BATCH:
-            return LineRows(batch_line(form.on_misfit), open_part, form.split)
+            return LineSink(batch_line(form.on_misfit), open_part, form.split)
         case _:
-            return LineRows(json_line(columns), open_part, form.split)
+            return LineSink(json_line(columns), open_part, form.split)
 
 
-class LineRows:
+class LineSink:
     """Rows on their way into files of lines."""
 
     def __init__(
-        self, encode: Callable[[Outcome], bytes], open_part: OpenPart, split: int | None, header: bytes = b""
+        self, encode: Callable[[WrittenOutcome], bytes], open_part: OpenPart, split: int | None, header: bytes = b""
     ) -> None:
         self._encode = encode
         self._open_part = open_part
@@ -184,7 +186,7 @@ class LineRows:
         self._put = self._begun()
         self._rows = 0
 
-    def write(self, outcome: Outcome) -> None:
+    def write(self, outcome: WrittenOutcome) -> None:
         line = self._encode(outcome)
         if self._rows == self._split:
             self._put, self._rows = self._begun(), 0
@@ -213,11 +215,11 @@ class OutcomeFile:
     Used as a context manager: `write` as often as needed, then `commit_files`. Raises as `Replacement`.
     """
 
-    def __init__(self, path: Path, form: Form) -> None:
+    def __init__(self, path: Path, form: FileForm) -> None:
         self._path = path
         self._form = form
         self._kept = ExitStack()
-        self._rows: Rows | None = None
+        self._rows: RowSink | None = None
         self._empty = None if form.is_errors else EmptyColumns(form.columns)
         self._packer: Packer | None = None
         self._is_left = False
@@ -234,11 +236,11 @@ class OutcomeFile:
     def __enter__(self) -> Self:
         with ExitStack() as kept:  # what was begun goes away should the rest not begin
             self._kept = kept
-            self._rows = checked_rows(self._form, self._open_part)
+            self._rows = checked_sink(self._form, self._open_part)
             self._kept = kept.pop_all()
         return self
 
-    def write(self, outcomes: Sequence[Outcome]) -> None:
+    def write(self, outcomes: Sequence[WrittenOutcome]) -> None:
         """Adds rows. Raises `MisfitError`, too, which names the file."""
         assert self._rows is not None
         for outcome in outcomes:

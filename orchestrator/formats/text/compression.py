@@ -34,7 +34,7 @@ class Readable(Protocol):
         ...
 
 
-def unpacked(stream: io.BufferedReader, *, bytes_max: int) -> io.BufferedReader:
+def unpacked_stream(stream: io.BufferedReader, *, bytes_max: int) -> io.BufferedReader:
     """`stream`, unpacked where it is gzip or zstd, in one part or several.
 
     Reading it raises `DamagedInputError` behind `bytes_max` bytes, and where it cannot be unpacked.

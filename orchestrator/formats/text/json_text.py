@@ -37,7 +37,7 @@ def _number(token: str) -> object:
         return msgspec.Raw(token.encode())
 
 
-def kind_of(text: bytes) -> str:
+def json_kind(text: bytes) -> str:
     """What sort of value the valid JSON document `text` (no white space before it) is: "an array", "null"."""
     return _KINDS.get(text[:1], "a number")
 

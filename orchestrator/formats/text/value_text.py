@@ -11,12 +11,12 @@ import msgspec
 NESTED_TOO_DEEPLY: Final = "not usable: nested too deeply"
 
 NOT_WRITABLE: Final = (TypeError, ValueError, OverflowError, msgspec.EncodeError)
-"""What `text_of` raises, and `RecursionError`."""
+"""What `value_text` raises, and `RecursionError`."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def text_of(value: Mapping[str, Any]) -> bytes:
+def value_text(value: Mapping[str, Any]) -> bytes:
     """`value` as a line. Raises what `NOT_WRITABLE` lists, and `RecursionError`."""
     text = _encode(value if isinstance(value, dict) else dict(value))
     if b"null" in text and _has_no_number(value):  # which would be sent as null
@@ -29,7 +29,7 @@ def text_or_why(value: object) -> bytes | str:
     if not isinstance(value, Mapping):
         return f"{type(value).__name__}, not a dict or a Job"
     try:
-        return text_of(value)
+        return value_text(value)
     except NOT_WRITABLE as error:
         return f"not JSON: {error}"
     except RecursionError:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.account.pods.command import Command, command_problems, parse_args
+from orchestrator.account.pods.command import ContainerCommand, command_problems, parse_args
 from orchestrator.account.pods.records import (
     ACTIONS_BY_STATUS,
     GlobalMount,
@@ -187,18 +187,18 @@ def test_every_status_but_terminated_has_its_actions() -> None:
 @pytest.mark.parametrize(
     ("args", "command"),
     [
-        ("", Command()),
-        ("   ", Command()),
-        ("python a.py --x 'b c'", Command(cmd=("python", "a.py", "--x", "b c"))),
-        ('{"cmd": ["a"]}', Command(cmd=("a",))),
-        ('{"entrypoint": ["b"], "cmd": []}', Command(entrypoint=("b",))),
-        ("{}", Command()),
-        ("{ a; b; }", Command(cmd=("{", "a;", "b;", "}"))),
-        ("[1]", Command(cmd=("[1]",))),
-        ("[" * 2000, Command(cmd=("[" * 2000,))),
+        ("", ContainerCommand()),
+        ("   ", ContainerCommand()),
+        ("python a.py --x 'b c'", ContainerCommand(cmd=("python", "a.py", "--x", "b c"))),
+        ('{"cmd": ["a"]}', ContainerCommand(cmd=("a",))),
+        ('{"entrypoint": ["b"], "cmd": []}', ContainerCommand(entrypoint=("b",))),
+        ("{}", ContainerCommand()),
+        ("{ a; b; }", ContainerCommand(cmd=("{", "a;", "b;", "}"))),
+        ("[1]", ContainerCommand(cmd=("[1]",))),
+        ("[" * 2000, ContainerCommand(cmd=("[" * 2000,))),
     ],
 )
-def test_both_shapes_of_args_are_parsed(args: str, command: Command) -> None:
+def test_both_shapes_of_args_are_parsed(args: str, command: ContainerCommand) -> None:
     """Contract, Container configuration rule 1."""
     assert parse_args(args) == command
 

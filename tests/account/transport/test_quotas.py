@@ -3,22 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.account.transport.quotas import Quotas
+from orchestrator.account.transport.quotas import RateQuota
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.units import SECOND_US as SECOND
 
 NOW = 1_000 * SECOND
 
 
-def quotas(**remaining: int) -> Quotas:
-    known = Quotas()
+def quotas(**remaining: int) -> RateQuota:
+    known = RateQuota()
     known.observe(Window(name=name, remaining=left, reset_at=NOW + 20 * SECOND) for name, left in remaining.items())
     return known
 
 
 def test_nothing_known_is_no_reason_to_wait() -> None:
-    assert Quotas().wait(NOW) == (0, "")
-    known = Quotas()
+    assert RateQuota().wait(NOW) == (0, "")
+    known = RateQuota()
     known.observe([Window(name="minute", quota=60)])
     assert known.wait(NOW) == (0, "")
 
@@ -59,7 +59,7 @@ def test_an_answer_that_tells_nothing_changes_nothing() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 100)), max_size=3))
 def test_the_wait_ends_every_shortage(told: list[tuple[int, int]]) -> None:
-    known = Quotas()
+    known = RateQuota()
     known.observe(
         Window(name=str(i), remaining=left, reset_at=NOW + reset_s * SECOND) for i, (left, reset_s) in enumerate(told)
     )

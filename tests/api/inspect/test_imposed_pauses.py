@@ -68,7 +68,7 @@ async def test_while_it_lasts_status_says_that_no_question_is_wanted(tmp_path: P
     transport = Scripted(run=numbered(), status=first_refused())
     async with process(tmp_path / "db", transport, jobs=100) as p:
         await p.begin()
-        while p.api.limiter.wished_until(Operation.STATUS) <= p.clock.now() + 60 * S:  # noqa: ASYNC110  nobody tells of it
+        while p.api.limiter.throttled_until(Operation.STATUS) <= p.clock.now() + 60 * S:  # noqa: ASYNC110  nobody tells of it
             await anyio.sleep(1)
         await p.ledger.heartbeats.beat(p.engine.said())
         [seen] = await runs_now(p.ledger, "process 7")
@@ -143,4 +143,4 @@ async def test_a_cancel_that_is_to_wait_an_hour_does_not_hold_up_the_end_of_a_ru
             await p.canceller.finish()
             assert anyio.current_time() - began_s < 60
         assert len(transport.of("cancel")) == 1
-        assert p.api.limiter.wished_until(Operation.CANCEL) > p.clock.now() + 3_000 * S
+        assert p.api.limiter.throttled_until(Operation.CANCEL) > p.clock.now() + 3_000 * S

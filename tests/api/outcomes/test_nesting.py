@@ -68,7 +68,7 @@ async def test_an_input_that_was_taken_in_is_sent_as_it_came(tmp_path: Path) -> 
     lines = [b'{"custom_id":"d-%d","nested":%b}' % (depth, nested(depth)) for depth in DEPTHS]
     read = list(read_rows(io.BytesIO(b"\n".join(lines)), environ={}))
     taken = [row for row in read if isinstance(row, Row)]
-    refused = [row for row in read if isinstance(row, Problem)]
+    refused = [row for row in read if isinstance(row, RowProblem)]
     assert [row.line for row in taken] + [row.line for row in refused] == list(range(1, len(DEPTHS) + 1))
     assert {row.text for row in refused} == {"not usable: nested too deeply"}
 

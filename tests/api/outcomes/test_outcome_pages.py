@@ -18,7 +18,7 @@ from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.errors import PROBLEMS_SHOWN_MAX, InputError
-from orchestrator.formats.input.rows import Problem
+from orchestrator.formats.input.rows import RowProblem
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.ledger.runs.input_rows import packed_rows
@@ -129,7 +129,7 @@ async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many
 async def test_all_bad_lines_are_reported_and_nothing_is_taken(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(), jobs=3) as p:
         twice = msgspec.structs.replace(rows(4)[3], custom_id="job-1")
-        problems = [Problem(line=n, text=f"bad {n}") for n in range(5, 30)]
+        problems = [RowProblem(line=n, text=f"bad {n}") for n in range(5, 30)]
         batches = iter([InputBatch([*rows(3), twice], []), InputBatch([], problems)])
         intake = Intake(p.ledger, p.run, source="in.jsonl")
         with pytest.raises(InputError) as raised:

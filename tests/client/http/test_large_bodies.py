@@ -196,7 +196,7 @@ async def test_a_request_leaves_with_its_last_bytes(transport: Transport, size: 
         with pytest.raises(NotSent if size > LARGE_BYTES else Unanswered):
             await transport.send(leaving_to(address, size, left))
     assert left == ([] if size > LARGE_BYTES else [address]), "a short body leaves at once, a long one never does"
-    async with serving(served(b"{}")) as address:  # which must have read it all within our patience
+    async with serving(served(b"{}")) as address:  # which must have read it all within our idle_timeout
         await transport.send(leaving_to(address, min(size, 4 * LARGE_BYTES), left))
     assert left[-1] == address
 

@@ -13,8 +13,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from orchestrator.client.http.backends import AiohttpCarrier, Request, header_table
-from orchestrator.client.http.idle_timeout import Watch
-from orchestrator.client.http.transfer_slots import Places
+from orchestrator.client.http.idle_timeout import IdleWatch
+from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.client.http.transport import Transport, environment_proxy, retry_after_s
 from orchestrator.clock import SystemClock
 from orchestrator.core.service.answers import Answer
@@ -137,16 +137,16 @@ async def test_connections_that_are_not_trusted_any_more_are_not_used_again() ->
             await stream.send(response())
 
     clock = SystemClock()
-    places = Places(clock)
+    places = TransferSlots(clock)
     carrier = AiohttpCarrier(proxy=None, connect_s=5, body_bytes_max=BODY_BYTES_MAX, up=places, down=places)
-    watch = Watch(clock, on_sleep=carrier.distrust)
+    watch = IdleWatch(clock, on_sleep=carrier.distrust)
     async with serving(handler) as address:
         for trusted in (True, True, False):
             if not trusted:
                 carrier.distrust()
-            patience = watch.begin(5)
-            assert (await carrier.carry(request_to(address), patience)).status == 200
-            watch.end(patience)
+            idle_timeout = watch.begin(5)
+            assert (await carrier.carry(request_to(address), idle_timeout)).status == 200
+            watch.end(idle_timeout)
         await carrier.aclose()
     assert connections == 2
 

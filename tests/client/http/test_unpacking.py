@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.client.http.unpacking import PIECE_BYTES, unpacked
+from orchestrator.client.http.unpacking import PIECE_BYTES, decompressed
 from orchestrator.errors import Unanswered
 
 if sys.version_info >= (3, 14):
@@ -44,7 +44,7 @@ async def coming(data: bytes, size: int) -> AsyncIterator[bytes]:
 
 
 async def pieces_of(packed: bytes, encoding: str, size: int = 1 << 16) -> list[bytes]:
-    return [piece async for piece in unpacked(coming(packed, size), {"content-encoding": encoding})]
+    return [piece async for piece in decompressed(coming(packed, size), {"content-encoding": encoding})]
 
 
 @every_packer
@@ -73,7 +73,7 @@ async def test_of_a_bomb_no_more_is_unpacked_than_is_asked_for(name: str) -> Non
     encoding, pack = PACKERS[name]
     packed = pack(bytes(30_000_000))
     tracemalloc.start()
-    pieces = aiter(unpacked(coming(packed, len(packed)), {"content-encoding": encoding}))
+    pieces = aiter(decompressed(coming(packed, len(packed)), {"content-encoding": encoding}))
     taken = [await anext(pieces) for _ in range(3)]
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

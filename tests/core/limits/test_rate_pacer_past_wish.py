@@ -16,22 +16,22 @@ def wishing(pacer: Pacer | None = None) -> Pacer:
 
 
 def single(pacer: Pacer, at: int, status: int, retry_after_s: float | None = None) -> None:
-    assert pacer.wait_us(at, past_wish=True) == 0
+    assert pacer.wait_us(at, past_throttle=True) == 0
     pacer.take(at)
     pacer.answered(at + 1, at, status, retry_after_s)
 
 
 def test_a_request_may_leave_past_the_wish_but_not_past_our_limits() -> None:
     pacer = wishing(Pacer(Limit(2, 10), queues=False))
-    assert pacer.wished_until == START + round(HOUR_S) * S
+    assert pacer.throttled_until == START + round(HOUR_S) * S
     pacer.observe_remaining(START, 0, START + S)
-    assert pacer.wished_until == START + round(HOUR_S) * S, "the longer one holds"
+    assert pacer.throttled_until == START + round(HOUR_S) * S, "the longer one holds"
     assert pacer.wait_us(START + S) == round(HOUR_S - 1) * S
-    wait_us = pacer.wait_us(START, past_wish=True)
+    wait_us = pacer.wait_us(START, past_throttle=True)
     assert wait_us
     assert wait_us < 20 * S
     pacer.take(START + 20 * S)
-    assert pacer.wait_us(START + 20 * S, past_wish=True) != 0
+    assert pacer.wait_us(START + 20 * S, past_throttle=True) != 0
 
 
 def test_one_that_is_answered_ends_the_wish() -> None:
@@ -46,7 +46,7 @@ def test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing() -> None:
     for n in range(30):
         single(pacer, START + (600 + 20 * n) * S, 429, HOUR_S)
     assert pacer.figures(START + 1_200 * S).share >= share
-    assert pacer.wished_until == START + (600 + 20 * 29 + round(HOUR_S)) * S + 1
+    assert pacer.throttled_until == START + (600 + 20 * 29 + round(HOUR_S)) * S + 1
     single(pacer, START + 1_201 * S, 200)
     assert pacer.figures(START + 1_202 * S).share >= share, "nor does it, once one is answered"
 

@@ -300,7 +300,7 @@ async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
             waiting_max=waiting_max,
             bytes_max=bytes_max,
         )
-        p.listener = application(Webhooks(key=KEY, sink=p.inbox, clock=p.clock))
+        p.listener = listener_application(Webhooks(key=KEY, sink=p.inbox, clock=p.clock))
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING, n_max)
         submissions = [await submission_of(p, n) for n in range(1, n_max + 1)]

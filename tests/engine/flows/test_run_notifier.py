@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from orchestrator.api.flows.notification_senders import send_run_notification
 from orchestrator.api.foreground.run import run
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.client.http.notification_post import post_hook
+from orchestrator.client.http.notification_post import post_notification
 from orchestrator.core.gates.brakes import MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.pipelines.run_news import RunNews
@@ -38,7 +38,7 @@ TELLS = RunSettings(breaker=OFF, notify="env:HOOK", max_attempts=1)
 
 
 def around(desk: Desk, receiver: Receiver, **environ: str) -> Dependencies:
-    hook = partial(post_hook, transport=receiver)
+    hook = partial(post_notification, transport=receiver)
     return replace(surroundings(desk.service, desk.clock), post_hook=hook, environ={"HOOK": URL, **environ})
 
 

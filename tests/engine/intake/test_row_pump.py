@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from orchestrator.engine.intake.row_pump import ROWS_MAX, RowPump
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.user_code import UserCodeError
 from tests.factories import a_row
@@ -18,8 +18,8 @@ from tests.raising import KINDS, raises, type_of
 pytestmark = pytest.mark.anyio
 
 
-def read(number: int, value: object) -> Row | Problem:
-    return Problem(line=number, text="bad") if value is None else a_row(number)
+def read(number: int, value: object) -> Row | RowProblem:
+    return RowProblem(line=number, text="bad") if value is None else a_row(number)
 
 
 async def coming(values: Iterator[object]) -> AsyncIterator[object]:
@@ -190,7 +190,7 @@ async def test_who_writes_no_more_ends_who_reads_and_waits_for_no_generator() ->
 
 
 async def test_a_defect_of_the_reading_thread_holds_nobody_up() -> None:
-    def misread(_number: int, _value: object) -> Row | Problem:
+    def misread(_number: int, _value: object) -> Row | RowProblem:
         return None  # type: ignore[return-value]
 
     async def write(_: Sequence[PackedRow]) -> None:

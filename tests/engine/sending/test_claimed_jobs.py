@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from orchestrator.client.http.transfer_slots import Places
+from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.core.limits.transfer_slots import AT_ONCE, EPOCH_US, STEADY_EPOCHS
 from orchestrator.engine.sending.claimed_jobs import CLAIMED_BYTES_MAX
 from orchestrator.formats.input.rows import Row
@@ -36,7 +36,7 @@ def large_rows(number: int, size: int) -> list[Row]:
     ]
 
 
-async def fill(places: Places, tasks: TaskGroup) -> anyio.Event:
+async def fill(places: TransferSlots, tasks: TaskGroup) -> anyio.Event:
     """Takes all places, and has somebody wait for one; they are left when the event is set."""
     leave = anyio.Event()
 

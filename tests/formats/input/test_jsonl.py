@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from orchestrator.core.text.durations import Policy
 from orchestrator.formats.input.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.rows import Row, RowProblem
 from tests.formats.input_files import read_rows
 from tests.texts import texts
 
@@ -33,7 +33,7 @@ bare_inputs = objects.filter(lambda parsed: "custom_id" not in parsed and "input
 custom_ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40)
 
 
-def read(*lines: bytes | str, **options: object) -> list[Row | Problem]:
+def read(*lines: bytes | str, **options: object) -> list[Row | RowProblem]:
     data = b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
     return list(read_rows(io.BytesIO(data), environ=ENVIRON, **options))
 
@@ -46,7 +46,7 @@ def row(line: bytes | str, **options: object) -> Row:
 
 def problem(line: bytes | str, **options: object) -> str:
     (item,) = read(line, **options)
-    assert isinstance(item, Problem), item
+    assert isinstance(item, RowProblem), item
     assert item.line == 1
     return item.text
 
@@ -263,7 +263,7 @@ def test_an_input_that_is_no_object_is_a_parameter_of_that_name() -> None:
 
 
 def test_around_the_deepest_nesting_lines_are_read_or_refused_in_words() -> None:
-    refused = Problem(line=1, text="not usable: nested too deeply")
+    refused = RowProblem(line=1, text="not usable: nested too deeply")
     lines = [b'{"a":' + b"[" * depth + b"]" * depth + b"}" for depth in range(800, 1010)]
 
     items = [item for line in lines for item in read(line)]
@@ -278,16 +278,16 @@ def test_a_file_that_mixes_the_forms_is_told_where_it_began() -> None:
 
     assert isinstance(bare, Row)
     assert isinstance(again, Row)
-    assert job == Problem(
+    assert job == RowProblem(
         line=2,
         text='this line is in job form ({"input": {...}, ...}), but line 1 is a bare input (no input object in it); '
         "keep to one form",
     )
-    assert isinstance(read('{"input":{"a":1}}', '{"a":1}')[1], Problem)
+    assert isinstance(read('{"input":{"a":1}}', '{"a":1}')[1], RowProblem)
 
 
 def test_after_a_line_in_job_form_an_input_must_be_an_object() -> None:
-    assert read('{"input":{"a":1}}', '{"input":"text"}')[1] == Problem(
+    assert read('{"input":{"a":1}}', '{"input":"text"}')[1] == RowProblem(
         line=2, text="input must be an object, not a string"
     )
 
@@ -300,7 +300,7 @@ def test_after_a_line_in_job_form_an_input_must_be_an_object() -> None:
     ],
 )
 def test_a_file_of_another_kind_is_named_once(start: bytes, text: str) -> None:
-    assert read(start, b"\x00\x01", b"\x00") == [Problem(line=1, text=text)]
+    assert read(start, b"\x00\x01", b"\x00") == [RowProblem(line=1, text=text)]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_file_of_another_kind_is_named_once(start: bytes, text: str) -> None:
     ],
 )
 def test_only_the_first_line_tells_what_kind_a_file_is_of(line: bytes, text: str) -> None:
-    assert read(b'{"a":1}', line)[1:] == [Problem(line=2, text=text)]
+    assert read(b'{"a":1}', line)[1:] == [RowProblem(line=2, text=text)]
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_only_the_first_line_tells_what_kind_a_file_is_of(line: bytes, text: str
 def test_a_text_of_another_kind_is_named_once_with_what_to_do(data: bytes, kind: str) -> None:
     (item,) = read(data)
 
-    assert isinstance(item, Problem)
+    assert isinstance(item, RowProblem)
     assert f"looks like {kind}" in item.text
     assert item.text.endswith((" FILE > FILE.jsonl", " <setting format=json>", " <setting format=csv>"))
     assert "\n" not in item.text
@@ -339,7 +339,7 @@ def test_a_text_of_another_kind_is_named_once_with_what_to_do(data: bytes, kind:
 def test_an_array_on_one_line_longer_than_any_is_named_too() -> None:
     (item,) = read(b'[{"a":"' + b"x" * (BODY_BYTES_MAX + LINE_BYTES_EXTRA) + b'"}]')
 
-    assert isinstance(item, Problem)
+    assert isinstance(item, RowProblem)
     assert "looks like one JSON array" in item.text
 
 
@@ -408,7 +408,7 @@ def test_a_line_far_over_the_limit_is_skipped_and_the_next_is_read() -> None:
     skipped, kept = read(long, b'{"a":1}', body_bytes_max=100)
 
     told = "longer than 65,636 bytes; put large data into storage and send its URL"
-    assert skipped == Problem(line=1, text=told, is_oversize=True)
+    assert skipped == RowProblem(line=1, text=told, is_oversize=True)
     assert isinstance(kept, Row)
     assert kept.line == 2
 
@@ -433,8 +433,8 @@ def test_memory_is_bounded_by_the_limit_and_not_by_the_line() -> None:
     stream = io.BufferedReader(_EndlessLine(100 * 1024 * 1024))
     tracemalloc.start()
     try:
-        items: Iterator[Row | Problem] = read_rows(stream, environ={})
-        assert [type(item) for item in items] == [Problem]
+        items: Iterator[Row | RowProblem] = read_rows(stream, environ={})
+        assert [type(item) for item in items] == [RowProblem]
         assert tracemalloc.get_traced_memory()[1] < 3 * BODY_BYTES_MAX
     finally:
         tracemalloc.stop()
@@ -471,8 +471,8 @@ def test_an_input_that_cannot_be_read_to_its_end_is_a_problem_of_the_line_where_
 
     rows = list(read_rows(stream, environ=ENVIRON))
 
-    assert [type(row) for row in rows] == [Row, Problem, Row, Problem]
-    assert rows[-1] == Problem(line=4, text="from here on it cannot be read: Input/output error")
+    assert [type(row) for row in rows] == [Row, RowProblem, Row, RowProblem]
+    assert rows[-1] == RowProblem(line=4, text="from here on it cannot be read: Input/output error")
 
 
 def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_whole_one(tmp_path: Path) -> None:
@@ -485,5 +485,5 @@ def test_a_file_that_becomes_shorter_while_it_is_read_is_not_taken_for_a_whole_o
         *_, last = rows
 
     assert isinstance(first, Row)
-    assert isinstance(last, Problem)
+    assert isinstance(last, RowProblem)
     assert "shorter while it was read" in last.text

@@ -21,7 +21,7 @@ from orchestrator.formats.input.readers import read_inputs
 from orchestrator.formats.input.rows import Problem, Row
 from orchestrator.settings.values import CellType, InputFormat
 from orchestrator.units import MIB
-from tests.formats.input.test_reading import checked_zstd
+from tests.formats.input.test_readers import checked_zstd
 from tests.formats.input_files import Put, reading_of
 
 MEMORY_BYTES_MAX: Final = 12 * MIB
@@ -170,15 +170,15 @@ def test_a_broken_file_is_told_in_bounded_memory_and_time(put: Put, bad: Bad) ->
     source = put(bad.name, content)
     del content
     reading = reading_of(**bad.settings)
-    first: Problem | None = None
+    first: RowProblem | None = None
     tracemalloc.start()
     before = time.process_time()
     try:
         for item in read_inputs([source], reading):
-            if isinstance(item, Problem) and first is None:
+            if isinstance(item, RowProblem) and first is None:
                 first = item
     except UsageError as error:
-        first = Problem(line=0, text=str(error))
+        first = RowProblem(line=0, text=str(error))
     took, (_, peak) = time.process_time() - before, tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert first is not None
@@ -193,8 +193,8 @@ def test_a_broken_file_is_told_in_bounded_memory_and_time(put: Put, bad: Bad) ->
 def test_a_file_of_nothing_but_problems_is_not_read_to_its_end(put: Put) -> None:
     reading = msgspec.structs.replace(reading_of(), problems_max=20)
     told = list(read_inputs([put("a.jsonl", ROW + b"x\n" * 1_000 + ROW), put("b.jsonl", ROW)], reading))
-    assert [type(item) for item in told] == [Row, *[Problem] * 21, Row]
-    assert told[21] == Problem(line=22, text="20 problems; what comes behind them was not read")
+    assert [type(item) for item in told] == [Row, *[RowProblem] * 21, Row]
+    assert told[21] == RowProblem(line=22, text="20 problems; what comes behind them was not read")
 
 
 def test_there_are_fifty_at_least_and_each_is_another() -> None:

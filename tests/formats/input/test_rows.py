@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.input.rows import Problem, Row, batches
+from orchestrator.formats.input.rows import Row, RowProblem, batches
 
 
 def row(line: int, size: int) -> Row:
@@ -22,14 +22,14 @@ def test_no_rows_give_no_batches() -> None:
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 5), st.integers(1, 100))
 def test_batches_keep_order_and_bounds_and_lose_nothing(sizes: list[int], rows_max: int, bytes_max: int) -> None:
-    items: list[Row | Problem] = [
-        row(line, size) if size % 3 else Problem(line=line, text="?" * size) for line, size in enumerate(sizes)
+    items: list[Row | RowProblem] = [
+        row(line, size) if size % 3 else RowProblem(line=line, text="?" * size) for line, size in enumerate(sizes)
     ]
 
     found = list(batches(items, rows_max=rows_max, bytes_max=bytes_max))
 
     assert [item for batch in found for item in batch] == items
     for batch in found:
-        size = sum(len(item.text) if isinstance(item, Problem) else len(item.input) + 3 for item in batch)
+        size = sum(len(item.text) if isinstance(item, RowProblem) else len(item.input) + 3 for item in batch)
         assert 1 <= len(batch) <= rows_max
         assert size <= bytes_max or len(batch) == 1

@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-_TESTS = "tests/account/transport/test_interfaces.py"
+_TESTS = "tests/account/transport/test_fallback.py"
 _LOGS = "tests/account/transport/test_logs.py"
 
 FAULTS: tuple[Fault, ...] = (
@@ -22,7 +22,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is not found leads to the older interface",
-        path="orchestrator/account/transport/fallback.py::Forms.ask",
+        path="orchestrator/account/transport/fallback.py::InterfaceFallback.ask",
         old="or await form.is_there():",
         new=":",
         tests=(f"{_TESTS}::test_a_thing_that_is_not_there_is_no_interface_that_is_not_there",),

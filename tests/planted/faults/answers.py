@@ -172,7 +172,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/service/records.py::read_record",
         old="or _echoes_another(wire.webhook, token),",
         new=",",
-        tests=("tests/web/test_webhooks.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",),
+        tests=(
+            "tests/web/test_webhook_routes.py::test_a_record_that_must_be_of_another_job_is_noted_without_what_it_says",
+        ),
     ),
     Fault(
         name="where ids are given twice, the id goes before the token",

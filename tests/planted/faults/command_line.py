@@ -131,7 +131,7 @@ FAULTS: tuple[Fault, ...] = (
         new="",
         tests=(
             "tests/system/test_streams.py::test_a_socket_is_refused_before_anything_is_sent",
-            "tests/formats/output/test_replace.py::test_a_socket_is_no_file",
+            "tests/formats/output/test_atomic_file.py::test_a_socket_is_no_file",
         ),
     ),
     Fault(

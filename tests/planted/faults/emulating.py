@@ -2,9 +2,9 @@
 
 from tests.planted.faults.fault import Fault
 
-ACCOUNTS = "tests/emulator/account_api/test_accounts.py::"
+ACCOUNTS = "tests/emulator/account_api/test_callers_file.py::"
 STREAMS = "tests/client/jobs/test_streams.py::"
-UNSERVED = "tests/emulator/http/test_unserved.py::"
+UNSERVED = "tests/emulator/http/test_not_found.py::"
 STRICT = "tests/emulator/contract/test_strict.py::"
 SERVING = "tests/emulator/test_serving.py::"
 DOCUMENTS = "tests/emulator/test_tool_documents.py::"

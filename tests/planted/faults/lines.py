@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.planted.faults.fault import Fault
 
-HOOKS: Final = "tests/web/test_webhooks.py"
+HOOKS: Final = "tests/web/test_webhook_routes.py"
 CLAIMS: Final = "tests/conformance/test_claims.py"
 NARROW: Final = "tests/engine/sending/test_claimed_jobs.py"
 LARGE: Final = "tests/client/http/test_large_bodies.py"
@@ -12,17 +12,19 @@ LARGE: Final = "tests/client/http/test_large_bodies.py"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="whoever was asleep gives up before it has read what came",
-        path="orchestrator/client/http/idle_timeout.py::Watch._tick",
+        path="orchestrator/client/http/idle_timeout.py::IdleWatch._tick",
         old="is_late = slept or self._ticked_s > self._next_s + LATE_S",
         new="is_late = False",
-        tests=("tests/client/http/test_patience.py::test_answers_that_came_while_the_process_was_stopped_are_read",),
+        tests=(
+            "tests/client/http/test_idle_timeout.py::test_answers_that_came_while_the_process_was_stopped_are_read",
+        ),
     ),
     Fault(
         name="time in which the process was stopped counts",
-        path="orchestrator/client/http/idle_timeout.py::Watch.awake_s",
+        path="orchestrator/client/http/idle_timeout.py::IdleWatch.awake_s",
         old="return self._awake_s + min(self._loop.time() - self._ticked_s, TICK_S)",
         new="return self._awake_s + self._loop.time() - self._ticked_s",
-        tests=("tests/client/http/test_patience.py::test_time_in_which_the_process_was_stopped_does_not_count",),
+        tests=("tests/client/http/test_idle_timeout.py::test_time_in_which_the_process_was_stopped_does_not_count",),
     ),
     Fault(
         name="the listener closes on waking what it has not read yet",
@@ -47,17 +49,17 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="bytes that come are no reason to wait on",
-        path="orchestrator/client/http/idle_timeout.py::Patience.left_s",
+        path="orchestrator/client/http/idle_timeout.py::IdleTimeout.left_s",
         old="self._seen, self._quiet_since_s = self.moved, now_s",
         new="self._seen = self.moved",
-        tests=("tests/client/http/test_patience.py::test_a_long_answer_has_its_time_as_long_as_it_comes",),
+        tests=("tests/client/http/test_idle_timeout.py::test_a_long_answer_has_its_time_as_long_as_it_comes",),
     ),
     Fault(
         name="a byte now and then is enough to be waited for",
-        path="orchestrator/client/http/idle_timeout.py::Patience.left_s",
+        path="orchestrator/client/http/idle_timeout.py::IdleTimeout.left_s",
         old="in_all_s = self._limit_s + self.moved / self._rate_min",
         new="in_all_s = 1e9",
-        tests=("tests/client/http/test_patience.py::test_whoever_sends_a_byte_now_and_then_is_given_up",),
+        tests=("tests/client/http/test_idle_timeout.py::test_whoever_sends_a_byte_now_and_then_is_given_up",),
     ),
     Fault(
         name="all large bodies share the line at once",
@@ -71,15 +73,15 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="answers that wait for their place are given up",
-        path="orchestrator/client/http/idle_timeout.py::Patience.paused",
+        path="orchestrator/client/http/idle_timeout.py::IdleTimeout.paused",
         old="self._began_s += now_s - self._paused_s\nself._quiet_since_s = now_s",
         new="",
-        tests=("tests/client/http/test_patience.py::test_nothing_is_waited_for_while_it_is_paused",),
+        tests=("tests/client/http/test_idle_timeout.py::test_nothing_is_waited_for_while_it_is_paused",),
     ),
     Fault(
         name="a request that was cut before it had left counts as unanswered",
         path="orchestrator/client/http/backends.py::AiohttpCarrier.carry",
-        old="patience.is_cut = upload.cut()",
+        old="idle_timeout.is_cut = upload.cut()",
         new="upload.cut()",
         tests=(f"{LARGE}::test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent",),
     ),
@@ -149,8 +151,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the answer of a large request is waited for from its beginning",
         path="orchestrator/client/http/backends.py::Upload.write_with_length",
-        old="self._patience.moved += len(piece)\nself.place.moved(len(piece))",
-        new="self.place.moved(len(piece))",
+        old="self._idle_timeout.moved += len(piece)\nself.slot.moved(len(piece))",
+        new="self.slot.moved(len(piece))",
         tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),
     ),
 )

@@ -35,7 +35,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="single questions past a wish cut the rate",
         path="orchestrator/core/limits/rate_pacer.py::Pacer._refuse",
-        old="if sent_at > self._shut_at and not is_past_wish:",
+        old="if sent_at > self._shut_at and not is_past_throttle:",
         new="if sent_at > self._shut_at:",
         tests=(
             "tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",

@@ -14,8 +14,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a submission is marked before there is a connection",
         path="orchestrator/client/http/backends.py::AiohttpCarrier.carry",
-        old="upload = Upload(request.body, patience, request.leaving)",
-        new=("upload = Upload(request.body, patience, None)\nif request.leaving is not None:\n    request.leaving()"),
+        old="upload = Upload(request.body, idle_timeout, request.leaving)",
+        new=(
+            "upload = Upload(request.body, idle_timeout, None)\nif request.leaving is not None:\n    request.leaving()"
+        ),
         tests=("tests/client/http/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
     ),
     Fault(
@@ -148,7 +150,7 @@ FAULTS: tuple[Fault, ...] = (
         new="if soft:",
         tests=(
             "tests/system/test_few_files.py::test_the_limit_of_open_files_is_raised_without_a_listener_too",
-            "tests/client/http/test_descriptors.py::test_the_soft_limit_is_raised_as_far_as_needed_and_allowed",
+            "tests/client/http/test_open_files.py::test_the_soft_limit_is_raised_as_far_as_needed_and_allowed",
         ),
     ),
     Fault(

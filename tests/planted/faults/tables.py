@@ -2,27 +2,27 @@
 
 from tests.planted.faults.fault import Fault
 
-_OUTPUTS = "tests/formats/output/test_outcome_files.py"
-_BOUNDS = "tests/formats/templates/test_template_bounds.py"
+_OUTPUTS = "tests/formats/output/test_writers.py"
+_BOUNDS = "tests/formats/templates/test_bounds.py"
 _CORRECTED = "tests/engine/test_corrected_input.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cell that a spreadsheet would compute is written as it came where that is not wanted",
         path="orchestrator/formats/output/text.py::table_line",
-        old="_joined(map(harmless, texts) if csv_safe else texts,",
+        old="_joined(map(csv_safe_text, texts) if csv_safe else texts,",
         new="_joined(texts,",
         tests=(
-            "tests/formats/output/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+            "tests/formats/output/test_writers.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
         ),
     ),
     Fault(
         name="numbers are made texts for spreadsheets",
-        path="orchestrator/formats/output/text.py::harmless",
+        path="orchestrator/formats/output/text.py::csv_safe_text",
         old="or _is_number(text):",
         new=":",
         tests=(
-            "tests/formats/output/test_outcome_files.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
+            "tests/formats/output/test_writers.py::test_cells_that_a_spreadsheet_would_compute_are_texts_where_that_is_wanted",
         ),
     ),
     Fault(
@@ -31,12 +31,12 @@ FAULTS: tuple[Fault, ...] = (
         old="row.value == (safe if self._is_safe else texts)",
         new="row.value == texts",
         tests=(
-            "tests/formats/output/test_outcome_files.py::test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too",
+            "tests/formats/output/test_writers.py::test_a_file_for_spreadsheets_is_known_again_and_a_changed_cell_of_it_too",
         ),
     ),
     Fault(
         name="a mistyped member has an empty column",
-        path="orchestrator/formats/output/writers.py::checked_rows",
+        path="orchestrator/formats/output/writers.py::checked_sink",
         old="return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows",
         new="return rows",
         tests=(
@@ -139,7 +139,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/web/webhook_routes.py::Webhooks._notice",
         old="read_record(self._scrub(without_mark(body)), token=token)",
         new="read_record(self._scrub(body), token=token)",
-        tests=("tests/web/test_webhooks.py::test_a_webhook_behind_a_byte_order_mark_is_the_same_news",),
+        tests=("tests/web/test_webhook_routes.py::test_a_webhook_behind_a_byte_order_mark_is_the_same_news",),
     ),
     Fault(
         name="an operation of a template is carried out before it is looked at",

@@ -4,7 +4,7 @@ from tests.planted.faults.fault import Fault
 
 _ENGINE = "tests/api/foreground/test_profiles.py::"
 _CLI = "tests/cli/framework/test_profiles.py::"
-_NAMING = "tests/account/test_naming.py::"
+_NAMING = "tests/account/test_name_lookup.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.client.http.transfer_slots import Place, Places
+from orchestrator.client.http.transfer_slots import TransferSlot, TransferSlots
 from orchestrator.core.limits.transfer_slots import AT_ONCE, Line
 from tests.simulation.clock import VirtualClock
 
@@ -13,7 +13,7 @@ SIZE = 1_000_000
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    places = Places(VirtualClock())
+    places = TransferSlots(VirtualClock())
     taken = [await places.enter(SIZE) for _ in range(AT_ONCE)]
     came: list[int] = []
 
@@ -32,7 +32,7 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
 
 
 async def test_a_place_is_left_once_however_often_one_says_so() -> None:
-    places = Places(VirtualClock())
+    places = TransferSlots(VirtualClock())
     place = await places.enter(SIZE)
     place.moved(SIZE)
     place.completed()
@@ -43,9 +43,9 @@ async def test_a_place_is_left_once_however_often_one_says_so() -> None:
 
 @pytest.mark.parametrize("is_given", [False, True])
 async def test_whoever_is_cancelled_while_waiting_keeps_no_place(is_given: bool) -> None:
-    places = Places(VirtualClock(), Line(at_once=1))
+    places = TransferSlots(VirtualClock(), Line(at_once=1))
     place = await places.enter(SIZE)
-    came: list[Place] = []
+    came: list[TransferSlot] = []
     scope = anyio.CancelScope()
 
     async def cancelled() -> None:
@@ -70,9 +70,9 @@ async def test_whoever_is_cancelled_while_waiting_keeps_no_place(is_given: bool)
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
 async def test_nothing_comes_down_the_line_before_there_is_room_for_it_behind(is_cancelled: bool) -> None:
-    places, there_is_room = Places(VirtualClock()), anyio.Event()
+    places, there_is_room = TransferSlots(VirtualClock()), anyio.Event()
     places.room = there_is_room.wait
-    came: list[Place] = []
+    came: list[TransferSlot] = []
 
     async def one() -> None:
         came.append(await places.enter(SIZE))
@@ -89,7 +89,7 @@ async def test_nothing_comes_down_the_line_before_there_is_room_for_it_behind(is
 
 
 async def test_it_is_clear_when_nobody_waits_any_more() -> None:
-    places = Places(VirtualClock(), Line(at_once=1))
+    places = TransferSlots(VirtualClock(), Line(at_once=1))
     place = await places.enter(SIZE)
     await places.clear()
     clear_at_s: list[float] = []

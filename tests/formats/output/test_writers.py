@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from orchestrator.errors import MisfitError, StorageError, UsageError
 from orchestrator.formats.output import parquet as outcome_parquet
-from orchestrator.formats.output.lines import More, Outcome
+from orchestrator.formats.output.lines import OutcomeDetails, WrittenOutcome
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of, part_of
 from orchestrator.formats.text.compression import unpacked
@@ -36,7 +36,7 @@ VALUES: tuple[tuple[Any, ...], ...] = (
 )
 
 
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[WrittenOutcome]:
     return [result(n, output, input_=b'{"sku":"s%d"}' % n) for n, output in enumerate(OUTPUTS, start=1)]
 
 
@@ -81,7 +81,7 @@ def test_whole_outputs_come_back_as_the_worker_wrote_them(tmp_path: Path, name: 
     if name.endswith(".gz"):
         path.write_bytes(gzip.decompress(path.read_bytes()))
     elif name.endswith(("zst", "zstd")):
-        path.write_bytes(unpacked(io.BufferedReader(io.BytesIO(path.read_bytes())), bytes_max=10_000).read())
+        path.write_bytes(unpacked_stream(io.BufferedReader(io.BytesIO(path.read_bytes())), bytes_max=10_000).read())
     if "csv" in name or "tsv" in name:
         rows: list[Any] = [row["output"] for row in table(path, "\t" if "tsv" in name else ",")]
     elif "parquet" in name:
@@ -120,7 +120,7 @@ def test_a_path_leads_into_arrays_and_to_nothing(tmp_path: Path) -> None:
 
 
 def test_rows_carry_more_and_errors_have_columns_too(tmp_path: Path) -> None:
-    more = More(line=4, worker=None, sent_at="2026-01-01T00:00:00.000000Z", ended_at=None)
+    more = OutcomeDetails(line=4, worker=None, sent_at="2026-01-01T00:00:00.000000Z", ended_at=None)
     write(tmp_path / "o.csv", [result(4, more=more)], include=(Include.LINE, Include.WORKER, Include.TIMES))
     [row] = table(tmp_path / "o.csv")
     assert (row["line"], row["worker"], row["sent_at"][:4], row["ended_at"]) == ("4", "", "2026", "")
@@ -309,7 +309,7 @@ def test_what_failed_is_a_line_with_an_error(tmp_path: Path) -> None:
     ]
 
 
-def rows_with(*outputs: bytes) -> list[Outcome]:
+def rows_with(*outputs: bytes) -> list[WrittenOutcome]:
     return [result(n, output, input_=b'{"sku":"s%d"}' % n) for n, output in enumerate(outputs, start=1)]
 
 
@@ -345,7 +345,7 @@ def test_a_member_is_missing_that_the_first_thousand_rows_lack(tmp_path: Path) -
         write(tmp_path / "one.csv", rows_with(b"null"), flatten=("output.a",))
 
 
-def carrying(outcome: Outcome, metadata: bytes) -> Outcome:
+def carrying(outcome: WrittenOutcome, metadata: bytes) -> WrittenOutcome:
     line = msgspec.structs.replace(outcome.line, metadata=msgspec.Raw(metadata))
     return msgspec.structs.replace(outcome, line=line)
 

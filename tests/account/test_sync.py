@@ -22,7 +22,7 @@ from orchestrator.account import (
 )
 from orchestrator.account.endpoints.endpoints import Endpoints
 from orchestrator.account.pods.pods import Pods
-from orchestrator.account.sync import Where
+from orchestrator.account.sync import AccountOptions
 from orchestrator.account.templates.secrets import Secrets
 from orchestrator.account.templates.templates import Templates
 from orchestrator.client import InProcess
@@ -78,7 +78,7 @@ def test_no_call_of_the_other_is_missing(part: type, blocking: type) -> None:
 
 def test_it_takes_what_the_other_takes() -> None:
     takes = inspect.signature(Account).parameters
-    assert set(Where.__annotations__) == set(takes) - {"service"}
+    assert set(AccountOptions.__annotations__) == set(takes) - {"service"}
 
 
 def test_it_works_beside_a_loop_and_from_several_threads(account: BlockingAccount) -> None:

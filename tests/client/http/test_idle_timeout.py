@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from orchestrator.client.http.backends import Request, header_table
-from orchestrator.client.http.idle_timeout import RATE_MIN, TICK_S, Watch
+from orchestrator.client.http.idle_timeout import RATE_MIN, TICK_S, IdleWatch
 from orchestrator.client.http.transport import REQUEST_S_MAX, Transport
 from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, Unanswered
@@ -131,10 +131,10 @@ async def test_whoever_sends_a_byte_now_and_then_is_given_up() -> None:
 
 
 async def test_nothing_is_waited_for_while_it_is_paused() -> None:
-    patience = Watch(VirtualClock()).begin(5.0)
-    with patience.scope:
+    idle_timeout = IdleWatch(VirtualClock()).begin(5.0)
+    with idle_timeout.scope:
         await anyio.sleep(2)
-        with patience.paused():
+        with idle_timeout.paused():
             await anyio.sleep(100)
         began_s = anyio.current_time()
         await anyio.sleep_forever()
@@ -144,14 +144,14 @@ async def test_nothing_is_waited_for_while_it_is_paused() -> None:
 async def test_connections_are_not_trusted_after_the_machine_has_slept() -> None:
     slept: list[float] = []
     clock = Lid()
-    watch = Watch(clock, on_sleep=lambda: slept.append(anyio.current_time()))
-    patience = watch.begin(1_000)
+    watch = IdleWatch(clock, on_sleep=lambda: slept.append(anyio.current_time()))
+    idle_timeout = watch.begin(1_000)
     await anyio.sleep(10)
     assert slept == []
     clock.closed_us = 3_600 * SECOND_US  # the loop's own clock stood still
     await anyio.sleep(2)
     assert len(slept) == 1
-    watch.end(patience)
+    watch.end(idle_timeout)
     await anyio.sleep(10)
     clock.closed_us *= 2
     watch.end(watch.begin(1_000))

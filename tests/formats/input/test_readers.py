@@ -118,7 +118,7 @@ def test_around_the_deepest_nesting_requests_and_records_are_read_or_refused_in_
     found = read(put("batch.jsonl", "\n".join(requests)), format=InputFormat.OPENAI_BATCH)
     found += read(put("a.jsonl", "\n".join(f'{{"key": "k", "n": {each}}}' for each in deep)), id_field="key")
     assert len(found) == 2 * len(deep)
-    assert {item.text for item in found if isinstance(item, Problem)} == {"not usable: nested too deeply"}
+    assert {item.text for item in found if isinstance(item, RowProblem)} == {"not usable: nested too deeply"}
 
 
 def test_a_request_without_an_id_is_told_which_one_it_needs(put: Put) -> None:
@@ -177,7 +177,7 @@ def test_a_file_that_is_no_parquet_or_cut_is_told(put: Put, tmp_path: Path) -> N
     whole = (tmp_path / "a.parquet").read_bytes()
     for content in (whole[:-100], b"PAR1 and nothing", b"", whole[:200] + b"\x00" * 100 + whole[300:]):
         found = read(put("b.parquet", content))
-        assert isinstance(found[-1], Problem)
+        assert isinstance(found[-1], RowProblem)
         assert "cannot be read" in found[-1].text
 
 
@@ -208,11 +208,11 @@ def test_a_cut_or_damaged_packed_file_is_told_and_the_rows_before_are_read(
     packed = pack(lines)
     for broken in (packed[:-20], packed[: len(packed) // 2]):
         found = read(put("a.jsonl", broken))
-        assert isinstance(found[-1], Problem)
+        assert isinstance(found[-1], RowProblem)
         assert "cannot be unpacked" in found[-1].text
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
-    assert any(isinstance(item, Problem) for item in read(put("a.jsonl", bytes(damaged))))
+    assert any(isinstance(item, RowProblem) for item in read(put("a.jsonl", bytes(damaged))))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.json"])
@@ -237,7 +237,7 @@ def test_a_file_that_is_too_large_is_told_before_it_is_read(put: Put) -> None:
 
 def test_several_inputs_are_one_and_each_problem_names_its_file(put: Put) -> None:
     first, second, third = put("a.jsonl", '{"a":1}\n{"a":2}\n'), put("b.csv", "a,b\n1\n"), put("c.json", "[5]")
-    places = Places()
+    places = InputPositions()
     found = read(first, second, third, places=places)
     assert [item.line for item in found] == [1, 2, 4, 5]
     assert [places.of(item.line) for item in found] == [
@@ -249,7 +249,7 @@ def test_several_inputs_are_one_and_each_problem_names_its_file(put: Put) -> Non
 
 
 def test_of_one_file_a_place_is_its_line_alone(put: Put) -> None:
-    places = Places()
+    places = InputPositions()
     assert places.of(3) == "line 3"
     read(put("a.csv", "a\n1\n"), places=places)
     assert places.of(2) == "line 2"
@@ -281,7 +281,7 @@ def test_a_folder_of_texts_has_a_row_for_each_file(put: Put, tmp_path: Path) -> 
 def test_a_file_in_a_folder_that_is_no_text_is_told_by_its_name(put: Put, tmp_path: Path) -> None:
     put("texts/a.png", b"\x89PNG\xff")
     put("texts/b.txt", "x" * 200_000)
-    places = Places()
+    places = InputPositions()
     assert problems(str(tmp_path / "texts"), places=places) == [
         (1, "a.png: byte 1 is not UTF-8; is it a text file?"),
         (2, "b.txt: longer than 165,536 bytes"),
@@ -310,7 +310,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_pipe_is_read_as_it_comes() -> None:
     descriptor, into = os.pipe()
     os.write(into, b'{"a":1}\n{"a":2}\n')
-    rows = read_inputs([f"/dev/fd/{descriptor}"], Reading())
+    rows = read_inputs([f"/dev/fd/{descriptor}"], ReadOptions())
     assert [next(rows).line, next(rows).line] == [1, 2]
     os.close(into)
     assert list(rows) == []

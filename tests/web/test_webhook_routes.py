@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from starlette.types import Message, Scope
 
-from orchestrator.client.http.transfer_slots import LARGE_BYTES, Places
+from orchestrator.client.http.transfer_slots import LARGE_BYTES, TransferSlots
 from orchestrator.core.limits.transfer_slots import AT_ONCE
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import KEY_BYTES, SELF_TESTS, Notice, self_test_answer, token
 from orchestrator.errors import OrchestratorError, StorageError
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.connection import WHOLE_BODY
 from orchestrator.web.webhook_routes import DEFAULT_LIMITS, WAITING_MAX, BodyLimits, WebhookCounters, Webhooks
 from tests.texts import texts
@@ -35,7 +35,7 @@ class World:
         self.sink = Sink()
         self.clock = StillClock()
         self.webhooks = Webhooks(key=KEY, sink=self.sink, clock=self.clock, prefix=prefix, limits=limits)
-        self.app = application(self.webhooks)
+        self.app = listener_application(self.webhooks)
 
     @property
     def figures(self) -> WebhookCounters:
@@ -244,7 +244,7 @@ LARGE = BODY.replace(b'{"n":1}', b'"%s"' % (b"x" * 2 * LARGE_BYTES))
 @pytest.mark.parametrize("declared", [True, False])
 async def test_a_large_body_that_finds_no_place_on_the_line_is_soon_a_hint(declared: bool) -> None:
     world = World()
-    world.webhooks.share(places := Places(world.clock))
+    world.webhooks.share(places := TransferSlots(world.clock))
     for _ in range(AT_ONCE):
         await places.enter(1)
     headers = [(b"content-length", str(len(LARGE)).encode())] if declared else []
@@ -259,7 +259,7 @@ async def test_a_large_body_that_finds_no_place_on_the_line_is_soon_a_hint(decla
 
 async def test_a_large_body_is_read_once_it_has_a_place_on_the_line_and_leaves_it() -> None:
     world = World()
-    world.webhooks.share(places := Places(world.clock))
+    world.webhooks.share(places := TransferSlots(world.clock))
     taken = [await places.enter(1) for _ in range(AT_ONCE)]
     async with anyio.create_task_group() as group:
         group.start_soon(world.send, hook(), LARGE)
@@ -272,7 +272,7 @@ async def test_a_large_body_is_read_once_it_has_a_place_on_the_line_and_leaves_i
 
 async def test_where_many_large_bodies_wait_for_the_line_another_one_is_a_hint_at_once() -> None:
     world = World()
-    world.webhooks.share(places := Places(world.clock))
+    world.webhooks.share(places := TransferSlots(world.clock))
     for _ in range(AT_ONCE):
         await places.enter(1)
     async with anyio.create_task_group() as group:

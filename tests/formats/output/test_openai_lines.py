@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.output.lines import ErrorClass, ErrorLine, More, ResultLine, encoded
+from orchestrator.formats.output.lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, encode_outcome
 
 
 def result_line(*, output: bytes | None, **fields: Any) -> bytes:
-    return encoded(ResultLine(output=msgspec.Raw(b"null" if output is None else output), **fields))
+    return encode_outcome(ResultLine(output=msgspec.Raw(b"null" if output is None else output), **fields))
 
 
 def error_line(*, trouble: str, message: str, **fields: Any) -> bytes:
-    return encoded(ErrorLine(error=ErrorClass(trouble, message), **fields))
+    return encode_outcome(ErrorLine(error=ErrorClass(trouble, message), **fields))
 
 
 def line_of(output: bytes | None) -> bytes:
@@ -72,16 +72,16 @@ def test_what_a_line_carries_besides_stands_behind_the_rest() -> None:
         delay_ms=None,
         execution_ms=7,
     )
-    more = More(
+    more = OutcomeDetails(
         line=3, worker=None, sent_at="2026-01-01T00:00:00.000001Z", ended_at=None, input=msgspec.Raw(b'{"x":1e5}')
     )
 
-    assert encoded(line, more) == (
+    assert encode_outcome(line, more) == (
         b'{"custom_id":"a","job_id":null,"status":null,"error":{"class":"failed","message":"short","text":"all\\\\ud83d of it"},'
         b'"attempts":1,"paid_at_most":1,"delay_ms":null,"execution_ms":7,"line":3,"worker":null,'
         b'"sent_at":"2026-01-01T00:00:00.000001Z","ended_at":null,"input":{"x":1e5}}\n'
     )
-    assert encoded(line, More()) == encoded(line)
+    assert encode_outcome(line, OutcomeDetails()) == encode_outcome(line)
 
 
 @given(st.text(st.characters()))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input import csv as tables
-from orchestrator.formats.input.rows import Record, Row
+from orchestrator.formats.input.rows import InputRecord, Row
 from orchestrator.formats.templates.templates import check_templates, template_of
 from orchestrator.settings.values import CellType
 from tests.formats.input_files import Put, inputs, problems, read
@@ -116,8 +116,8 @@ def test_what_the_standard_library_writes_is_read_as_it_was(rows: list[tuple[str
 
     text = io.StringIO()
     csv.writer(text).writerows([("a", "b"), *rows])
-    found = list(tables.records(io.BytesIO(text.getvalue().encode()), bytes_max=1_000))
-    assert [record.values for record in found if isinstance(record, Record)] == [{"a": a, "b": b} for a, b in rows]
+    found = list(tables.csv_records(io.BytesIO(text.getvalue().encode()), bytes_max=1_000))
+    assert [record.values for record in found if isinstance(record, InputRecord)] == [{"a": a, "b": b} for a, b in rows]
 
 
 # --- from records to inputs

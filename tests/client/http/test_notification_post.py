@@ -3,7 +3,7 @@
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.http.notification_post import post_hook
+from orchestrator.client.http.notification_post import post_notification
 from orchestrator.clock import SystemClock
 from orchestrator.errors import NotSent
 from tests.client.raw_server import answering, closed_port, read_request, response, serving
@@ -19,7 +19,7 @@ async def test_it_arrives_with_its_headers_and_without_any_key() -> None:
         await stream.send(response(b"<html>thanks</html>", status="202 Accepted"))
 
     async with serving(handler) as address:
-        status = await post_hook(f"http://{address}/T0/x", {"webhook-id": "msg_1"}, b'{"a":1}', SystemClock())
+        status = await post_notification(f"http://{address}/T0/x", {"webhook-id": "msg_1"}, b'{"a":1}', SystemClock())
     assert status == 202
     head, _, body = seen[0].partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
@@ -37,17 +37,17 @@ async def test_a_redirect_is_an_answer() -> None:
         await stream.send(response(b"", status="302 Found", headers="Location: /elsewhere\r\n"))
 
     async with serving(handler) as address:
-        assert await post_hook(f"http://{address}/", {}, b"{}", SystemClock()) == 302
+        assert await post_notification(f"http://{address}/", {}, b"{}", SystemClock()) == 302
     assert len(seen) == 1
 
 
 async def test_an_error_names_the_host_and_not_the_path() -> None:
     with pytest.raises(NotSent) as refused:
-        await post_hook(f"http://{closed_port()}/very-secret", {}, b"{}", SystemClock())
+        await post_notification(f"http://{closed_port()}/very-secret", {}, b"{}", SystemClock())
     assert "127.0.0.1" in str(refused.value)
     assert "secret" not in str(refused.value)
 
 
 async def test_an_answer_is_taken_whatever_it_says() -> None:
     async with serving(answering(response(b"not even JSON \xff"))) as address:
-        assert await post_hook(f"http://{address}/", {}, b"{}", SystemClock()) == 200
+        assert await post_notification(f"http://{address}/", {}, b"{}", SystemClock()) == 200
