@@ -13,7 +13,7 @@ on: workers, time-outs, retention and webhooks.
 import math
 import random
 import subprocess
-from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 
 import anyio
 import msgspec
@@ -43,10 +43,8 @@ from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT, JobApi, RouteTable, job_routes
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS, Deliver, WebhookDelivery
 from orchestrator.emulator.job_api.worker_routes import HOLD_S, WorkerApi
-from orchestrator.emulator.jobs.due import Due
 from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler, Scaling, WorkerView, fixed
-from orchestrator.emulator.jobs.tally import Tally
-from orchestrator.emulator.jobs.world import World
+from orchestrator.emulator.jobs.world import Due, World
 from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
 from orchestrator.emulator.workers.handlers import Handler
@@ -133,8 +131,6 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a new endpoint answers 404 on the job API (as observed)."""
     gpus: tuple[str, ...] | None = None
     """The GPU types that are available; None for all."""
-    tally_by: Callable[[bytes], Hashable] | None = None
-    """What makes two raw inputs the same one, for `Emulator.tally`; None keeps no tally."""
 
 
 def callers_of(settings: EmulatorSettings) -> Mapping[str, Caller] | None:
@@ -149,7 +145,7 @@ class Emulator:
     """One emulated service.
 
     Its parts are there to be read and switched at run time: `gate` (figures, outages, hidden endpoints), `dice` (faults
-    and their counts), `world`, `webhooks`, and `tally` if the settings ask for one.
+    and their counts), `world` and `webhooks`.
     """
 
     def __init__(
@@ -172,7 +168,6 @@ class Emulator:
         self.account = self._make_account(wire, rng, access)
         self._pod_api = self._make_pods(wire, rng, access)
         self.pods = self._pod_api.world
-        self.tally = None if settings.tally_by is None else Tally(settings.tally_by)
         self.world = World(
             workers=settings.workers,
             scaling=self._scaling_of,
@@ -184,7 +179,6 @@ class Emulator:
             service_retries=settings.service_retries,
             dice=self.dice,
             rng=rng,
-            tally=self.tally,
         )
         self.gate = self._make_gate(wire)
         self.webhooks = WebhookDelivery(

@@ -4,18 +4,17 @@ Run as `python -m tests.benchmarks.emulator`. The server has a process of its ow
 """
 
 import os
-import random
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.abc
 import uvloop
 
 from orchestrator.emulator.serving import serve
-from orchestrator.emulator.workers.handlers import SimulatedHandler
 from tests.guarantees.recording import record
 
 CONNECTIONS = 32
@@ -31,9 +30,12 @@ COMMAND = "python -m tests.benchmarks.emulator"
 BODY = b'{"input":{"n":1}}'
 
 
+async def echo(job: dict[str, Any]) -> object:
+    return {"echo": job["input"]}
+
+
 async def serve_forever() -> None:
-    handler = SimulatedHandler(random.Random(1))
-    async with serve(handler, limits={}, retention_s=RETENTION_S, workers=64) as service:
+    async with serve(echo, limits={}, retention_s=RETENTION_S, workers=64) as service:
         print(service.origin, flush=True)
         await anyio.sleep_forever()
 

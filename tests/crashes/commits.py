@@ -14,13 +14,13 @@ import httpx
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import Process, process
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
+from tests.simulation.long_work import LongWork
 from tests.simulation.run import Crash, run, run_until_crash
 from tests.simulation.transport import SimulatedTransport
 from tests.simulation.world import SimulatedService

@@ -33,7 +33,7 @@ async def late_updates(jobs: int, endpoint: str) -> int:
             for n in range(jobs):
                 tasks.start_soon(_job, client, endpoint, n, turns)
         await anyio.sleep(SETTLE_S)
-        return service.emulator.world.late_progress[endpoint]
+        return service.emulator.world.executions.late_progress[endpoint]
 
 
 async def _job(client: ServedClient, endpoint: str, n: int, turns: anyio.CapacityLimiter) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.jobs.job_table import JobObserver
 from orchestrator.emulator.jobs.jobs import JobExecution, RunBody, ServiceRecord, WorkerResult
 from orchestrator.emulator.jobs.submissions import parse_submission
-from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 
@@ -21,14 +21,16 @@ SUCCESS = WorkerResult(output=b'{"ok":1}')
 HOOK = "https://listener/hooks/1"
 
 
-def world(faults: Faults = NO_FAULTS, *, tally: Tally | None = None, seed: int = 1, service_retries: int = 0) -> World:
+def world(
+    faults: Faults = NO_FAULTS, *, observer: JobObserver | None = None, seed: int = 1, service_retries: int = 0
+) -> World:
     rng = random.Random(seed)
     return World(
         workers=2,
         retention_us=30 * MINUTE,
         dice=FaultDice(faults, rng),
         rng=rng,
-        tally=tally,
+        observer=observer,
         service_retries=service_retries,
     )
 
@@ -42,7 +44,7 @@ def submit(world: World, now: int = T0, value: int = 1, *, webhook: str | None =
 
 
 def take(world: World, now: int = T0, worker_id: str = "w1") -> JobExecution:
-    execution = world.take(EP, worker_id, now)
+    execution = world.executions.take(EP, worker_id, now)
     assert execution is not None
     return execution
 
@@ -50,7 +52,7 @@ def take(world: World, now: int = T0, worker_id: str = "w1") -> JobExecution:
 def finish(world: World, now: int = T0, result: WorkerResult = SUCCESS) -> JobExecution:
     """Take the next job and report at once."""
     execution = take(world, now)
-    assert world.done(execution, result, now)
+    assert world.executions.done(execution, result, now)
     return execution
 
 

@@ -56,7 +56,7 @@ async def check(p: Process, service: SimulatedService, story: str) -> None:
         assert state is State.SUCCEEDED, story
     assert all(job.output == b'{"n":%d}' % job.job for job in outcomes), story
     assert service.paid <= JOBS + resubmitted, story
-    assert set(service.tally.completed) == {b'{"n":%d}' % n for n in range(1, JOBS + 1)}, story
+    assert set(service.counts.completed) == {b'{"n":%d}' % n for n in range(1, JOBS + 1)}, story
     for operation in (ServiceOperation.RUN, ServiceOperation.STATUS):
         assert service.gate.figures(ENDPOINT, operation).refused == 0, story
     assert await p.ledger.notices.after(after=0, most=10, bytes_max=1 << 20) == [], story

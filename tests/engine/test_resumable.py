@@ -24,6 +24,7 @@ from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import process
 from tests.engine.scripted import CANCELLED, COMPLETED, FAILED, GONE, Asked, Reply, Script, Scripted, in_turn, says
 from tests.simulation.clock import VirtualClock
+from tests.simulation.long_work import LongWork
 from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]

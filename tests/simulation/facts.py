@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.errors import leading
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Summary
+from tests.emulator.execution_counts import ExecutionCounts
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.fates import Fate, Trace
 from tests.simulation.network import Sky
@@ -68,7 +68,7 @@ class Facts:
         """The true time of every time that the program took for the present one."""
         self.gates: Sequence[Gate]
         """Of each service."""
-        self.tallies: Sequence[Tally]
+        self.counts: Sequence[ExecutionCounts]
         self.said: list[str] = []
         """Everything that a person or a log saw."""
         self.lives: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ class Facts:
     @property
     def completed(self) -> Counter[Hashable]:
         """How often each input has a result at the services."""
-        return sum((tally.completed for tally in self.tallies), Counter())
+        return sum((counts.completed for counts in self.counts), Counter())
 
     def up_us(self, since: int, until: int) -> int:
         """How long, between two times of the true clock, the program ran and could reach the service."""

@@ -1,19 +1,18 @@
 """What the service knows about its jobs and never tells: when each was accepted, how it ended, when it was forgotten."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import (
-    JobExecution,
-    RunBody,
     ServiceJob,
-    ServiceRecord,
     ServiceStatus,
     WorkerResult,
 )
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
+from tests.emulator.execution_counts import ExecutionCounts
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.world import bare
 
@@ -55,53 +54,61 @@ class Fate(msgspec.Struct, kw_only=True):
         return next((end for end in reversed(self.ends) if end.at <= at), None)
 
 
-class ObservedWorld(World):
-    """A world that writes down the fates of its jobs."""
+class FateBook(ExecutionCounts):
+    """Writes down the fates of jobs, which are kept for `retention_us` after their end, as agreed."""
 
     fates: dict[str, Fate]
     say: Say
-    agreed_times: float = 1.0
-    """For so many times as long it had agreed to keep a job."""
-    _forgets_at: int | None = None
-    """While it forgets everything at once."""
 
-    def forget_all(self, endpoint: str, now: int) -> None:
-        self._forgets_at = now
-        super().forget_all(endpoint, now)
-        self._forgets_at = None
+    def __init__(self, retention_us: int) -> None:
+        super().__init__(bare)
+        self._retention_us = retention_us
+        self.agreed_times: float = 1.0
+        """For so many times as long the service had agreed to keep a job."""
 
-    def submit(self, endpoint: str, submission: RunBody, now: int) -> ServiceRecord:
-        record = super().submit(endpoint, submission, now)
-        lost = record.id not in self._jobs
-        self.fates[record.id] = Fate(
-            input=bare(submission.input), place=_place(submission.input), accepted_at=now, lost=lost
+        self.forgets_at: int | None = None
+        """While it forgets everything at once."""
+
+    def accepted(self, job: ServiceJob, *, is_lost: bool) -> None:
+        super().accepted(job, is_lost=is_lost)
+        self.fates[job.id] = Fate(
+            input=bare(job.input), place=_place(job.input), accepted_at=job.queued_at, lost=is_lost
         )
-        self.say("service", "accepted and lost" if lost else "accepted", f"{record.id} {_short(submission.input)}")
-        return record
+        self.say("service", "accepted and lost" if is_lost else "accepted", f"{job.id} {_short(job.input)}")
 
-    def take(self, endpoint: str, worker_id: str, now: int, *, pings: bool = False) -> JobExecution | None:
-        execution = super().take(endpoint, worker_id, now, pings=pings)
-        if execution is not None:
-            self.fates[execution.job_id].executions += 1
-            silent = " (and falls silent)" if execution.silent else ""
-            self.say("worker", f"begins execution {execution.number}{silent}", execution.job_id)
-        return execution
+    def started(self, job: ServiceJob, *, is_silent: bool) -> None:
+        super().started(job, is_silent=is_silent)
+        self.fates[job.id].executions += 1
+        silent = " (and falls silent)" if is_silent else ""
+        self.say("worker", f"begins execution {job.executions}{silent}", job.id)
 
-    def _finish(self, job: ServiceJob, status: ServiceStatus, now: int, result: WorkerResult) -> None:
-        super()._finish(job, status, now, result)
+    def finished(self, job: ServiceJob, result: WorkerResult, now: int) -> None:
+        super().finished(job, result, now)
         has_result = result.output is not None and b'"unfinished"' not in result.output
-        self.fates[job.id].ends.append(End(now, status, has_result))
-        self.say("service", f"{status}{'' if result.output else ' without output'}", job.id)
+        self.fates[job.id].ends.append(End(now, job.status, has_result))
+        self.say("service", f"{job.status}{'' if result.output else ' without output'}", job.id)
 
-    def _forget(self, job: ServiceJob) -> None:
-        super()._forget(job)
+    def forgotten(self, job: ServiceJob) -> None:
         fate = self.fates[job.id]
-        fate.forgotten_at = job.due_at() if self._forgets_at is None else self._forgets_at
+        fate.forgotten_at = job.due_at() if self.forgets_at is None else self.forgets_at
         agreed_at = fate.accepted_at + round((job.expires_at - fate.accepted_at) * self.agreed_times)
         if job.finished_at is not None:
             agreed_at = min(agreed_at, job.finished_at + round(self._retention_us * self.agreed_times))
         fate.lost = fate.forgotten_at < agreed_at
         self.say("service", f"forgot it{' too early' * fate.lost}, which was {job.status}", job.id)
+
+
+class ForgetfulWorld(World):
+    """Tells its observer while it forgets everything at once."""
+
+    def __init__(self, *, observer: FateBook, **settings: Any) -> None:
+        super().__init__(observer=observer, **settings)
+        self._observer = observer
+
+    def forget_all(self, endpoint: str, now: int) -> None:
+        self._observer.forgets_at = now
+        super().forget_all(endpoint, now)
+        self._observer.forgets_at = None
 
 
 def _short(raw: bytes) -> str:

@@ -31,7 +31,6 @@ from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIM
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
-from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers import canary, max_failures, share
@@ -42,7 +41,8 @@ from orchestrator.views.status import Snapshot
 from tests.simulation.asker import Asker
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.facts import Facts, RunFacts
-from tests.simulation.fates import ObservedWorld
+from tests.simulation.fates import FateBook, ForgetfulWorld
+from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.network import LISTENER_URL, Network
 from tests.simulation.plan import OTHER_ENDPOINTS, Plan, Rate, RunPlan, Trouble, Weather, Where, Word
@@ -127,7 +127,7 @@ class Play:
         self._crashes = list(plan.crashes)
         self._services = {host: self._made_service(host) for host in sorted({HOSTS[run.where] for run in plan.runs})}
         facts.gates = [service.gate for service in self._services.values()]
-        facts.tallies = [service.tally for service in self._services.values()]
+        facts.counts = [service.counts for service in self._services.values()]
         network = Network(
             plan, self._services, facts.sky, facts.true, facts.trace.say, left=self._left, heard=self._heard
         )
@@ -363,6 +363,8 @@ class Play:
             ServiceOperation.RUN: _service_limit(plan.run_rate),
             ServiceOperation.STATUS: _service_limit(plan.status_rate),
         }
+        book = FateBook(round(plan.retention_s * SECOND_US))
+        book.fates, book.say = facts.fates, facts.trace.say
         service = SimulatedService(
             facts.true,
             seed=plan.seed if host == HERE else plan.seed + 1_000_003,
@@ -375,15 +377,14 @@ class Play:
             faults=plan.faults,
             limits=limits,
             algorithm=plan.algorithm,
-            make_world=ObservedWorld,
+            counts=book,
+            make_world=ForgetfulWorld,
             long_work=_long_work(plan) if plan.resumable else None,
         )
-        assert isinstance(service.world, ObservedWorld)
-        service.world.fates, service.world.say = facts.fates, facts.trace.say
         if plan.time_scale != 1.0:
             scale = Scale(plan.time_scale, is_told=plan.scale_is_told)
             service.app, service.told = scale.app(service.app), scale.told
-            service.world.agreed_times = plan.time_scale if plan.is_untold else 1.0
+            book.agreed_times = plan.time_scale if plan.is_untold else 1.0
         return service
 
 

@@ -145,7 +145,7 @@ def test_a_second_submission_that_nobody_can_explain_is_found_out(tmp_path: Path
     facts = Play(Plan(scenario="clean", seed=2, jobs=2), tmp_path, traced=False).play()
     fate = next(iter(facts.fates.values()))
     facts.fates["another"] = fate
-    facts.tallies[0].note_completed(fate.input)
+    facts.counts[0].completed[fate.input] += 1
     found = {text.partition(":")[0] for text in violations(facts)}
     assert found == {"nothing_is_forgotten", "nothing_is_paid_twice"}
     assert len({check.__name__ for check in CHECKS}) == len(CHECKS)

@@ -9,7 +9,7 @@ import heapq
 import itertools
 import math
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
@@ -29,12 +29,12 @@ from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
-from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
-from orchestrator.emulator.workers.long_work import Act, LongWork
 from orchestrator.errors import OrchestratorError
 from orchestrator.units import SECOND_US
+from tests.emulator.execution_counts import ExecutionCounts
+from tests.simulation.long_work import Act, LongWork
 from tests.simulation.transport import SimulatedTransport
 
 ENDPOINT = "ep"
@@ -87,7 +87,7 @@ class SimulatedService:
         seconds: how long an execution takes, drawn from the generator given.
         work: what comes of an execution.
         receiver: to whom webhooks go; may be changed at any time, None lets them fail.
-        tally_by: what makes two raw inputs the same one.
+        counts: hears what becomes of jobs.
         make_world: the class of its world.
         long_work: how the inputs that have a `resume` are worked on, instead of by `work`.
     """
@@ -106,7 +106,7 @@ class SimulatedService:
         limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS,
         algorithm: Algorithm = Algorithm.SLIDING_LOG,
         receiver: Receiver | None = None,
-        tally_by: Callable[[bytes], Hashable] = bare,
+        counts: ExecutionCounts | None = None,
         make_world: Callable[..., World] = World,
         long_work: LongWork | None = None,
         yields: bool = False,
@@ -120,14 +120,14 @@ class SimulatedService:
         self.long_work = long_work
         self._yields = yields
         self.receiver = receiver
-        self.tally = Tally(tally_by)
+        self.counts = counts or ExecutionCounts(bare)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
         self.world = make_world(
             workers=workers,
             retention_us=round(retention_s * SECOND_US),
             dice=self.dice,
             rng=self._rng,
-            tally=self.tally,
+            observer=self.counts,
         )
         self.gate = Gate(
             endpoints=endpoints,
@@ -191,7 +191,7 @@ class SimulatedService:
     @property
     def paid(self) -> int:
         """Executions that a worker began."""
-        return self.tally.executed.total()
+        return self.counts.executed.total()
 
     def _operated(self, _endpoint: str) -> None:
         self._wakeup.set()
@@ -207,20 +207,20 @@ class SimulatedService:
             if ExecutionKey(execution.job_id, execution.number) not in self._busy[endpoint]:
                 continue
             if act.report is not None:
-                self.world.progress(execution, act.report, now)
+                self.world.executions.progress(execution, act.report, now)
             if act.result is not None:
                 del self._busy[endpoint][ExecutionKey(execution.job_id, execution.number)]
                 result = self._work(without_resume(execution.input), execution.number) if act.is_done else act.result
-                self.world.done(execution, result, now)
+                self.world.executions.done(execution, result, now)
             self._next_act(endpoint, execution, begun_at, acts)
 
     def _done(self, execution: JobExecution, result: WorkerResult, now: int) -> None:
         """An ordinary execution has come to this; what a worker that yields has made, a list, stands in its stream."""
         if self._yields and result.output is not None:
             for chunk in msgspec.json.decode(result.output, type=list[msgspec.Raw]):
-                self.world.put_chunk(execution, bytes(chunk), now)
+                self.world.executions.put_chunk(execution, bytes(chunk), now)
             result = WorkerResult()
-        self.world.done(execution, result, now)
+        self.world.executions.done(execution, result, now)
 
     def _next_act(self, endpoint: str, execution: JobExecution, begun_at: int, acts: Iterator[Act]) -> None:
         if (act := next(acts, None)) is not None:
@@ -241,7 +241,7 @@ class SimulatedService:
     def _take(self, now: int) -> None:
         for endpoint, busy in self._busy.items():
             while len(busy) < self._workers:
-                execution = self.world.take(endpoint, f"worker-{len(busy)}", now)
+                execution = self.world.executions.take(endpoint, f"worker-{len(busy)}", now)
                 if execution is None:
                     break
                 busy[ExecutionKey(execution.job_id, execution.number)] = execution

@@ -167,7 +167,7 @@ class WorkerApi:
         """Up to `slots` jobs. One that a fault keeps from the worker counts as given, and is never heard of."""
         executions: list[JobExecution] = []
         while len(executions) < slots:
-            execution = self._world.take(endpoint, worker_id, self._clock.now(), pings=True)
+            execution = self._world.executions.take(endpoint, worker_id, self._clock.now(), pings=True)
             if execution is None:
                 break
             if not execution.silent:
@@ -199,7 +199,7 @@ class WorkerApi:
             if fleet.knows(worker_id) and not fleet.is_starting(worker_id):  # a ping does not say that it takes jobs
                 fleet.seen(worker_id, now)
         job_ids = tuple(filter(None, request.query_params.get("job_id", "").split(",")))
-        self._world.ping(worker_id, job_ids, now)
+        self._world.executions.ping(worker_id, job_ids, now)
         self._tell_again(worker_id, job_ids)
         self._changed(endpoint)
         return _json({})
@@ -222,15 +222,15 @@ class WorkerApi:
             return self._finish(endpoint, worker_id, job_id, report.result)
         execution = self._execution(worker_id, job_id)
         if report.progress is not None and (
-            execution is None or not self._world.progress(execution, report.progress, self._clock.now())
+            execution is None or not self._world.executions.progress(execution, report.progress, self._clock.now())
         ):
-            self._world.late_progress[endpoint] += 1  # the job does not mind, and its worker need not know
+            self._world.executions.late_progress[endpoint] += 1  # the job does not mind, and its worker need not know
         return _json({})
 
     def _finish(self, endpoint: str, worker_id: str, job_id: str, result: WorkerResult) -> Response:
         execution = self._execution(worker_id, job_id)
         now = self._clock.now()
-        if execution is None or not self._world.done(execution, result, now):
+        if execution is None or not self._world.executions.done(execution, result, now):
             self._world.status(endpoint, job_id, now)  # 404 for a job that is gone
             return _json({}, self._repeated_done_status)
         del self._held[job_id]
@@ -240,7 +240,7 @@ class WorkerApi:
     async def _stream(self, endpoint: str, worker_id: str, request: Request) -> Response:
         execution = self._execution(worker_id, request.path_params["job_id"])
         chunk = parse_chunk(await read_bounded_body(request, RESULT_BYTES_MAX))
-        if execution is None or not self._world.put_chunk(execution, chunk, self._clock.now()):
+        if execution is None or not self._world.executions.put_chunk(execution, chunk, self._clock.now()):
             raise ServiceRefusal(404, "job not found")
         self._changed(endpoint)
         return _json({})

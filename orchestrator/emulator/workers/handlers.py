@@ -1,4 +1,4 @@
-"""The user's code: what it is given, finding it, and a stand-in for it. `calls` calls it.
+"""The user's code: what it is given, and finding it. `handler_call` calls it.
 
 A handler is written as for the official worker: `def handler(job)`, with `job["id"]` and `job["input"]`, plain or
 async.
@@ -6,13 +6,8 @@ async.
 
 import inspect
 import json
-import random
 from collections.abc import Callable
 from typing import Any, Protocol
-
-import anyio
-import anyio.from_thread
-import anyio.to_thread
 
 from orchestrator.errors import UsageError
 from orchestrator.user_code import load_function
@@ -76,18 +71,3 @@ def is_async(handler: Handler) -> bool:
     """Whether calling it gives an awaitable, so that it needs no thread."""
     calls = (handler, type(handler).__call__)
     return any(inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in calls)
-
-
-class SimulatedHandler:
-    """A handler that takes time and echoes its input: load without user code, on any clock.
-
-    `seconds` draws how long one execution takes from the generator given.
-    """
-
-    def __init__(self, rng: random.Random, *, seconds: Callable[[random.Random], float] = lambda _: 0.0) -> None:
-        self._rng = rng
-        self._seconds = seconds
-
-    async def __call__(self, job: HandlerInput) -> object:
-        await anyio.sleep(self._seconds(self._rng))
-        return {"echo": job["input"]}

@@ -52,10 +52,10 @@ class _Report:
         self._changed = changed
 
     def progress(self, output: bytes) -> bool:
-        return self._world.progress(self._execution, output, self._clock.now())
+        return self._world.executions.progress(self._execution, output, self._clock.now())
 
     def chunk(self, output: bytes) -> bool:
-        is_awaited = self._world.put_chunk(self._execution, output, self._clock.now())
+        is_awaited = self._world.executions.put_chunk(self._execution, output, self._clock.now())
         self._changed()
         return is_awaited
 
@@ -132,7 +132,7 @@ class HandlerWorkers:
 
     async def _work(self, endpoint: str, pool: _Pool, worker_id: str) -> None:
         fleet = self._world.fleet(endpoint)
-        while (execution := self._world.take(endpoint, worker_id, self._clock.now())) is not None:
+        while (execution := self._world.executions.take(endpoint, worker_id, self._clock.now())) is not None:
             self._changed()
             stopped = await self._execute(pool, execution)
             if stopped and (execution.silent or not pool.cancellable):
@@ -154,7 +154,7 @@ class HandlerWorkers:
                 if execution.silent:
                     await anyio.sleep_forever()
                 result = await pool.run(execution, report)
-                self._world.done(execution, result, self._clock.now())
+                self._world.executions.done(execution, result, self._clock.now())
                 self._changed()
             finally:
                 del self._running[key]

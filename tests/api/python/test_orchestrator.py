@@ -17,7 +17,6 @@ from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.results import Job, Result
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
-from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -27,6 +26,7 @@ from orchestrator.units import SECOND_US
 from tests.api.desk import Desk, coming, desk, numbers
 from tests.engine.rows import empty_ledger
 from tests.simulation.database import async_creator
+from tests.simulation.long_work import LongWork
 from tests.simulation.loop import running_loop
 from tests.simulation.world import ENDPOINT, URL
 

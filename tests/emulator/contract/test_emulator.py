@@ -10,7 +10,7 @@ from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import Fault, Faults
 from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
 from orchestrator.emulator.server import Emulator, EmulatorSettings
-from orchestrator.emulator.workers.handlers import HandlerInput, SimulatedHandler
+from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.units import SECOND_US
 from tests.emulator.emulators import client_of, double, emulator, serving
 from tests.emulator.receiver import Receiver
@@ -154,14 +154,6 @@ async def test_a_job_that_is_dispatched_twice_is_run_twice_and_shown_once() -> N
         assert (health.jobs.completed, health.jobs.in_progress, health.workers.ready) == (1, 0, 2)
 
 
-async def test_a_simulated_handler_takes_its_time_on_virtual_time() -> None:
-    handler = SimulatedHandler(random.Random(3), seconds=lambda rng: rng.uniform(10, 20))
-    async with serving(emulator(handler)) as client:
-        job_id = await client.run()
-        await anyio.sleep(30)
-        assert 10_000 <= (await client.status(job_id))["executionTime"] <= 20_000
-
-
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -260,16 +252,6 @@ async def test_an_outage_that_begins_before_the_answer_leaves_cuts_it_off() -> N
         assert len(subject.world) == 1
         await anyio.sleep(60)
         assert (await client.http.get("/health")).status_code == 200
-
-
-async def test_paid_duplicates_are_seen_by_a_key_of_the_tests_choice() -> None:
-    subject = emulator(tally_by=bytes)
-    async with serving(subject) as client:
-        for n in (1, 2, 2):
-            await client.run(n)
-        await anyio.sleep(1)
-    assert subject.tally is not None
-    assert subject.tally.paid_twice() == {b'{"n":2}': 2}
 
 
 async def test_the_wildcard_serves_every_endpoint_with_a_queue_of_its_own() -> None:

@@ -6,7 +6,6 @@ import pytest
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.jobs.fleet import fixed
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
-from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submission, submit, take, world
@@ -33,7 +32,7 @@ def test_the_record_gains_its_fields_on_the_way() -> None:
     execution = take(subject, T0 + 2210_000)
     started = {"delayTime": 2210, "workerId": "w1"}
     assert seen(subject.status(EP, job_id, T0 + 3 * SECOND_US)) == {"status": "IN_PROGRESS", **started}
-    assert subject.done(execution, WorkerResult(output=b'{"n": 3.0}'), T0 + 3055_000)
+    assert subject.executions.done(execution, WorkerResult(output=b'{"n": 3.0}'), T0 + 3055_000)
     record = subject.status(EP, job_id, T0 + 4 * SECOND_US)
     assert seen(record) == {"status": "COMPLETED", **started, "executionTime": 845, "output": {"n": 3.0}}
     assert b'"output":{"n": 3.0}' in msgspec.json.encode(record)
@@ -59,7 +58,7 @@ def test_jobs_are_taken_in_the_order_of_their_submission_from_their_own_endpoint
     jobs = [submit(subject, T0 + n) for n in range(3)]
     subject.submit("other", submission(), T0)
     assert [take(subject).job_id for _ in jobs] == jobs
-    assert subject.take(EP, "w1", T0) is None
+    assert subject.executions.take(EP, "w1", T0) is None
     assert subject.waiting() == ("other",)
     assert subject.queued("other") == 1
 
@@ -90,7 +89,7 @@ def test_at_its_ttl_a_job_is_deleted_whatever_its_state(progress: str) -> None:
     if progress != "queued":
         execution = take(subject)
         if progress == "finished":
-            subject.done(execution, WorkerResult(), T0)
+            subject.executions.done(execution, WorkerResult(), T0)
             subject.step(T0)
     end = T0 + 10 * SECOND_US
     assert subject.next_due() == end
@@ -105,7 +104,7 @@ def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
     """Contract, The TTL covers the queue: 7 days, 2 of them queued, leave 5."""
     subject = world()
     submit(subject, ttl=10_000)
-    assert subject.take(EP, "w1", T0 + 10 * SECOND_US) is None
+    assert subject.executions.take(EP, "w1", T0 + 10 * SECOND_US) is None
     assert len(subject) == 0
 
 
@@ -116,7 +115,7 @@ def test_a_job_that_runs_too_long_times_out_and_its_execution_is_stopped() -> No
     execution = take(subject, T0 + MINUTE)
     end = T0 + MINUTE + 5 * SECOND_US
     assert subject.next_due() == end
-    assert not subject.done(execution, WorkerResult(output=b"1"), end)
+    assert not subject.executions.done(execution, WorkerResult(output=b"1"), end)
     assert subject.step(end).stopped == (ExecutionKey(job_id, 1),)
     record = seen(subject.status(EP, job_id, end))
     assert (record["status"], record["executionTime"]) == ("TIMED_OUT", 5000)
@@ -136,7 +135,7 @@ def test_a_cancelled_job_leaves_the_queue() -> None:
     subject = world()
     job_id = submit(subject)
     assert seen(subject.cancel(EP, job_id, T0)) == {"status": "CANCELLED"}
-    assert subject.take(EP, "w1", T0) is None
+    assert subject.executions.take(EP, "w1", T0) is None
     assert seen(subject.status(EP, job_id, T0)) == {"status": "CANCELLED"}
 
 
@@ -148,7 +147,7 @@ def test_a_running_job_that_is_cancelled_is_stopped_and_its_result_dropped() -> 
     due = subject.step(T0 + SECOND_US)
     assert due.stopped == (ExecutionKey(job_id, 1),)
     assert due.webhooks == ()
-    assert not subject.done(execution, WorkerResult(output=b"1"), T0 + SECOND_US)
+    assert not subject.executions.done(execution, WorkerResult(output=b"1"), T0 + SECOND_US)
     assert status(subject, job_id, T0 + SECOND_US) == "CANCELLED"
 
 
@@ -216,9 +215,9 @@ def test_a_timed_out_job_can_be_retried_and_the_late_result_of_its_first_executi
     end = T0 + 5 * SECOND_US
     subject.step(end)
     subject.retry(EP, job_id, end)
-    assert not subject.done(first, FAILURE, end)
+    assert not subject.executions.done(first, FAILURE, end)
     take(subject, end)
-    assert not subject.done(first, FAILURE, end)
+    assert not subject.executions.done(first, FAILURE, end)
     assert status(subject, job_id, end) == "IN_PROGRESS"
 
 
@@ -231,7 +230,7 @@ def test_only_failed_and_timed_out_jobs_can_be_retried(state: str) -> None:
     elif state != "IN_QUEUE":
         execution = take(subject)
         if state == "COMPLETED":
-            subject.done(execution, WorkerResult(), T0)
+            subject.executions.done(execution, WorkerResult(), T0)
     assert status(subject, job_id) == state
     assert refused(subject, "retry", job_id) == 400
 
@@ -299,25 +298,8 @@ def test_memory_is_given_back_when_jobs_are_forgotten() -> None:
         submit(subject, T0 + n)
         finish(subject, T0 + n)
     subject.step(T0 + 31 * MINUTE)
-    assert (len(subject), len(subject._timers), subject.next_due()) == (0, 0, None)
+    assert (len(subject), len(subject._jobs.timers), subject.next_due()) == (0, 0, None)
 
 
 def test_the_same_seed_gives_the_same_ids() -> None:
     assert submit(world(seed=5)) == submit(world(seed=5)) != submit(world(seed=6))
-
-
-def test_a_tally_knows_who_was_paid_twice() -> None:
-    tally = Tally(lambda raw: msgspec.json.decode(raw)["n"])
-    subject = world(tally=tally)
-    for value in (1, 2, 2):
-        submit(subject, value=value)
-    for _ in range(3):
-        finish(subject)
-    retried = submit(subject, value=3)
-    finish(subject, T0, FAILURE)
-    subject.retry(EP, retried, T0)
-    finish(subject)
-    assert tally.accepted == {1: 1, 2: 2, 3: 1}
-    assert tally.completed == {1: 1, 2: 2, 3: 1}
-    assert tally.paid_twice() == {2: 2, 3: 2}
-    assert tally.executed_jobs[retried] == 2

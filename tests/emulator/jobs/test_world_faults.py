@@ -3,17 +3,18 @@ import pytest
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Faults
+from orchestrator.emulator.jobs.job_table import KILLED
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
 from orchestrator.emulator.jobs.submissions import parse_submission
-from orchestrator.emulator.jobs.tally import Tally
 from orchestrator.units import SECOND_US
+from tests.emulator.execution_counts import ExecutionCounts
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submit, take, world
 
 
 def test_a_lost_job_gets_an_id_and_is_unknown_at_once() -> None:
     subject = world(Faults(lost_job=1.0))
     job_id = submit(subject)
-    assert subject.take(EP, "w1", T0) is None
+    assert subject.executions.take(EP, "w1", T0) is None
     with pytest.raises(ServiceRefusal) as caught:
         subject.status(EP, job_id, T0)
     assert caught.value.status == 404
@@ -22,7 +23,7 @@ def test_a_lost_job_gets_an_id_and_is_unknown_at_once() -> None:
 def test_a_job_that_is_stuck_in_the_queue_is_shown_there_until_its_ttl_and_given_to_nobody() -> None:
     subject = world(Faults(stuck_in_queue=1.0))
     job_id = submit(subject)
-    assert subject.take(EP, "w1", T0) is None
+    assert subject.executions.take(EP, "w1", T0) is None
     assert (status(subject, job_id), subject.health(EP).jobs.in_queue) == ("IN_QUEUE", 1)
     assert subject.next_due() == T0 + 24 * 60 * MINUTE
     subject.step(T0 + 24 * 60 * MINUTE)
@@ -40,17 +41,17 @@ def test_a_job_that_is_stuck_in_the_queue_can_be_cancelled_and_purged() -> None:
 
 @pytest.mark.parametrize("first", [1, 2])
 def test_a_job_that_is_dispatched_twice_is_paid_twice_and_has_the_first_result(first: int) -> None:
-    tally = Tally()
-    subject = world(Faults(duplicate_dispatch=1.0), tally=tally)
+    counts = ExecutionCounts()
+    subject = world(Faults(duplicate_dispatch=1.0), observer=counts)
     job_id = submit(subject, webhook=HOOK)
     executions = {1: take(subject, worker_id="w1")}
     assert subject.step(T0).queued == (EP,)
     executions[2] = take(subject, worker_id="w2")
-    assert subject.take(EP, "w3", T0) is None
-    assert subject.done(executions[first], WorkerResult(output=b"1"), T0)
-    assert not subject.done(executions[3 - first], WorkerResult(output=b"2"), T0)
+    assert subject.executions.take(EP, "w3", T0) is None
+    assert subject.executions.done(executions[first], WorkerResult(output=b"1"), T0)
+    assert not subject.executions.done(executions[3 - first], WorkerResult(output=b"2"), T0)
     assert seen(subject.status(EP, job_id, T0))["output"] == 1
-    assert (tally.executed.total(), tally.completed.total(), len(subject.step(T0).webhooks)) == (2, 1, 1)
+    assert (counts.executed.total(), counts.completed.total(), len(subject.step(T0).webhooks)) == (2, 1, 1)
     assert subject.health(EP).jobs.in_progress == 0
     assert subject.health(EP).workers.running == 0
 
@@ -60,11 +61,11 @@ def test_the_result_of_a_job_that_waits_for_its_second_worker_ends_it() -> None:
     job_id = submit(subject)
     execution = take(subject)
     assert status(subject, job_id) == "IN_QUEUE"
-    assert subject.done(execution, WorkerResult(error="bad"), T0)
+    assert subject.executions.done(execution, WorkerResult(error="bad"), T0)
     assert status(subject, job_id) == "FAILED"
-    assert subject.take(EP, "w2", T0) is None
+    assert subject.executions.take(EP, "w2", T0) is None
     subject.retry(EP, job_id, T0)
-    assert not subject.done(execution, WorkerResult(output=b"late"), T0)
+    assert not subject.executions.done(execution, WorkerResult(output=b"late"), T0)
     assert take(subject).number == 2
     assert status(subject, job_id) == "IN_PROGRESS"
 
@@ -207,3 +208,22 @@ def test_an_empty_input_never_reaches_its_worker_and_its_job_fails_after_a_retry
         subject.step(T0 + (attempt + 1) * MINUTE)
     record = subject.status(EP, job_id, T0 + 2 * MINUTE)
     assert record.error == (None if is_executed else "job timed out after 1 retries")
+
+
+def test_a_worker_that_is_taken_away_fails_its_job() -> None:
+    subject = world(Faults(killed_worker=1.0, killed_after_s=10.0))
+    job = submit(subject)
+    take(subject)
+    subject.step(T0 + 10 * SECOND_US)
+    record = seen(subject.status(EP, job, T0 + 10 * SECOND_US))
+    assert (record["status"], record["error"]) == ("FAILED", KILLED)
+    assert 0 < record["executionTime"] <= 10_000
+
+
+def test_an_update_may_be_overtaken_by_the_one_before_it() -> None:
+    subject = world(Faults(stale_progress=1.0))
+    job = submit(subject)
+    execution = take(subject)
+    for n, shown in ((1, 1), (2, 1), (3, 2)):
+        assert subject.executions.progress(execution, b"%d" % n, T0)
+        assert seen(subject.status(EP, job, T0))["output"] == shown

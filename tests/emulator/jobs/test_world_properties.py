@@ -30,14 +30,16 @@ class WorldMachine(RuleBasedStateMachine):
 
     @rule(target=executions)
     def take(self) -> JobExecution:
-        execution = self.world.take(EP, "w", self.now)
+        execution = self.world.executions.take(EP, "w", self.now)
         return execution or JobExecution(
             endpoint=EP, job_id="none", number=1, worker_id="w", input=b"{}", s3_config=None, silent=False
         )
 
     @rule(execution=consumes(executions), fails=st.booleans())
     def done(self, execution: JobExecution, fails: bool) -> None:
-        self.world.done(execution, WorkerResult(error="bad") if fails else WorkerResult(output=b"1"), self.now)
+        self.world.executions.done(
+            execution, WorkerResult(error="bad") if fails else WorkerResult(output=b"1"), self.now
+        )
 
     @rule(job_id=jobs, verb=st.sampled_from(["cancel", "retry"]))
     def order(self, job_id: str, verb: str) -> None:
@@ -61,12 +63,12 @@ class WorldMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        jobs = self.world._jobs.values()
+        jobs = self.world._jobs.by_id.values()
         counts = self.world.health(EP).jobs
         assert counts.in_queue == sum(job.status is ServiceStatus.IN_QUEUE for job in jobs)
         assert counts.in_progress == sum(job.status is ServiceStatus.IN_PROGRESS for job in jobs)
         assert all((job.finished_at is not None) is (job.status in FINISHED) for job in jobs)
-        assert set(self.world._timers._at) == {job.id for job in jobs}
+        assert set(self.world._jobs.timers._at) == {job.id for job in jobs}
 
 
 TestWorld = WorldMachine.TestCase

@@ -1,5 +1,4 @@
 import json
-import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,6 @@ from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import (
     Handler,
     HandlerInput,
-    SimulatedHandler,
-    is_async,
     load_handler,
     progress_update,
 )
@@ -157,19 +154,6 @@ async def test_a_plain_handler_is_left_behind_when_its_execution_is_cancelled() 
             tasks.cancel_scope.cancel()
     finally:
         release.set()
-
-
-async def test_a_simulated_handler_echoes_its_input_after_its_seeded_time() -> None:
-    drawn: list[float] = []
-
-    def seconds(rng: random.Random) -> float:
-        drawn.append(rng.random() * 0.0)
-        return drawn[-1]
-
-    handler = SimulatedHandler(random.Random(1), seconds=seconds)
-    assert is_async(handler)
-    assert await run(handler) == WorkerResult(output=b'{"echo": {"n": 1}}')
-    assert drawn == [0.0]
 
 
 GOOD = """

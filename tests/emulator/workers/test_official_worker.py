@@ -130,7 +130,7 @@ async def concurrent(client: ServedClient, folder: Path) -> Story:
 
 async def long(client: ServedClient, _: Path) -> Story:
     """Jobs that report how far they are, with the helper for images and without it."""
-    late, told = client.service.emulator.world.late_progress, dict[str, Any]()
+    late, told = client.service.emulator.world.executions.late_progress, dict[str, Any]()
     for endpoint in ("hasty", "long"):
         jobs = [await client.submit(endpoint, {"n": n}) for n in range(LONG_JOBS)]
         told[endpoint] = [await client.end_of(endpoint, job_id) for job_id in jobs]

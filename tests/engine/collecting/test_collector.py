@@ -270,7 +270,7 @@ async def test_an_endpoint_that_vanishes_for_two_minutes_loses_nothing_and_nothi
         service.gate.show("ep")
         await p.finish()
         assert await p.counts() == {"succeeded": 60}
-        assert service.paid == service.tally.accepted.total() == 60
+        assert service.paid == service.counts.submitted.total() == 60
 
 
 async def test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_written(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_
         await p.begin()
         await p.finish()
         assert await p.counts() == {"succeeded": jobs}
-        assert service.paid == service.tally.accepted.total() == jobs
+        assert service.paid == service.counts.submitted.total() == jobs
         assert p.progress.margin_min_s is not None
         assert p.progress.margin_min_s > 0
         for operation in (ServiceOperation.RUN, ServiceOperation.STATUS):

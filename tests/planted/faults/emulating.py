@@ -29,7 +29,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an empty input is executed",
-        path="orchestrator/emulator/jobs/world.py::World._start",
+        path="orchestrator/emulator/jobs/executions.py::Executions._start",
         old="dead = self._dice.strikes(Fault.DEAD_WORKER) or job.is_empty",
         new="dead = self._dice.strikes(Fault.DEAD_WORKER)",
         tests=(WORLD + "test_an_empty_input_never_reaches_its_worker_and_its_job_fails_after_a_retry",),
@@ -50,7 +50,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that is tried again goes to whoever asks first",
-        path="orchestrator/emulator/jobs/endpoint_state.py::EndpointState.pop",
+        path="orchestrator/emulator/jobs/endpoint_table.py::EndpointState.pop",
         old="if job.avoids != worker_id or not self.fleet.has_free_beside(worker_id):",
         new="if True:",
         tests=(WORKERS + "test_a_job_that_is_tried_again_goes_to_another_worker_if_there_is_one",),

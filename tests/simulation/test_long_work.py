@@ -1,13 +1,10 @@
-"""Work that outlives its worker: its script, and the faults that may befall it."""
+"""Work that outlives its worker: its script."""
 
 import json
 from typing import Any
 
-from orchestrator.emulator.contract.faults import Faults
-from orchestrator.emulator.jobs.world import KILLED as TAKEN_AWAY
-from orchestrator.emulator.workers.long_work import KILLED, LongWork
 from orchestrator.units import SECOND_US
-from tests.emulator.worlds import EP, T0, seen, submit, take, world
+from tests.simulation.long_work import KILLED, LongWork
 
 WORK = LongWork(work_s=100, report_every_s=10, checkpoint_every_s=25)
 
@@ -44,22 +41,3 @@ def test_it_is_killed_or_hangs() -> None:
     ]
     assert told(LongWork(work_s=100, report_every_s=10, checkpoint_every_s=25, stalls_after_s=25)) == [(10, 0), (20, 0)]
     assert told(LongWork(work_s=9, report_every_s=10, checkpoint_every_s=25, stalls_after_s=5)) == []
-
-
-def test_a_worker_that_is_taken_away_fails_its_job() -> None:
-    subject = world(Faults(killed_worker=1.0, killed_after_s=10.0))
-    job = submit(subject)
-    take(subject)
-    subject.step(T0 + 10 * SECOND_US)
-    record = seen(subject.status(EP, job, T0 + 10 * SECOND_US))
-    assert (record["status"], record["error"]) == ("FAILED", TAKEN_AWAY)
-    assert 0 < record["executionTime"] <= 10_000
-
-
-def test_an_update_may_be_overtaken_by_the_one_before_it() -> None:
-    subject = world(Faults(stale_progress=1.0))
-    job = submit(subject)
-    execution = take(subject)
-    for n, shown in ((1, 1), (2, 1), (3, 2)):
-        assert subject.progress(execution, b"%d" % n, T0)
-        assert seen(subject.status(EP, job, T0))["output"] == shown

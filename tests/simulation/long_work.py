@@ -1,19 +1,17 @@
 """Work that outlives its worker, as a script: what a worker reports, when, and how it ends.
 
 A job of so many seconds' work goes on from the checkpoint that its input's `resume` holds, reports how far it is, and
-gives the job back when its time is up. It may be killed, or hang. The script is pure: whoever plays it has the clock,
-a simulated service or a handler of the emulator.
+gives the job back when its time is up. It may be killed, or hang. The script is pure: a simulated service plays it.
 """
 
 import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import anyio
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import WorkerResult
-from orchestrator.emulator.workers.handlers import HandlerInput, encode, progress_update
+from orchestrator.emulator.workers.handlers import HandlerInput, encode
 from orchestrator.units import SECOND_US
 
 KILLED = "the worker was killed"
@@ -75,29 +73,3 @@ class LongWork(msgspec.Struct, frozen=True, kw_only=True):
         if self.killed_after_s is not None and at_s >= self.killed_after_s:
             return WorkerResult(error=KILLED)
         return WorkerResult(output=encode({"unfinished": True, "checkpoint": {"done_s": done_s}}))
-
-
-class LongWorkHandler:
-    """A handler that plays the script, `time_scale` times as fast: load without user code, on any clock."""
-
-    def __init__(self, work: LongWork, *, time_scale: float = 1.0) -> None:
-        self._work = work
-        self._time_scale = time_scale
-
-    async def __call__(self, job: HandlerInput) -> object:
-        begun_us = 0
-        for act in self._work.acts(json.dumps({**job["input"], **_unscaled(job, self._time_scale)}).encode()):
-            await anyio.sleep((act.after_us - begun_us) / SECOND_US / self._time_scale)
-            begun_us = act.after_us
-            if act.report is not None:
-                progress_update(job, json.loads(act.report))
-            if act.result is not None:
-                return {"error": act.result.error} if act.result.error else json.loads(act.result.output or b"null")
-        await anyio.sleep_forever()
-        raise AssertionError  # it hangs until it is stopped
-
-
-def _unscaled(job: HandlerInput, time_scale: float) -> HandlerInput:
-    """`soft_s` is in the worker's time, which is not the service's here."""
-    resume = job["input"].get("resume")
-    return {} if not resume else {"resume": {**resume, "soft_s": resume["soft_s"] * time_scale}}
