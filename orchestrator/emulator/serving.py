@@ -13,11 +13,12 @@ from typing import Any
 import anyio
 
 from orchestrator.clock import Clock, SystemClock
+from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.http.listen import bind, listen
 from orchestrator.emulator.http.webhook_post import post
 from orchestrator.emulator.job_api.webhook_delivery import Deliver
-from orchestrator.emulator.server import Emulator, EmulatorSettings, callers_of
+from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import Handler
 
 ANY_KEY = "emulator-takes-any-key"

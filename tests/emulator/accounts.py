@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
@@ -31,7 +32,9 @@ class Stopped:
 def account(clock: Clock | None = None, **settings: Any) -> AccountInterfaces:
     rng = random.Random(1)
     wire = Wire(FaultDice(Faults(), rng))
-    return AccountInterfaces(keys=(KEY,), clock=clock or Stopped(), rng=rng, wire=wire, **settings)
+    return AccountInterfaces(
+        access=CallerAccess({KEY: Caller()}), clock=clock or Stopped(), rng=rng, wire=wire, **settings
+    )
 
 
 def carrier(account: AccountInterfaces) -> httpx.ASGITransport:

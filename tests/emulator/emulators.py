@@ -9,8 +9,9 @@ import anyio
 import httpx
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.job_api.webhook_delivery import Deliver
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import Handler, HandlerInput
 from tests.simulation.clock import VirtualClock
 

@@ -9,8 +9,9 @@ import anyio
 import httpx
 import pytest
 
+from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.jobs.fleet import Scaling
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import HandlerInput
 from tests.emulator.accounts import TEMPLATE
 from tests.simulation.clock import VirtualClock

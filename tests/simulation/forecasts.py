@@ -28,6 +28,7 @@ from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
+from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.jobs.fleet import Scaling, fixed
 from orchestrator.emulator.server import Emulator, EmulatorSettings
 from orchestrator.settings.run_settings import RunSettings

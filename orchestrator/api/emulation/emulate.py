@@ -17,11 +17,11 @@ from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.callers_file import read_accounts
 from orchestrator.emulator.account_api.retired_interfaces import INTERFACES
 from orchestrator.emulator.contract.faults import read_faults
+from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.job_api.load_balancer import Application
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
 from orchestrator.emulator.jobs.fleet import Scaling
-from orchestrator.emulator.server import EmulatorSettings
 from orchestrator.emulator.serving import serve_emulator
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError

@@ -5,7 +5,7 @@ quotas are those of the published examples; a window begins with its first reque
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -45,7 +45,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return team_header if self.session and team_header is not None and team_header in self.teams else self.user
 
     def check(self, scope: str) -> None:
-        """Raises Problem 403."""
+        """Raises ProblemRefusal 403."""
         if scope not in self.scopes:
             raise ProblemRefusal(HTTPStatus.FORBIDDEN, "access denied")
 
@@ -83,18 +83,34 @@ class CallerAccess:
         self._used: dict[tuple[str, str], tuple[int, int]] = {}
         """Per user and window: since when (µs), and how many requests."""
 
+    @property
+    def keys(self) -> Collection[str] | None:
+        """The keys that are taken; None for any that is not empty."""
+        return None if self._callers is None else self._callers.keys()
+
+    def takes(self, key: str) -> bool:
+        """Whether the key is taken; "" never is."""
+        return bool(key) and (self._callers is None or key in self._callers)
+
+    def caller_of(self, key: str) -> Caller:
+        """Whom the key, which is taken, stands for."""
+        return Caller() if self._callers is None else self._callers[key]
+
+    def permits(self, key: str, scope: str) -> bool:
+        """Whether the key, which is taken, has the permission."""
+        return scope in self.caller_of(key).scopes
+
     def caller(self, authorization: str) -> Caller:
-        """Raises Problem 401 for a token that is missing, malformed or unknown."""
+        """Raises ProblemRefusal 401 for a token that is missing, malformed or unknown."""
         key = authorization[len(_BEARER) :].strip()
         if authorization[: len(_BEARER)].lower() != _BEARER or not key:
             raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "missing bearer token")
-        caller = Caller() if self._callers is None else self._callers.get(key)
-        if caller is None:
+        if not self.takes(key):
             raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
-        return caller
+        return self.caller_of(key)
 
     def count(self, caller: Caller, now: int) -> None:
-        """Counts a request that arrives at `now`. Raises Problem 429, which names the first window that is full."""
+        """Counts a request that arrives at `now`. Raises ProblemRefusal 429, which names a full window."""
         if caller.exempt:
             return
         for name, quota in self._quotas.items():

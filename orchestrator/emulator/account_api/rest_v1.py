@@ -5,7 +5,7 @@ Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": ".
 have its own form.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint, parse_endpoint, shown_endpoint_v1
-from orchestrator.emulator.account.pod_access import Caller
+from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account.template_bodies import (
     asked_template_v1,
     new_template_v1,
@@ -55,8 +55,7 @@ Call = Callable[[Request], Awaitable[HttpAnswer]]
 class AccountApi:
     """Answers what is not about jobs or pods.
 
-    `keys` None takes any key that is not empty; `caller` says whom one that is taken stands for. `documents` makes what
-    answers GraphQL, at the first request. `workers` gives those of an endpoint.
+    `documents` makes what answers GraphQL, at the first request. `workers` gives those of an endpoint.
     """
 
     def __init__(
@@ -65,19 +64,17 @@ class AccountApi:
         templates: TemplateStore,
         endpoints: EndpointStore,
         documents: "Callable[[], GraphQLApi]",
-        keys: Collection[str] | None,
+        access: CallerAccess,
         clock: Clock,
         wire: Wire,
         scale: float = 1.0,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
-        caller: Callable[[str], Caller] = lambda _: Caller(),
     ) -> None:
         self._templates = templates
         self._endpoints = endpoints
-        self._keys = None if keys is None else frozenset(keys)
+        self._access = access
         self._clock = clock
         self._workers = workers
-        self._caller = caller
         self._documents = cache(documents)
         self.rest = AccountGate(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
         self.graphql = AccountGate(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
@@ -125,7 +122,7 @@ class AccountApi:
         async def operate() -> HttpAnswer:
             try:
                 is_public = request.url.path == PUBLIC_PATH
-                caller = None if is_public else self._caller(self._checked_key(request))
+                caller = None if is_public else self._access.caller_of(self._checked_key(request))
                 return await self._within_limits(self.graphql, operation, partial(self._document, caller), request)
             except ServiceRefusal as refusal:
                 return graphql_refusal(refusal)
@@ -150,9 +147,7 @@ class AccountApi:
         key = key_in(request.headers.get("authorization", ""))
         if not key and request.url.path in GRAPHQL_PATHS:
             key = request.query_params.get("api_key", "")
-        if not key or (self._keys is not None and key not in self._keys):
-            raise ServiceRefusal(401, "unauthorized")
-        if scope is not None and scope not in self._caller(key).scopes:
+        if not self._access.takes(key) or (scope is not None and not self._access.permits(key, scope)):
             raise ServiceRefusal(401, "unauthorized")
         return key
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
-from orchestrator.emulator.account.pod_access import Caller, CallerAccess
+from orchestrator.emulator.account.pod_access import CallerAccess
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
@@ -38,8 +38,7 @@ class AccountInterfaces:
     def __init__(
         self,
         *,
-        keys: Collection[str] | None,
-        access: CallerAccess | None = None,
+        access: CallerAccess,
         pages: Pages | None = None,
         clock: Clock,
         rng: random.Random,
@@ -52,17 +51,14 @@ class AccountInterfaces:
         removed: Callable[[str], None] = lambda _: None,
         workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
         without: Mapping[str, int] | None = None,
-        caller: Callable[[str], Caller] = lambda _: Caller(),
         pods: Callable[[], PodWorld] | None = None,
         notes: UnservedCalls | None = None,
         strict: bool = False,
     ) -> None:
-        """`access` None has every key of `keys` be one user's; `without` is as in `gone`. `pods` are those that GraphQL
-        speaks of, None for none; `notes` is told of what it asks for in vain, and `strict` is as in `GraphQLApi`.
+        """`without` is as in `retired_routes`, `strict` as in `GraphQLApi`. `pods` are those of GraphQL, None for none;
+        `notes` hears of what GraphQL is asked in vain.
         """
         pages = pages or Pages()
-        if access is None:
-            access = CallerAccess(None if keys is None else dict.fromkeys(keys, Caller()), scale=scale)
         self.secrets = SecretStore(rng)
         self.templates = TemplateStore(self.secrets, rng, release_us=round(template_release_s * SECOND_US))
         self.endpoints = EndpointStore(
@@ -77,12 +73,11 @@ class AccountInterfaces:
             templates=self.templates,
             endpoints=self.endpoints,
             documents=partial(self._documents, rng, gpus, pods, notes or UnservedCalls(), strict=strict),
-            keys=keys,
+            access=access,
             clock=clock,
             wire=wire,
             scale=scale,
             workers=workers,
-            caller=caller,
         )
         self.rest_v2 = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
         serverless = ServerlessApi(

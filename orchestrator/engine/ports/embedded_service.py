@@ -9,7 +9,8 @@ from orchestrator.client import Deliverer, InProcess, Service
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.emulator_settings import EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.engine.ports.local_endpoints import (
     LOCAL_ENDPOINT,

@@ -12,7 +12,8 @@ from orchestrator.core.gates.costs import Price
 from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.gpu_catalog import gpu_type_records
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.emulator_settings import EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.errors import OrchestratorError
 from tests.emulator.accounts import TEMPLATE
 from tests.simulation.clock import VirtualClock

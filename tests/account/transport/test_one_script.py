@@ -12,7 +12,8 @@ from orchestrator.account.transport.graphql import GraphQLError
 from orchestrator.account.transport.rest import ProblemError
 from orchestrator.client import Service
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.emulator_settings import EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from tests.account.accounts import ALL, TEMPLATE, URL, met_by
 from tests.emulator.accounts import KEY, account
 from tests.simulation.clock import VirtualClock

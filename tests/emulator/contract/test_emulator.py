@@ -9,7 +9,8 @@ import pytest
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import Fault, Faults
 from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.emulator_settings import EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.units import SECOND_US
 from tests.emulator.emulators import client_of, double, emulator, serving

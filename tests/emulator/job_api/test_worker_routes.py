@@ -141,11 +141,11 @@ async def test_a_worker_that_is_to_go_gets_no_more_jobs() -> None:
 
         tasks.start_soon(wait)
         await anyio.sleep(1)
-        subject._worker_api.dismiss("ep", "w1")
+        subject._workforce.api.dismiss("ep", "w1")
         await client.run()
         assert (await take(client)).status_code == 204
         assert (await client.http.get("/job-stop/w1")).status_code == 204
-        subject._worker_api.forget("w1")
+        subject._workforce.api.forget("w1")
         assert (await take(client)).status_code == 200
 
 

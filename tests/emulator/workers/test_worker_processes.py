@@ -33,7 +33,7 @@ async def serving(command: tuple[str, ...], **settings: Any) -> AsyncIterator[Se
 
 
 def running(service: ServedEmulator) -> list[int]:
-    processes = service.emulator._processes
+    processes = service.emulator._workforce.processes
     assert processes is not None
     return [process.pid for process in processes._running.values()]
 
@@ -81,7 +81,7 @@ async def test_no_worker_outlives_the_emulator() -> None:
 async def test_a_worker_that_is_not_wanted_before_its_cold_start_is_over_never_starts(tmp_path: Path) -> None:
     mark = tmp_path / "started"
     async with serving(("touch", str(mark)), time_scale=100.0) as service:
-        processes = service.emulator._processes
+        processes = service.emulator._workforce.processes
         assert processes is not None
         service.emulator.deploy("ep", Scaling(workers_min=1, workers_max=1, cold_start_s=20))
         while not service.emulator.world.fleet("ep").own():
@@ -96,11 +96,11 @@ async def test_a_worker_that_is_not_wanted_before_its_cold_start_is_over_never_s
 
 async def test_before_and_after_it_serves_an_emulator_starts_nothing() -> None:
     subject = emulator(clock=SystemClock(), command=("false",))
-    assert subject._processes is not None
-    subject._processes.start("other", "w1")
-    subject._processes.stop("other", "w1")
-    subject._processes.expect_to_listen("other", "w1", anyio.Event())
-    assert subject._processes._running == {}
+    assert subject._workforce.processes is not None
+    subject._workforce.processes.start("other", "w1")
+    subject._workforce.processes.stop("other", "w1")
+    subject._workforce.processes.expect_to_listen("other", "w1", anyio.Event())
+    assert subject._workforce.processes._running == {}
 
 
 def test_a_worker_sees_the_variables_of_the_service_and_little_else() -> None:

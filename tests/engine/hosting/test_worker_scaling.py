@@ -24,7 +24,8 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.emulator_settings import EmulatorSettings
+from orchestrator.emulator.server import Emulator
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
@@ -229,7 +230,7 @@ def killed(place: Place, at_s: float = 0.5) -> None:
 
     assert run_until_crash(dies) is not None
     assert place.bounds == (0, 10)
-    place.emulator._workers._running.clear()  # their tasks died with that world: to cancel them would never end
+    place.emulator._workforce._handlers._running.clear()  # their tasks died with that world: to cancel them would never end
 
 
 def test_after_a_kill_runs_tidy_puts_them_back_once(place: Place) -> None:
