@@ -16,7 +16,7 @@ from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
 from orchestrator.emulator.job_api.worker_routes import HOLD_S
-from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaling
+from orchestrator.emulator.jobs.scaling_rules import PROPAGATION_S, Scaling
 from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.emulator.workers.worker_processes import LISTEN_GRACE_S
 from orchestrator.units import MIB

@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
-from orchestrator.emulator.jobs.fleet import Scaler, Scaling, fixed
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling, fixed
 
 
 class EndpointKinds:

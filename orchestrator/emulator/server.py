@@ -38,7 +38,8 @@ from orchestrator.emulator.job_api.long_polls import LongPolls
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.job_api.webhook_delivery import Deliver, WebhookDelivery
-from orchestrator.emulator.jobs.fleet import Scaling, WorkerView
+from orchestrator.emulator.jobs.fleet import WorkerView
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.jobs.world import Due, World
 from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats

@@ -10,7 +10,7 @@ import sys
 
 import anyio
 
-from orchestrator.emulator.jobs.fleet import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.serving import serve
 from tests.emulator.served import ServedClient, talking_to
 from tests.emulator.workers.test_official_worker import PATIENT, PROGRAM

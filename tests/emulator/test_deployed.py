@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from orchestrator.emulator.emulator_settings import EmulatorSettings
-from orchestrator.emulator.jobs.fleet import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import HandlerInput
 from tests.emulator.accounts import TEMPLATE

@@ -18,7 +18,7 @@ from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.faults import Faults, Spell, read_faults
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.fleet import Scaler
+from orchestrator.emulator.jobs.scaling_rules import Scaler
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
 from tests.emulator.emulators import double

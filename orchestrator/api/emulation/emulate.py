@@ -21,7 +21,7 @@ from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.job_api.load_balancer import Application
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
-from orchestrator.emulator.jobs.fleet import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.serving import serve_emulator
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError

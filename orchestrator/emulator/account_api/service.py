@@ -22,7 +22,8 @@ from orchestrator.emulator.account_api.serverless_routes import ServerlessApi
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.http.not_found import UnservedCalls
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.jobs.fleet import PROPAGATION_S, WorkerView
+from orchestrator.emulator.jobs.fleet import WorkerView
+from orchestrator.emulator.jobs.scaling_rules import PROPAGATION_S
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:

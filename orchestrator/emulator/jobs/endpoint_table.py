@@ -8,8 +8,9 @@ from functools import partial
 import msgspec
 
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.jobs.fleet import Fleet, Scaling
+from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.jobs import ServiceJob
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.units import SECOND_US
 
 EXECUTION_TIMEOUT_US_DEFAULT = 600 * SECOND_US

@@ -1,74 +1,21 @@
-"""The workers of one endpoint: how many there are to be, and which of them are free.
+"""The workers of one endpoint: which there are, and which of them are free.
 
-Pure: `now` is an argument. The scaling rules are the service's (its endpoint settings): with QUEUE_DELAY the first
-waiting job starts a worker and each further one only after it has waited `scaler_value` seconds; with REQUEST_COUNT
-there is a worker for every `scaler_value` jobs that are queued or running. Jobs of low priority start none.
+Pure: `now` is an argument. `scaling_rules` says how many there are to be.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 from itertools import islice
 
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import ServiceJob
-from orchestrator.errors import UsageError
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
 from orchestrator.units import SECOND_US
 
 RESTART_US = 1 * SECOND_US
 """A worker that ended by itself is replaced after this long, doubled for each one in a row."""
 RESTART_US_MAX = 60 * SECOND_US
-
-
-PROPAGATION_S = 5.0
-"""How long a new endpoint answers 404 on the job API. That it does is known, for how long is not."""
-
-
-class Scaler(StrEnum):
-    """What makes an endpoint start workers."""
-
-    QUEUE_DELAY = "QUEUE_DELAY"
-    REQUEST_COUNT = "REQUEST_COUNT"
-
-
-class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """How an endpoint scales; the defaults are those of a created endpoint (as observed).
-
-    Raises UsageError for numbers that make no sense.
-    """
-
-    workers_min: int = 0
-    workers_max: int = 3
-    idle_timeout_s: float = 5.0
-    """A worker above the minimum that had no job for this long is stopped."""
-    scaler: Scaler = Scaler.QUEUE_DELAY
-    scaler_value: float = 4
-    cold_start_s: float = 0.0
-    """From the start of a worker until it can take a job; a process of its own takes what it takes on top."""
-    machines: int | None = None
-    """How many workers there is a machine for; those that find none are shown as throttled. None for any number."""
-    is_broken: bool = False
-    """Each worker ends by itself when it should be ready, and another one is tried after a pause."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.workers_min <= self.workers_max:
-            raise UsageError(f"workers must be 0 <= minimum <= maximum, not {self.workers_min} to {self.workers_max}")
-        if self.idle_timeout_s < 0 or self.cold_start_s < 0 or self.scaler_value <= 0:
-            raise UsageError("the idle time-out and the cold start must not be negative, and the scaler value positive")
-
-    @property
-    def is_fixed(self) -> bool:
-        return self.workers_min == self.workers_max
-
-    def with_machine(self, workers: int) -> int:
-        """How many of so many workers there is a machine for."""
-        return workers if self.machines is None else min(workers, self.machines)
-
-
-def fixed(workers: int) -> Scaling:
-    """Always this many workers."""
-    return Scaling(workers_min=workers, workers_max=workers)
 
 
 class FleetCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +118,13 @@ class Fleet:
         stopped = tuple(self._surplus(len(waiting), in_progress, now))
         for worker_id in stopped:
             self.remove(worker_id)
-        wanted = self._wanted(waiting, in_progress, now)
+        wanted = self.scaling.wanted(
+            len(self._workers),
+            self._uncovered(waiting),
+            waiting=len(waiting),
+            requests=self._requests(len(waiting), in_progress),
+            now=now,
+        )
         self._throttled = wanted - self.scaling.with_machine(wanted)
         missing = self.scaling.with_machine(wanted) - len(self._workers)
         started = tuple(self._start(now) for _ in range(missing)) if now >= self._restart_at else ()
@@ -309,7 +262,7 @@ class Fleet:
 
     def _surplus(self, waiting: int, in_progress: int, now: int) -> Iterable[str]:
         """The workers to stop: above the maximum (first those that are not up yet), or idle for too long."""
-        keep = max(self.scaling.workers_min, self._needed(waiting, in_progress))
+        keep = max(self.scaling.workers_min, self.scaling.needed(self._requests(waiting, in_progress)))
         spare = len(self._workers) - keep
         excess = len(self._workers) - self.scaling.workers_max
         starting = tuple(islice(reversed(self._starting), max(0, excess)))
@@ -318,26 +271,12 @@ class Fleet:
         for worker_id, worker in self._free.items():
             if spare <= 0:
                 return
-            if excess > 0 or worker.idle_since + self._idle_us <= now:
+            if excess > 0 or worker.idle_since + self.scaling.idle_us <= now:
                 yield worker_id
                 spare, excess = spare - 1, excess - 1
 
-    def _wanted(self, waiting: Mapping[str, ServiceJob], in_progress: int, now: int) -> int:
-        live = len(self._workers)
-        if self.scaling.scaler is Scaler.REQUEST_COUNT:
-            more = self._needed(len(waiting), in_progress) - live
-        elif live == 0:
-            more = min(1, len(waiting))
-        else:
-            more = sum(1 for job in self._uncovered(waiting) if job.queued_at + self._delay_us <= now)
-        return min(self.scaling.workers_max, max(self.scaling.workers_min, live + more))
-
-    def _needed(self, waiting: int, in_progress: int) -> int:
-        """The workers that REQUEST_COUNT asks for."""
-        if self.scaling.scaler is not Scaler.REQUEST_COUNT:
-            return 0
-        needed = -(-(waiting + in_progress + self.connections) // self.scaling.scaler_value)
-        return min(self.scaling.workers_max, int(needed))
+    def _requests(self, waiting: int, in_progress: int) -> int:
+        return waiting + in_progress + self.connections
 
     def _uncovered(self, waiting: Mapping[str, ServiceJob]) -> Iterable[ServiceJob]:
         """The longest waiting jobs for which no worker is being started yet, as many as could have one."""
@@ -347,19 +286,20 @@ class Fleet:
 
     def _scaling_times(self, waiting: Mapping[str, ServiceJob], in_progress: int) -> Iterable[int]:
         live, scaling = len(self._workers), self.scaling
+        needed = scaling.needed(self._requests(len(waiting), in_progress))
         room = live < scaling.with_machine(scaling.workers_max)
         if live < scaling.with_machine(scaling.workers_min) or (room and waiting and not live):
             yield self._restart_at
         elif room and scaling.scaler is Scaler.REQUEST_COUNT:
-            if scaling.with_machine(self._needed(len(waiting), in_progress)) > live:
+            if scaling.with_machine(needed) > live:
                 yield self._restart_at
         elif room:
             for job in islice(self._uncovered(waiting), 1):
-                yield max(self._restart_at, job.queued_at + self._delay_us)
+                yield max(self._restart_at, job.queued_at + self.scaling.delay_us)
         if live > scaling.workers_max and (self._free or self._starting):
             yield 0
-        elif live > max(scaling.workers_min, self._needed(len(waiting), in_progress)) and self._free:
-            yield min(worker.idle_since for worker in self._free.values()) + self._idle_us
+        elif live > max(scaling.workers_min, needed) and self._free:
+            yield min(worker.idle_since for worker in self._free.values()) + self.scaling.idle_us
 
     def _start(self, now: int) -> str:
         worker_id = self._new_id()
@@ -367,11 +307,3 @@ class Fleet:
         worker = _Worker(started_at=now, ready_at=ready_at, idle_since=now)
         self._workers[worker_id] = self._starting[worker_id] = worker
         return worker_id
-
-    @property
-    def _idle_us(self) -> int:
-        return round(self.scaling.idle_timeout_s * SECOND_US)
-
-    @property
-    def _delay_us(self) -> int:
-        return round(self.scaling.scaler_value * SECOND_US)

@@ -15,7 +15,7 @@ from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
 from orchestrator.emulator.jobs.endpoint_table import EndpointTable
 from orchestrator.emulator.jobs.executions import Executions
-from orchestrator.emulator.jobs.fleet import Fleet, Scaling, fixed
+from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.job_table import JobObserver, JobTable
 from orchestrator.emulator.jobs.jobs import (
     FINISHED,
@@ -35,6 +35,7 @@ from orchestrator.emulator.jobs.replies import (
     RequestsReply,
     StreamReply,
 )
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.units import SECOND_US
 

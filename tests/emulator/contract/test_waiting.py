@@ -8,7 +8,7 @@ import pytest
 from orchestrator.emulator import progress_update
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.limits import JobOperation, OperationLimit
-from orchestrator.emulator.jobs.fleet import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.workers.handlers import Handler, HandlerInput
 from tests.emulator.emulators import double, emulator, serving
 

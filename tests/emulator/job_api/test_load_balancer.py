@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import JobOperation
-from orchestrator.emulator.jobs.fleet import Scaler, Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
 from orchestrator.emulator.server import Emulator
 from orchestrator.errors import UsageError
 from tests.emulator.emulators import KEY, emulator, serving

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from orchestrator.emulator.contract import ids
-from orchestrator.emulator.jobs.fleet import Fleet, Scaler, Scaling, fixed
+from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.jobs import ServiceJob
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling, fixed
 from orchestrator.errors import UsageError
 from orchestrator.units import SECOND_US
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.jobs.fleet import fixed
 from orchestrator.emulator.jobs.jobs import ExecutionKey, WorkerResult
+from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
 from tests.emulator.worlds import EP, HOOK, MINUTE, T0, finish, seen, status, submission, submit, take, world

@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from orchestrator.emulator.jobs.fleet import Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.serving import serve
 from tests.emulator.served import ServedClient, talking_to
 

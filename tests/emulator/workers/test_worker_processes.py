@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.clock import SystemClock
 from orchestrator.emulator import ServedEmulator
-from orchestrator.emulator.jobs.fleet import Scaling, fixed
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.emulator.serving import serve
 from orchestrator.emulator.workers.worker_processes import INHERITED, worker_environment
 from tests.emulator.emulators import emulator

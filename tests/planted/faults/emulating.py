@@ -22,9 +22,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="requests that go straight to workers start none",
-        path="orchestrator/emulator/jobs/fleet.py::Fleet._needed",
-        old="needed = -(-(waiting + in_progress + self.connections) // self.scaling.scaler_value)",
-        new="needed = -(-(waiting + in_progress) // self.scaling.scaler_value)",
+        path="orchestrator/emulator/jobs/fleet.py::Fleet._requests",
+        old="return waiting + in_progress + self.connections",
+        new="return waiting + in_progress",
         tests=(BALANCED + "test_one_that_is_created_says_where_it_is_asked_and_scales_by_its_requests",),
     ),
     Fault(
