@@ -12,7 +12,8 @@ import httpx
 import msgspec
 
 from orchestrator import __version__
-from orchestrator.client.http.backends import Coming, Leaving, Request, header_table
+from orchestrator.client.http.backends import Coming, Request, header_table
+from orchestrator.client.http.bodies import Leaving
 from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.clock import Clock

@@ -1,15 +1,13 @@
 """The catalog by the REST interface v2: `/v2/catalog` (as observed). How much of anything is left is not emulated."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.emulator.account_api.rest_v2 import METHODS, RestOperation, RestV2, ok
+from orchestrator.emulator.account_api.rest_v2 import Call, RestV2, ok
 from orchestrator.emulator.contract.answers import HttpAnswer
 from orchestrator.emulator.contract.gpu_catalog import cpu_type_records, data_center_records, gpu_type_records
 from orchestrator.emulator.contract.problems import ProblemRefusal, not_found_problem
@@ -34,27 +32,13 @@ class CatalogApi:
             ("datacenters", "dataCenters", lambda request: data_center_records(_texts(request, "regions"))),
         )
         return [
-            Route(path, partial(self._answer, kind, call, key, listed), methods=METHODS)
+            self._rest.route(None, path, GET=(f"catalog {kind}", _answer(kind, call, key, listed)))
             for kind, key, listed in kinds
             for path, call in (
                 (f"/v2/catalog/{kind}", self._list),
                 (f"/v2/catalog/{kind}/{{wanted:path}}", self._get),
             )
         ]
-
-    async def _answer(
-        self,
-        kind: str,
-        call: Callable[[str, Sequence[Shown], Request], HttpAnswer],
-        key: str,
-        listed: Callable[[Request], Sequence[Shown]],
-        request: Request,
-    ) -> Response:
-        async def answer(request: Request, _account: str) -> HttpAnswer:
-            _check(kind, request)
-            return call(key, listed(request), request)
-
-        return await self._rest.answer(request, {"GET": RestOperation(f"catalog {kind}", None, answer)})
 
     @staticmethod
     def _list(key: str, things: Sequence[Shown], _request: Request) -> HttpAnswer:
@@ -66,6 +50,19 @@ class CatalogApi:
         if found is None:
             raise not_found_problem()
         return ok(found)
+
+
+def _answer(
+    kind: str,
+    call: Callable[[str, Sequence[Shown], Request], HttpAnswer],
+    key: str,
+    listed: Callable[[Request], Sequence[Shown]],
+) -> Call:
+    async def answer(request: Request, _account: str) -> HttpAnswer:
+        _check(kind, request)
+        return call(key, listed(request), request)
+
+    return answer
 
 
 def _check(kind: str, request: Request) -> None:

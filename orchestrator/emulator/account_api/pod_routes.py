@@ -1,19 +1,19 @@
 """The pod operations over HTTP: `/v2/pods` (contract of pods, Endpoints; as observed)."""
 
 import random
+from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import READ, WRITE, CallerAccess
+from orchestrator.emulator.account.pod_access import CallerAccess
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.template_use import TemplateSource
 from orchestrator.emulator.account_api.log_streams import LogStreams
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
+from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
 from orchestrator.emulator.contract.problems import invalid_problem
 from orchestrator.emulator.http.wire import Wire
@@ -49,37 +49,14 @@ class PodApi:
 
     def routes(self) -> list[Route]:
         """The routes of the pod interface. They stand behind the job routes, whose endpoint may be called "pods"."""
+        route, one = partial(self._rest.route, "pods"), "/v2/pods/{pod_id}"
+        bytes_max = CREATION_BYTES_MAX if self._strict else None
         return [
-            Route("/v2/pods", self.pods, methods=METHODS),
-            Route("/v2/pods/{pod_id}", self.pod, methods=METHODS),
-            Route("/v2/pods/{pod_id}/action", self.action, methods=METHODS),
-            Route("/v2/pods/{pod_id}/logs", self.logs, methods=METHODS),
+            route("/v2/pods", bytes_max=bytes_max, GET=("list", self._list), POST=("create", self._create)),
+            route(one, GET=("get", self._get), PATCH=("modify", self._modify), DELETE=("delete", self._delete)),
+            route(f"{one}/action", POST=("action", self._act)),
+            route(f"{one}/logs", GET=("logs", self._read_log)),
         ]
-
-    async def pods(self, request: Request) -> Response:
-        """`GET` and `POST /v2/pods`."""
-        operations = {
-            "GET": RestOperation("list", READ, self._list),
-            "POST": RestOperation("create", WRITE, self._create),
-        }
-        return await self._rest.answer(request, operations, bytes_max=CREATION_BYTES_MAX if self._strict else None)
-
-    async def pod(self, request: Request) -> Response:
-        """`GET`, `PATCH` and `DELETE /v2/pods/{id}`."""
-        operations = {
-            "GET": RestOperation("get", READ, self._get),
-            "PATCH": RestOperation("modify", WRITE, self._modify),
-            "DELETE": RestOperation("delete", WRITE, self._delete),
-        }
-        return await self._rest.answer(request, operations)
-
-    async def action(self, request: Request) -> Response:
-        """`POST /v2/pods/{id}/action`."""
-        return await self._rest.answer(request, {"POST": RestOperation("action", WRITE, self._act)})
-
-    async def logs(self, request: Request) -> Response:
-        """`GET /v2/pods/{id}/logs`."""
-        return await self._rest.answer(request, {"GET": RestOperation("logs", READ, self._read_log)})
 
     async def _list(self, request: Request, account: str) -> HttpAnswer:
         wanted = request.query_params.get("includeClusterPods", "false")

@@ -14,6 +14,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_access import Caller, CallerAccess, exceeded
@@ -32,14 +33,16 @@ UNKNOWN = "unknown"
 """Under which name requests with a wrong method are counted."""
 
 
+Call = Callable[[Request, str], Awaitable[HttpAnswer]]
+"""Answers a request that is about the account of that name."""
+
+
 class RestOperation(msgspec.Struct, frozen=True):
-    """What one method does at one path: its name among the figures, the permission it takes (None: any key will do),
-    and the call, which gets the request and the name of the account that it is about.
-    """
+    """What a method does at a path: its name among the figures, its permission (None: any key), the call."""
 
     name: str
     scope: str | None
-    call: Callable[[Request, str], Awaitable[HttpAnswer]]
+    call: Call
 
 
 class RestV2:
@@ -53,13 +56,21 @@ class RestV2:
         self._clock = clock
         self._rng = rng
 
-    async def answer(
-        self, request: Request, operations: Mapping[str, RestOperation], *, bytes_max: int | None = None
-    ) -> Response:
-        """What leaves for a request; `operations` are those of its path, by method. A body longer than `bytes_max` is
+    def route(self, area: str | None, path: str, *, bytes_max: int | None = None, **calls: tuple[str, Call]) -> Route:
+        """The route of a path that belongs to an `area` of permissions (None: any key will do).
+
+        `calls` are by method, each with the operation's name among the figures. A body longer than `bytes_max` is
         refused before all else.
         """
-        return await self.front.answer(partial(self._decide, request, operations, bytes_max))
+        operations = {
+            method: RestOperation(name, area and f"{area}:{'read' if method == 'GET' else 'write'}", call)
+            for method, (name, call) in calls.items()
+        }
+
+        async def answer(request: Request) -> Response:
+            return await self.front.answer(partial(self._decide, request, operations, bytes_max))
+
+        return Route(path, answer, methods=METHODS)
 
     async def _decide(
         self, request: Request, operations: Mapping[str, RestOperation], bytes_max: int | None

@@ -1,11 +1,11 @@
 """Templates and secrets by the REST interface v2: `/v2/templates`, `/v2/account/secrets` (as observed)."""
 
 import re
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
@@ -13,7 +13,7 @@ from orchestrator.emulator.account.pod_bodies import checked
 from orchestrator.emulator.account.secrets import SecretStore, ServiceSecret
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
+from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.json_shape import Shape
 from orchestrator.emulator.contract.paging import Pages
@@ -46,31 +46,33 @@ class AccountV2Api:
 
     def routes(self) -> list[Route]:
         """The routes of both."""
+        templates, secrets = partial(self._rest.route, "templates"), partial(self._rest.route, "secrets")
         return [
-            Route("/v2/templates", self.templates, methods=METHODS),
-            Route("/v2/templates/{template_id}", self.template, methods=METHODS),
-            Route("/v2/account/secrets", self.secrets, methods=METHODS),
-            Route("/v2/account/secrets/{secret_id}", self.secret, methods=METHODS),
+            templates(
+                "/v2/templates",
+                GET=("templates list", self._list_templates),
+                POST=("templates create", self._create_template),
+            ),
+            templates(
+                "/v2/templates/{template_id}",
+                GET=("templates get", self._get_template),
+                PATCH=("templates update", self._update_template),
+                DELETE=("templates delete", self._delete_template),
+            ),
+            secrets(
+                "/v2/account/secrets",
+                GET=("secrets list", self._list_secrets),
+                POST=("secrets create", self._create_secret),
+            ),
+            secrets(
+                "/v2/account/secrets/{secret_id}",
+                GET=("secrets get", self._get_secret),
+                PATCH=("secrets update", self._update_secret),
+                DELETE=("secrets delete", self._delete_secret),
+            ),
         ]
 
     # --- templates
-
-    async def templates(self, request: Request) -> Response:
-        """`GET` and `POST /v2/templates`."""
-        operations = {
-            "GET": RestOperation("templates list", "templates:read", self._list_templates),
-            "POST": RestOperation("templates create", "templates:write", self._create_template),
-        }
-        return await self._rest.answer(request, operations)
-
-    async def template(self, request: Request) -> Response:
-        """`GET`, `PATCH` and `DELETE /v2/templates/{id}`."""
-        operations = {
-            "GET": RestOperation("templates get", "templates:read", self._get_template),
-            "PATCH": RestOperation("templates update", "templates:write", self._update_template),
-            "DELETE": RestOperation("templates delete", "templates:write", self._delete_template),
-        }
-        return await self._rest.answer(request, operations)
 
     async def _list_templates(self, request: Request, _account: str) -> HttpAnswer:
         page, pagination = self._pages.cut("templates", self._templates.list(), request.query_params)
@@ -98,23 +100,6 @@ class AccountV2Api:
         return self._templates.own(request.path_params["template_id"])
 
     # --- secrets
-
-    async def secrets(self, request: Request) -> Response:
-        """`GET` and `POST /v2/account/secrets`."""
-        operations = {
-            "GET": RestOperation("secrets list", "secrets:read", self._list_secrets),
-            "POST": RestOperation("secrets create", "secrets:write", self._create_secret),
-        }
-        return await self._rest.answer(request, operations)
-
-    async def secret(self, request: Request) -> Response:
-        """`GET`, `PATCH` and `DELETE /v2/account/secrets/{id}`."""
-        operations = {
-            "GET": RestOperation("secrets get", "secrets:read", self._get_secret),
-            "PATCH": RestOperation("secrets update", "secrets:write", self._update_secret),
-            "DELETE": RestOperation("secrets delete", "secrets:write", self._delete_secret),
-        }
-        return await self._rest.answer(request, operations)
 
     async def _list_secrets(self, request: Request, _account: str) -> HttpAnswer:
         name = request.query_params.get("name", "").casefold()

@@ -4,11 +4,11 @@ An endpoint has a template of its own, a copy of the one it was created from.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
@@ -24,7 +24,7 @@ from orchestrator.emulator.account.serverless_bodies import (
 from orchestrator.emulator.account.template_bodies import DISK_GB, contained
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, Variable
 from orchestrator.emulator.account_api.log_streams import LogStreams
-from orchestrator.emulator.account_api.rest_v2 import METHODS, NOTHING, RestOperation, RestV2, ok, read_json_body
+from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
 from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.paging import Pages
@@ -32,9 +32,6 @@ from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_prob
 from orchestrator.emulator.job_api.load_balancer import base_url
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.units import SECOND_US
-
-READ = "serverless:read"
-WRITE = "serverless:write"
 
 STATUSES = ("running", "idle", "initializing", "throttled", "unhealthy")
 """Those of a worker, of each of which the summary says how many there are."""
@@ -64,54 +61,17 @@ class ServerlessApi:
 
     def routes(self) -> list[Route]:
         """The routes of endpoints."""
-        one = "/v2/serverless/{endpoint_id}"
+        route, one = partial(self._rest.route, "serverless"), "/v2/serverless/{endpoint_id}"
+        create, update = ("serverless create", self._create), ("serverless update", self._update)
         return [
-            Route("/v2/serverless", self.all, methods=METHODS),
-            Route(one, self.one, methods=METHODS),
-            Route(f"{one}/workers", self.workers, methods=METHODS),
-            Route(f"{one}/releases", self.releases, methods=METHODS),
-            Route(f"{one}/builds", self.builds, methods=METHODS),
-            Route(f"{one}/builds/{{build_id}}", self.build, methods=METHODS),
-            Route(f"{one}/workers/{{worker_id}}/logs", self.logs, methods=METHODS),
+            route("/v2/serverless", GET=("serverless list", self._list), POST=create),
+            route(one, GET=("serverless get", self._get), PATCH=update, DELETE=("serverless delete", self._delete)),
+            route(f"{one}/workers", GET=("serverless workers", self._list_workers)),
+            route(f"{one}/releases", GET=("serverless releases", self._list_releases)),
+            route(f"{one}/builds", GET=("serverless builds", self._list_builds)),
+            route(f"{one}/builds/{{build_id}}", GET=("serverless build", self._get_build)),
+            route(f"{one}/workers/{{worker_id}}/logs", GET=("serverless logs", self._read_log)),
         ]
-
-    async def all(self, request: Request) -> Response:
-        """`GET` and `POST /v2/serverless`."""
-        create = RestOperation("serverless create", WRITE, self._create)
-        return await self._rest.answer(
-            request, {"GET": RestOperation("serverless list", READ, self._list), "POST": create}
-        )
-
-    async def one(self, request: Request) -> Response:
-        """`GET`, `PATCH` and `DELETE /v2/serverless/{id}`."""
-        operations = {
-            "GET": RestOperation("serverless get", READ, self._get),
-            "PATCH": RestOperation("serverless update", WRITE, self._update),
-            "DELETE": RestOperation("serverless delete", WRITE, self._delete),
-        }
-        return await self._rest.answer(request, operations)
-
-    async def workers(self, request: Request) -> Response:
-        """`GET /v2/serverless/{id}/workers`."""
-        return await self._rest.answer(request, {"GET": RestOperation("serverless workers", READ, self._list_workers)})
-
-    async def releases(self, request: Request) -> Response:
-        """`GET /v2/serverless/{id}/releases`."""
-        return await self._rest.answer(
-            request, {"GET": RestOperation("serverless releases", READ, self._list_releases)}
-        )
-
-    async def builds(self, request: Request) -> Response:
-        """`GET /v2/serverless/{id}/builds`: none, since images are made elsewhere (our choice)."""
-        return await self._rest.answer(request, {"GET": RestOperation("serverless builds", READ, self._list_builds)})
-
-    async def build(self, request: Request) -> Response:
-        """`GET /v2/serverless/{id}/builds/{buildId}`: there is none."""
-        return await self._rest.answer(request, {"GET": RestOperation("serverless build", READ, self._get_build)})
-
-    async def logs(self, request: Request) -> Response:
-        """`GET /v2/serverless/{id}/workers/{workerId}/logs`."""
-        return await self._rest.answer(request, {"GET": RestOperation("serverless logs", READ, self._read_log)})
 
     async def _list(self, request: Request, _account: str) -> HttpAnswer:
         page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
@@ -176,6 +136,7 @@ class ServerlessApi:
         )
 
     async def _list_builds(self, request: Request, _account: str) -> HttpAnswer:
+        """None, since images are made elsewhere (our choice)."""
         self._find(request)
         none: tuple[str, ...] = ()
         builds, pagination = self._pages.cut("builds", none, request.query_params)

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.http.backends import PIECE_BYTES, Request, header_table
+from orchestrator.client.http.backends import Request, header_table
+from orchestrator.client.http.bodies import PIECE_BYTES
 from orchestrator.client.http.transfer_slots import LARGE_BYTES
 from orchestrator.client.http.transport import Transport
 from orchestrator.clock import SystemClock

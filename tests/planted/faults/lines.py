@@ -87,7 +87,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what the transport holds of a request that was given up leaves all the same",
-        path="orchestrator/client/http/backends.py::Upload.cut",
+        path="orchestrator/client/http/bodies.py::Upload.cut",
         old="transport.abort()",
         new="",
         tests=(f"{LARGE}::test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives",),
@@ -150,7 +150,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the answer of a large request is waited for from its beginning",
-        path="orchestrator/client/http/backends.py::Upload.write_with_length",
+        path="orchestrator/client/http/bodies.py::Upload.write_with_length",
         old="self._idle_timeout.moved += len(piece)\nself.slot.moved(len(piece))",
         new="self.slot.moved(len(piece))",
         tests=(f"{LARGE}::test_one_request_may_take_longer_than_our_patience_as_long_as_it_leaves",),

@@ -22,7 +22,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a large body counts as sent from its beginning",
-        path="orchestrator/client/http/backends.py::Upload.write_with_length",
+        path="orchestrator/client/http/bodies.py::Upload.write_with_length",
         old="if self._handed == self.size and self._leaving is not None:",
         new="if start == 0 and self._leaving is not None:",
         tests=("tests/client/http/test_large_bodies.py::test_a_request_leaves_with_its_last_bytes",),
