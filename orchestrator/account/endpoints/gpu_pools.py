@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 async def gpu_types(rest: Rest, kind: type[T]) -> list[T]:
     """The GPU types of the catalog, each as a `kind`. Raises what `Rest` does."""
-    return await rest.all("the catalog of GPUs", _PATH, "gpus", kind, in_pages=False)
+    return await rest.all("the catalog of GPUs", _PATH, "gpus", msgspec.json.Decoder(kind).decode, in_pages=False)
 
 
 def are_pools(names: Collection[str]) -> tuple[str, ...]:

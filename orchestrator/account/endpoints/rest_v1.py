@@ -9,7 +9,7 @@ from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import ByRest, decode_answer, encode_body
+from orchestrator.account.transport.rest import ByRest, decode_answer, encode_body, read_object
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
 
@@ -31,7 +31,7 @@ class EndpointsV1(ByRest):
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
         doing = "endpoints list"
-        records = await self._rest.all(doing, _PATH, "endpoints", dict[str, Any], limit=limit, in_pages=False)
+        records = await self._rest.all(doing, _PATH, "endpoints", read_object, limit=limit, in_pages=False)
         return tuple(read_endpoint(doing, record) for record in records)
 
     async def show(self, endpoint_id: str) -> EndpointRecord:

@@ -14,7 +14,7 @@ from orchestrator.account.endpoints.gpu_pools import GpuPools
 from orchestrator.account.templates.templates import Losing, warn_of_lost_variables
 from orchestrator.account.transport.fallback import CannotSayError
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import ByRest, Rest, decode_answer, encode_body
+from orchestrator.account.transport.rest import ByRest, Rest, decode_answer, encode_body, read_object
 from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
@@ -80,7 +80,7 @@ class EndpointsV2(ByRest):
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
         doing = "endpoints list"
-        records = await self._rest.all(doing, _PATH, "endpoints", dict[str, Any], limit=limit)
+        records = await self._rest.all(doing, _PATH, "endpoints", read_object, limit=limit)
         return tuple([await self._read(doing, record) for record in records])
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
@@ -103,9 +103,7 @@ class EndpointsV2(ByRest):
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         doing = f"endpoints workers {endpoint_id}"
-        records = await self._rest.all(
-            doing, f"{_PATH}/{endpoint_id}/workers", "workers", dict[str, Any], in_pages=False
-        )
+        records = await self._rest.all(doing, f"{_PATH}/{endpoint_id}/workers", "workers", read_object, in_pages=False)
         return tuple(_worker(doing, record) for record in records)
 
     def log(self, endpoint_id: str, worker_id: str) -> Log:

@@ -7,12 +7,11 @@ that breaks a rule, `ActionRefusedError` for an action that the pod's record doe
 from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlencode
 
 import anyio
 import msgspec
 
-from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod, decode_pods
+from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod
 from orchestrator.account.pods.specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
 from orchestrator.account.transport.rest import ProblemError, Rest, decode_answer
@@ -92,22 +91,8 @@ class Pods:
 
         A service that answers in pages is asked for each of them.
         """
-        asked = {"includeClusterPods": "true"} if include_cluster_pods else {}
-        if limit is not None:
-            asked["limit"] = str(min(limit, PAGE_MAX))
-        pods: list[Pod] = []
-        cursors: set[str] = set()
-        while True:
-            doing = "pods list"
-            query = f"?{urlencode(asked)}" if asked else ""
-            page = decode_answer(doing, await self._rest.get(doing, f"/v2/pods{query}"), decode_pods)
-            pods += page.pods
-            if page.next_cursor is None or (limit is not None and len(pods) >= limit):
-                return tuple(pods[:limit])
-            if page.next_cursor in cursors:
-                raise AnswerError(f"{doing}: the service answered with a cursor that it has given before")
-            cursors.add(page.next_cursor)
-            asked["cursor"] = page.next_cursor
+        query = {"includeClusterPods": "true"} if include_cluster_pods else {}
+        return tuple(await self._rest.all("pods list", "/v2/pods", "pods", decode_pod, limit=limit, query=query))
 
     async def show(self, pod_id: str) -> Pod:
         """One pod."""

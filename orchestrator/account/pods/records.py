@@ -8,7 +8,7 @@ compares it with the enumeration here; an unknown value equals none of them.
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -238,34 +238,6 @@ _members: Final = msgspec.json.Decoder(dict[str, object])
 _pod: Final = msgspec.json.Decoder(Pod)
 
 
-class PodPage(NamedTuple):
-    """A part of the account's pods, and what the next part is asked for with; None: there is no more."""
-
-    pods: tuple[Pod, ...]
-    next_cursor: str | None = None
-
-
-class _Pagination(msgspec.Struct, frozen=True, rename="camel"):
-    next_cursor: str | None = None
-    has_next_page: bool = True
-
-
-class _Listing(msgspec.Struct, frozen=True):
-    pods: tuple[msgspec.Raw, ...]
-    pagination: _Pagination | None = None
-
-
-_listing: Final = msgspec.json.Decoder(_Listing)
-
-
 def decode_pod(raw: bytes) -> Pod:
     """The pod in the JSON text `raw`. Raises ValueError (or RecursionError, for absurd nesting) for what is none."""
     return msgspec.structs.replace(_pod.decode(raw), raw=raw)
-
-
-def decode_pods(raw: bytes) -> PodPage:
-    """The pods of a listing, `{"pods": [...]}`, with or without `pagination`. Raises as `decode_pod` does."""
-    listing = _listing.decode(raw)
-    pages = listing.pagination
-    cursor = pages.next_cursor if pages is not None and pages.has_next_page else None
-    return PodPage(tuple(decode_pod(bytes(each)) for each in listing.pods), cursor or None)

@@ -9,7 +9,14 @@ import msgspec
 
 from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
 from orchestrator.account.transport.fallback import RETIRED_STATUSES, CannotSayError
-from orchestrator.account.transport.rest import ByRest, ProblemError, decode_answer, encode_body, not_listed_error
+from orchestrator.account.transport.rest import (
+    ByRest,
+    ProblemError,
+    decode_answer,
+    encode_body,
+    not_listed_error,
+    read_object,
+)
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
@@ -57,9 +64,7 @@ class _TemplatesRest(ByRest, ABC):
 
     async def list(self, limit: int | None) -> tuple[Template, ...]:
         doing = "templates list"
-        records = await self._rest.all(
-            doing, self.path, "templates", dict[str, Any], limit=limit, in_pages=self.in_pages
-        )
+        records = await self._rest.all(doing, self.path, "templates", read_object, limit=limit, in_pages=self.in_pages)
         return tuple(self._template(doing, record) for record in records)
 
     def _compare(self, template: Template, present: Template, losing: Losing) -> None:

@@ -131,7 +131,11 @@ class SecretsV2(ByRest):
 
     async def list(self, limit: int | None) -> tuple[Secret, ...]:
         doing = "secrets list"
-        return tuple(await self._rest.all(doing, _PATH, "secrets", Secret, limit=limit, in_pages=False))
+        return tuple(
+            await self._rest.all(
+                doing, _PATH, "secrets", msgspec.json.Decoder(Secret).decode, limit=limit, in_pages=False
+            )
+        )
 
 
 def _body(**members: str | None) -> bytes:

@@ -12,7 +12,7 @@ Rules:
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import anyio
@@ -55,6 +55,9 @@ PAGE_MAX: Final = 1000
 _TOO_MANY: Final = 429
 
 T = TypeVar("T")
+
+read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+"""A JSON object as it is. Raises `ValueError`."""
 
 
 class ProblemError(RefusedError):
@@ -132,9 +135,17 @@ class Rest:
         return await self._request(doing, "GET", path, None)
 
     async def all(
-        self, doing: str, path: str, name: str, kind: type[T], *, limit: int | None = None, in_pages: bool = True
+        self,
+        doing: str,
+        path: str,
+        name: str,
+        read: Callable[[bytes], T],
+        *,
+        limit: int | None = None,
+        in_pages: bool = True,
+        query: Mapping[str, str] | None = None,
     ) -> list[T]:
-        """What the list at `path` holds under `name`, page by page, each as a `kind`; at most the first `limit`.
+        """What the list at `path` holds under `name`, page by page, each as `read` reads it; at most the first `limit`.
 
         One that is not `in_pages` is asked for as a whole; what comes is read all the same. A bare list is one page.
         Raises `AnswerError`, also for pages that cannot be followed.
@@ -142,13 +153,13 @@ class Rest:
         found: list[T] = []
         if limit is not None and limit < 1:
             return found
-        query: dict[str, str] = {}
+        query = dict(query or {})
         cursors: set[str] = set()
         while True:
             if limit is not None and in_pages:
                 query["limit"] = str(min(limit - len(found), PAGE_MAX))
             answer = await self.get(doing, f"{path}?{urlencode(query)}" if query else path)
-            page = decode_answer(doing, answer, lambda body: _page(body, name, kind))
+            page = decode_answer(doing, answer, lambda body: _page(body, name, read))
             found += page.items
             if page.cursor is None or (limit is not None and len(found) >= limit):
                 return found[:limit]
@@ -291,26 +302,30 @@ def _success(answer: Answer, doing: str, caution: str, redactor: Redactor) -> An
     return answer
 
 
-class _Page(msgspec.Struct, Generic[T], frozen=True):
+class _Page(NamedTuple, Generic[T]):
     items: list[T]
     cursor: str | None
 
 
 class _Pagination(msgspec.Struct, frozen=True, rename="camel"):
-    has_next_page: bool
+    has_next_page: bool | None = None
     next_cursor: str | None = None
 
 
-def _page(body: bytes, name: str, kind: type[T]) -> _Page[T]:
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_items: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_pagination: Final = msgspec.json.Decoder(_Pagination | None)
+
+
+def _page(body: bytes, name: str, read: Callable[[bytes], T]) -> _Page[T]:
     """One page of a list. Raises ValueError."""
-    value: Any = msgspec.json.decode(body)
-    members = {name: value} if isinstance(value, list) else value
-    if not isinstance(members, dict) or name not in members:
+    members = {name: msgspec.Raw(body)} if body.lstrip().startswith(b"[") else _members.decode(body)
+    if name not in members:
         raise ValueError(f"there are no {name} in it")
-    items = msgspec.convert(members[name], list[kind])  # type: ignore[valid-type]
-    if members.get("pagination") is None:
+    items = [read(bytes(item)) for item in _items.decode(members[name])]
+    pagination = _pagination.decode(members.get("pagination", b"null"))
+    if pagination is None or pagination.has_next_page is False:
         return _Page(items, None)
-    pagination = msgspec.convert(members["pagination"], _Pagination)
     if pagination.has_next_page and not pagination.next_cursor:
         raise ValueError("it says that there is a next page, and not where")
-    return _Page(items, pagination.next_cursor if pagination.has_next_page else None)
+    return _Page(items, pagination.next_cursor or None)

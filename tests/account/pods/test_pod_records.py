@@ -16,7 +16,6 @@ from orchestrator.account.pods.records import (
     PodAction,
     PodStatus,
     decode_pod,
-    decode_pods,
 )
 from orchestrator.account.pods.specs import (
     CpuRequest,
@@ -109,28 +108,6 @@ def test_what_the_published_interface_leaves_out_may_be_missing() -> None:
     assert pod.gpu is not None
     assert (pod.gpu.vcpu_count, pod.cmd, pod.entrypoint, pod.mounts.global_) == (None, None, None, None)
     assert read(cpu={"id": "cpu3c", "vcpuCount": 2, "memory": 8}).cpu is not None
-
-
-def test_a_listing_is_every_pod_with_its_own_record() -> None:
-    page = decode_pods(
-        b'{"pods":[{"id":"a","name":"n","status":"EXITED","x":1},{"id":"b","name":"n","status":"ERROR"}]}'
-    )
-    assert [(pod.id, pod.unknown) for pod in page.pods] == [("a", {"x": 1}), ("b", {})]
-    assert page.next_cursor is None
-
-
-@pytest.mark.parametrize(
-    ("pagination", "cursor"),
-    [
-        ({"nextCursor": "c", "hasNextPage": True}, "c"),
-        ({"nextCursor": "c", "hasNextPage": False}, None),
-        ({"nextCursor": None, "hasNextPage": False}, None),
-        ({"nextCursor": ""}, None),
-        (None, None),
-    ],
-)
-def test_a_listing_says_whether_it_goes_on(pagination: object, cursor: str | None) -> None:
-    assert decode_pods(msgspec.json.encode({"pods": [], "pagination": pagination})).next_cursor == cursor
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b'{"id":1,"name":"n","status":"s"}', b"<html>"])
