@@ -195,10 +195,10 @@ class _Written:
 def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
     """The line of `job` in JSON lines, with what it is to `include`."""
     outcome = file_outcome(job, include)
-    return encoded(outcome.line, outcome.more)
+    return encode_outcome(outcome.line, outcome.more)
 
 
-def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> Outcome:
+def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> WrittenOutcome:
     """`job` for a file of results or errors, with what its row is to `include`."""
     return WrittenOutcome(
         number=job.line,

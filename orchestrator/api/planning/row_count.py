@@ -38,7 +38,7 @@ class _Counter:
         elif len(self._seen) < REPEATS_COUNTED_MAX:
             self._seen.add(short)
 
-    def problem(self, problem: Problem) -> None:
+    def problem(self, problem: RowProblem) -> None:
         if problem.is_oversize:
             self.rows += 1
             self.oversize += 1
@@ -50,7 +50,7 @@ def counted_rows(request: PlanRequest, settings: RunSettings, environ: Mapping[s
     """Reads the input. Raises `InputError` where rows of it are none."""
     asked = request.run
     assert asked.source is not None
-    reading = Reading(
+    reading = ReadOptions(
         settings=asked.reading,
         variables=RowVariables(environ, settings.allow_env, own_keys(asked.connection, environ)),
         run_policy=settings.policy,
@@ -58,15 +58,15 @@ def counted_rows(request: PlanRequest, settings: RunSettings, environ: Mapping[s
         is_resumable=settings.resumable,
         via=settings.via,
     )
-    places, counter = Places(), _Counter()
+    places, counter = InputPositions(), _Counter()
     for batch in result_files.row_batches(asked.source, reading, places):
         for row in batch.rows:
             counter.row(row.digest, len(row.input))
         for fault in batch.faults:
-            assert isinstance(fault, Problem)
+            assert isinstance(fault, RowProblem)
             counter.problem(fault)
     if not counter.rows and not counter.problems.total:
-        counter.problem(Problem(line=1, text="the input is empty"))
+        counter.problem(RowProblem(line=1, text="the input is empty"))
     if counter.problems.total:
         raise counter.problems.error(", ".join(asked.source.splitlines()), places.of)
     return Batch(rows=counter.rows, repeats=counter.repeats, oversize=counter.oversize, input_bytes=counter.bytes)
