@@ -9,7 +9,7 @@ from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.fleet import Scaler
+from orchestrator.emulator.jobs.scaling_rules import Scaler
 from orchestrator.settings.sources import choose
 from tests.cli import command_line
 from tests.cli.command_line import LOCAL, give
