@@ -19,7 +19,7 @@ from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import network_file_system
 from orchestrator.settings.requests import DoctorRequest
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhook_routes import Webhooks
 from tests.client.raw_server import answering, closed_port, response, serving

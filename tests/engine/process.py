@@ -41,7 +41,7 @@ from orchestrator.ledger.sqlite.sent_marks import this_boot
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.rows import empty_ledger, rows
 from tests.simulation.clock import VirtualClock

@@ -10,7 +10,7 @@ from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.diagnosis.service_rules import COLD_START
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.answers import ConnectionCut
-from orchestrator.emulator.jobs.fleet import Scaling, fixed
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.settings.run_settings import RunSettings
 from tests.emulator.emulators import emulator, serving
 from tests.engine.doctored import Patient

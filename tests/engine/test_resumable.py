@@ -15,7 +15,6 @@ from orchestrator.core.jobs.segments import NO_PROGRESS
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import RunBody, ServiceRecord
 from orchestrator.emulator.jobs.world import World
-from orchestrator.emulator.workers.long_work import LongWork
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnStuck
 from orchestrator.ticks import TICK_US

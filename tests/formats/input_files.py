@@ -6,8 +6,8 @@ from typing import Any, BinaryIO
 
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.formats.input.lines import read_lines
-from orchestrator.formats.input.readers import Places, Reading, read_inputs, until_unreadable
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, until_unreadable
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.settings.input_settings import InputSettings
 
 Put = Callable[[str, bytes | str], str]

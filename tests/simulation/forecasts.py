@@ -29,8 +29,8 @@ from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIM
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
 from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.emulator_settings import EmulatorSettings
-from orchestrator.emulator.jobs.fleet import Scaling, fixed
-from orchestrator.emulator.server import Emulator, EmulatorSettings
+from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.emulator.server import Emulator
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import process

@@ -10,7 +10,7 @@ from orchestrator.core.service.addresses import PORT_MAX
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.paging import PAGE_MAX
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.fleet import PROPAGATION_S, Scaler
+from orchestrator.emulator.jobs.scaling_rules import PROPAGATION_S, Scaler
 from orchestrator.settings import command_settings
 from orchestrator.settings.setting import SWITCH, Setting, number, one_of, path, text, texts, whole
 from orchestrator.settings.sources import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key

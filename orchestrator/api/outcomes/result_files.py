@@ -242,7 +242,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
 
 def _more(job: FinishedJob, include: Collection[Include]) -> OutcomeDetails:
     has_times = Include.TIMES in include
-    return More(
+    return OutcomeDetails(
         line=job.line if Include.LINE in include else msgspec.UNSET,
         worker=job.worker if Include.WORKER in include else msgspec.UNSET,
         sent_at=_iso(job.sent_at) if has_times else msgspec.UNSET,

@@ -7,8 +7,8 @@ from orchestrator.api.outcomes import result_files
 from orchestrator.core.planning.plan import Batch
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.errors import Problems
-from orchestrator.formats.input.readers import Places, Reading
-from orchestrator.formats.input.rows import Problem
+from orchestrator.formats.input.readers import InputPositions, ReadOptions
+from orchestrator.formats.input.rows import RowProblem
 from orchestrator.settings.profiles import own_keys
 from orchestrator.settings.requests import PlanRequest
 from orchestrator.settings.run_settings import RunSettings

@@ -16,7 +16,7 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import S3Config, UnusableVariables, decode_s3_config
 from orchestrator.core.text.durations import Policy, decode_policy, merge_policies
 from orchestrator.errors import UsageError
-from orchestrator.formats.text.json_text import json_problem, kind_of
+from orchestrator.formats.text.json_text import json_kind, json_problem
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import MIB
 

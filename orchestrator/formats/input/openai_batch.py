@@ -11,7 +11,7 @@ import msgspec
 
 from orchestrator.core.service.openai import check_not_streamed
 from orchestrator.formats.input.custom_id import decode_custom_id
-from orchestrator.formats.text.json_text import kind_of
+from orchestrator.formats.text.json_text import json_kind
 from orchestrator.settings.values import InputFormat
 
 KEYS: Final = frozenset({"custom_id", "method", "url", "body"})

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from orchestrator.formats.output.lines import ErrorLine, More, Outcome, ResultLine, encodable
+from orchestrator.formats.output.lines import ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome, encodable
 from orchestrator.settings.values import Include
 
 OUTPUT: Final = "output"

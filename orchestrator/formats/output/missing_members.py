@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output.columns import Columns, kind_of_cell, roots_of
-from orchestrator.formats.output.lines import Outcome
+from orchestrator.formats.output.lines import WrittenOutcome
 from orchestrator.settings.values import OnMisfit
 
 ROWS_LOOKED_AT: Final = 1_000

@@ -13,11 +13,11 @@ import msgspec
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.parquet import pyarrow
-from orchestrator.formats.output.columns import INPUT, METADATA, OF_ANY, OUTPUT, Cell, Column, Holds
-from orchestrator.formats.output.lines import Outcome
-from orchestrator.formats.output.text import DELIMITERS, MARK, harmless, texts_of
-from orchestrator.formats.output.writers import Form, parts_of, rows_of
-from orchestrator.formats.text.compression import DamagedInputError, unpacked
+from orchestrator.formats.output.columns import INPUT, METADATA, OF_ANY, OUTPUT, Cell, CellKind, Column
+from orchestrator.formats.output.lines import WrittenOutcome
+from orchestrator.formats.output.text import DELIMITERS, MARK, csv_safe_text, texts_of
+from orchestrator.formats.output.writers import FileForm, parts_of, sink_of
+from orchestrator.formats.text.compression import DamagedInputError, unpacked_stream
 from orchestrator.settings.values import Include, OnMisfit, OutputFormat
 from orchestrator.units import MIB
 

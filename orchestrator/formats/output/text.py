@@ -12,8 +12,8 @@ import msgspec
 
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output import openai_lines
-from orchestrator.formats.output.columns import Cell, Column, Columns, Holds, kind_of_cell
-from orchestrator.formats.output.lines import ErrorLine, Outcome, encoded
+from orchestrator.formats.output.columns import Cell, CellKind, Column, Columns, kind_of_cell
+from orchestrator.formats.output.lines import ErrorLine, WrittenOutcome, encode_outcome
 from orchestrator.settings.values import OnMisfit
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.outcomes.result_files import write_files
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.scripted import Asked, Reply, Scripted, says

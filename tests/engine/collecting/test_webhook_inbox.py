@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.service.webhook_token import token
 from orchestrator.engine.collecting.webhook_inbox import IDLE_S, WebhookInbox
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.web.application import application
+from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
 from tests.engine.process import KEY, Process, process
 from tests.engine.scripted import (

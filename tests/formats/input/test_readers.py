@@ -18,8 +18,8 @@ from pyarrow import parquet
 
 from orchestrator.errors import UsageError
 from orchestrator.formats.input import json_array
-from orchestrator.formats.input.readers import Places, Reading, read_inputs, sources_of
-from orchestrator.formats.input.rows import Problem, Row
+from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.settings.values import InputFormat
 from tests.formats.input_files import Put, inputs, problems, read
 from tests.texts import texts

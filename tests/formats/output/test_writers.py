@@ -16,7 +16,7 @@ from orchestrator.formats.output import parquet as outcome_parquet
 from orchestrator.formats.output.lines import OutcomeDetails, WrittenOutcome
 from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of, part_of
-from orchestrator.formats.text.compression import unpacked
+from orchestrator.formats.text.compression import unpacked_stream
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.values import Include, OnMisfit, OutputFormat
 from tests.formats.outcomes import failure, result, write
