@@ -21,10 +21,13 @@ from typing import Final
 import pytest
 
 CPU_S_MAX: Final = 1.5
-"""For a test that is not slow, with what is set up and torn down for it."""
+"""For a test that is not slow, with what is set up and torn down for it; `NOISE` more is let pass."""
 
 MEASURED: Final = 2.0
 """How much longer measured code takes."""
+
+NOISE: Final = 1.5
+"""How much longer the same test takes now and then beside others, though the loop takes no longer."""
 
 REFERENCE_S: Final = 0.0035
 """What `_loop` takes on a quiet machine of usual speed."""
@@ -109,7 +112,8 @@ class Costs:
 
 def check(took_s: float, factor: float = 1.0) -> None:
     """Fails the test that has taken so much."""
-    if took_s > CPU_S_MAX * factor and took_s > CPU_S_MAX * factor * (slow := slowness()):
+    allowed_s = CPU_S_MAX * NOISE * factor
+    if took_s > allowed_s and took_s > allowed_s * (slow := slowness()):
         pytest.fail(
             f"this test took {took_s / factor / slow:.1f} s of a processor, and one that is not marked slow may take "
             f"{CPU_S_MAX}: make it cheaper, or mark it (then `make test` does without it)",

@@ -34,12 +34,12 @@ OF_ALL = {"--help", "--version", "--install-completion", "--show-completion"}
 
 
 def flags_of_commands() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each command by its words, with the flags of each of its options."""
+    """Each command by its words, with the flags of each of its options. Second names of commands are hidden."""
     groups: list[tuple[tuple[str, ...], Any]] = [((), get_command(build()))]
     while groups:
         words, command = groups.pop()
         inner: dict[str, Any] = getattr(command, "commands", {})
-        groups += [((*words, name), each) for name, each in inner.items()]
+        groups += [((*words, name), each) for name, each in inner.items() if not each.hidden]
         for parameter in command.params:
             flags = tuple(f for f in (*parameter.opts, *parameter.secondary_opts) if f.startswith("--"))
             if flags and not OF_ALL.intersection(flags):

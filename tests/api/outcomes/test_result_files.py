@@ -66,7 +66,7 @@ def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone
     )  # fmt: skip
     connection = ConnectionSettings(api_key="key", listen="127.0.0.1:0")
     request = RunRequest(name="run", source=None, endpoint=None, ledger=Path("l.db"), connection=connection)
-    with nullcontext() if is_here else pytest.raises(UsageError, match="--listen needs --webhook-url"):
+    with nullcontext() if is_here else pytest.raises(UsageError, match="listen= needs webhook_url="):
         check_reach(run, request)
 
 

@@ -30,7 +30,7 @@ async def test_failed_and_cancelled_jobs_are_opened_again_unless_the_run_is_to_b
     assert len((tmp_path / "errors.jsonl").read_text().splitlines()) == 3
     cancel_requested(tmp_path, 1)
     way_out = re.escape(f"lift that with: orchestrator unpause in --ledger {tmp_path / 'ledger.db'}\n")
-    with pytest.raises(UsageError, match=f"in was cancelled, and --retry-failed .*; {way_out}"):
+    with pytest.raises(UsageError, match=f"in was cancelled, and retry_failed= .*; {way_out}"):
         await program(tmp_path, transport, clock, resumes=True, retry_failed=True)
     assert len(transport.of("run")) == 3
     cancel_requested(tmp_path, 0)
