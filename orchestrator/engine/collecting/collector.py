@@ -13,12 +13,10 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.client import Permit
-from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, Absence, absence, lost_gap_us, margin_left, safe_until
-from orchestrator.core.jobs.job import Job, Outcome, sure_of
+from orchestrator.core.jobs.deadlines import safe_until
+from orchestrator.core.jobs.job import Job, sure_of
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
-from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
@@ -28,7 +26,7 @@ from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.records import Record, plausible
-from orchestrator.core.service.run_outcomes import OF_ANOTHER, SAME_ID
+from orchestrator.core.service.run_outcomes import OF_ANOTHER
 from orchestrator.core.service.status_outcomes import (
     AskAgain,
     Gone,
@@ -38,14 +36,13 @@ from orchestrator.core.service.status_outcomes import (
     Unfinished,
     status_outcome,
 )
-from orchestrator.core.text.durations import rough_duration
-from orchestrator.engine.collecting.missing_job_check import MissingJobCheck
+from orchestrator.engine.collecting.finished_jobs import FinishedJobs
+from orchestrator.engine.collecting.missing_job_check import TTL_OVER, MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
-from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
+from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered, bare
@@ -53,14 +50,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.units import SECOND_US
 
 IDLE_S: Final = 5.0
-
-TROUBLES: Final = 4
-"""The wait for another question grows with so many that came to nothing: to 8 s."""
-
-TROUBLES_IN_OUTAGE: Final = 3
-"""To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
-
-TTL_OVER: Final = "the job's TTL ran out at the service"
 
 LATE_US: Final = 300_000_000
 """A job whose question is overdue by this, and past its deadline too, has been forgotten."""
@@ -71,7 +60,6 @@ class Collector:
 
     def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: ValidationPool) -> None:
         self._endpoint = endpoint
-        self._validators = validators
         self._ledger = ledger
         self._clock = endpoint.clock
         self._task_pool = task_pool
@@ -85,11 +73,14 @@ class Collector:
             webhooks=endpoint.estimates.webhook_health.healthy,
             watch_of=self._segments.watch_us,
         )
+        self._finished = FinishedJobs(
+            endpoint=endpoint, ledger=ledger, plan=self._plan, segments=self._segments, validators=validators
+        )
         self._turns = QuestionTurns(endpoint=endpoint, plan=self._plan)
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
         self._wakes_at = 0
-        self._wellness = MissingJobCheck(endpoint=endpoint, ledger=ledger, outstanding=lambda: self.outstanding)
+        self._missing = MissingJobCheck(endpoint=endpoint, ledger=ledger, plan=self._plan)
         self._counted_on_us = endpoint.estimates.retention.counted_on_us
         ledger.subscribe(self._on_steps)
         endpoint.changes.add(self._wakeup.wake)
@@ -241,7 +232,7 @@ class Collector:
         self._endpoint.health.question(job.id, outcome, sent_at, now)
         if self._turns.answered(outcome):
             self._wakeup.wake()
-        if isinstance(outcome, Gone) and not self._is_known_to_go(job, now):
+        if isinstance(outcome, Gone) and not self._missing.is_known_to_go(job, now):
             self._endpoint.health.missing_jobs.missing(job.submission or 0, now)
         elif isinstance(outcome, Terminal | Unfinished):
             self._endpoint.health.missing_jobs.answered(sent_at, now)
@@ -258,10 +249,17 @@ class Collector:
             entry.is_hinted = False
             self._reschedule(entry, self._clock.now())
 
-    def _post(self, entry: Entry, step: Transition) -> None:
-        """Hands `step` over; nobody asks for the job until it is known to be written, or stale."""
-        self._posted.add(entry.job.id)
-        self._ledger.submit(step, partial(self._landed, entry))
+    def _settle(self, entry: Entry, found: Transition | int | None) -> None:
+        """Hands over the step that was found for the job, which nobody asks for until it is known to be written, or
+        stale. Else it is asked for again: at that time, or (None) after a pause that grows.
+        """
+        if isinstance(found, Transition):
+            self._posted.add(entry.job.id)
+            self._ledger.submit(found, partial(self._landed, entry))
+        elif found is None:
+            self._ask_again(entry, None)
+        else:
+            self._reschedule(entry, found)
 
     def _landed(self, entry: Entry, error: Exception | None) -> None:
         self._posted.discard(entry.job.id)
@@ -274,12 +272,17 @@ class Collector:
         match outcome:
             case Terminal(record):
                 within_us = (self._clock.now() - (entry.job.sent_at or 0)) * self._endpoint.api.time_scale
-                await self._finish(entry, plausible(record, within_us=round(within_us)))
+                record = plausible(record, within_us=round(within_us))
+                self._settle(entry, await self._finished.step(entry, record))
             case Unfinished(status=status, known=known, record=record):
                 self._endpoint.stuck_detector.observe(entry.job, status, sent_at)
                 self._is_unfinished(entry, sent_at if known else None, record)
             case Gone():
-                await self._gone(entry)
+                found = await self._missing.after_404(entry, self._clock.now())
+                if isinstance(found, int):
+                    self._reschedule(entry, found)
+                else:
+                    await self._fail(entry, found.trouble, found.message)
             case AskAgain(trouble=trouble, reason=reason, retry_after_s=retry_after_s):
                 if trouble is Trouble.TRANSPORT:
                     self._endpoint.health.unreachable(reason, sent_at, self._clock.now())
@@ -304,89 +307,13 @@ class Collector:
         self._planned(entry)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
-        """Nothing learned: soon again, at a growing pace, but whatever the service wishes, once more in time.
-
-        In an outage the pace is that of all questions. The job gives way to the others for a little longer than that,
-        also past its deadline: it may be the only one that cannot be asked for.
-        """
         entry.troubles += 1
-        now = self._clock.now()
-        left_us = safe_until(entry.job, self._retention_us(entry.job)) - now
-        if self._endpoint.health.questions.breaker.is_tripped:
-            wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
-            self._reschedule(entry, now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us))
-            return
-        # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
-        wished_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
-        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), wished_us)
-        if left_us > 0:  # towards the last moment at a pace that grows
-            wait_us = min(wait_us, max(entry.deadline - now, left_us // 8, ASK_GAP_US_MIN))
-        self._reschedule(entry, now + wait_us)
+        self._reschedule(entry, self._turns.again_at(entry, retry_after_s))
 
     def _reschedule(self, entry: Entry, ask_at: int) -> None:
         if self._plan.get(entry.job.id) is entry:  # else it came to its end while we looked at the endpoint's health
             self._plan.schedule(entry, ask_at, is_firm=True)
             self._planned(entry)
-
-    async def _finish(self, entry: Entry, record: Record) -> None:
-        """The service has finished with the job: a result, another execution, or the end."""
-        job, now = entry.job, self._clock.now()
-        entry.finished_at = entry.finished_at or now
-        if (doubted_until := self._endpoint.doubts_until(job, entry.finished_at, entry.deadline)) > now:
-            self._reschedule(entry, doubted_until)
-            return
-        if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):  # by its webhook
-            await self._fail(entry, Trouble.LOST, SAME_ID)
-            return
-        if (streams := self._endpoint.output_streams).wants(job.run, record):
-            whole = await streams.gathered(job, record)
-            if whole is None:
-                self._ask_again(entry, None)
-                return
-            if whole is record and record.output is None and streams.gathers(job.run):
-                await self._fail(entry, Trouble.LOST, NOTHING_YIELDED)
-                return
-            record = whole
-        self._endpoint.estimates.finished(job, record, now)
-        if (begun_at := begun_at_of(job, record, now)) is not None:
-            self._plan.began(entry, begun_at - (job.sent_at or 0))
-        if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
-            again = transitions.deferred(
-                job,
-                due_at=now + backoff_us(job.deferrals + 1, job.id),
-                reason="the /retry was not applied",
-                at=now,
-                trouble=Trouble.TRANSPORT,
-                retry_until=entry.deadline if entry.retry_in_doubt is ReasonCode.RETRY_UNANSWERED else None,
-            )
-            self._post(entry, again)
-            return
-        margin_us = margin_left(job.unfinished_at or now, self._retention_us(job), now)
-        end = await self._segments.end(job, record) if job.segment else None
-        is_result = record.status == "COMPLETED" and (end is None or end.report is None)
-        judged = await self._validators.judged(job.run, record) if is_result else GOOD
-        is_taken = is_result and judged.invalid is None
-        why = None if is_taken else await self._ledger.cancels.why(submission=job.submission or 0)
-        self._post(
-            entry,
-            finished(
-                self._endpoint,
-                job,
-                record,
-                reason="status",
-                margin_us=margin_us,
-                cancel_why=why,
-                end=end,
-                judged=judged,
-            ),
-        )
-
-    async def _is_same_failure(self, entry: Entry, record: Record) -> bool:
-        """Whether `record` is of the execution before a `/retry` that was not answered, or refused: none was made."""
-        if entry.retry_in_doubt is ReasonCode.RETRY_REFUSED:
-            return record.status in {"FAILED", "TIMED_OUT"}
-        failure = await self._ledger.jobs.failure_before_retry(job=entry.job.id)
-        return failure is not None and failure.is_of(record)
 
     async def _no_news(self, entry: Entry, answer: NoNews) -> None:
         """Asked for again until the result can no longer be there; only then is the execution over.
@@ -403,89 +330,12 @@ class Collector:
         elif answer.is_torn:
             message = "the service's answer about the finished job could not be decoded"
             await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
-        elif self._endpoint.health.questions.breaker.is_tripped or not await self._wellness.is_well(now):
+        elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:
             await self._fail(entry, Trouble.TIMED_OUT, f"{TTL_OVER}; {answer.reason}")
         else:
             await self._fail(entry, Trouble.EXPIRED, f"{answer.reason} until its result could no longer be there")
 
-    # --- 404
-
-    async def _gone(self, entry: Entry) -> None:
-        """The service does not know the job: its TTL, our lateness, or a loss."""
-        job, now = entry.job, self._clock.now()
-        match absence(job, now=now, retention_us=self._agreed_us(job)):
-            case Absence.TTL:
-                await self._fail(entry, Trouble.TIMED_OUT, TTL_OVER)
-            case Absence.EXPIRED:
-                self._forgotten(entry)
-                await self._fail(entry, Trouble.EXPIRED, "its result expired before it could be collected")
-            case Absence.MISSING:
-                await self._missing(entry, now)
-
-    async def _missing(self, entry: Entry, now: int) -> None:
-        """Lost only after two 404s well apart, an endpoint that is well after each, and few 404s elsewhere.
-
-        After the second alone would not do: one that vanished and comes back just then would be well again. Nor would
-        after the first alone: it may vanish a second time.
-        """
-        gap_us = lost_gap_us(self._agreed_us(entry.job))
-        if not entry.is_missing:
-            entry.gone_after_us = self._since_finish_us(entry, now)
-        if not self._is_known_to_go(entry.job, now) and await self._wellness.are_many_missing(now):
-            self._endpoint.health.suspect(now)
-            entry.gone_at = entry.missed_at = None
-        elif entry.gone_at is None or now >= entry.gone_at + gap_us:
-            well_after = await self._well_after(entry, now)
-            if well_after is not None and entry.gone_at is not None and well_after >= entry.gone_at + gap_us:
-                self._forgotten(entry)
-                early = rough_duration(safe_until(entry.job, self._agreed_us(entry.job)) - entry.gone_at)
-                await self._fail(entry, Trouble.LOST, f"the service forgot the job {early} or more before its time")
-                return
-            entry.gone_at = well_after if entry.gone_at is None or well_after is None else entry.gone_at
-        ask_at = (entry.gone_at or now) + gap_us
-        self._reschedule(entry, ask_at if ask_at > now else now + gap_us)
-
-    def _is_known_to_go(self, job: Job, now: int) -> bool:
-        """Whether its result may be gone by now since the service is known to keep results for less than agreed."""
-        return safe_until(job, self._retention_us(job)) <= now < safe_until(job, self._agreed_us(job))
-
-    def _since_finish_us(self, entry: Entry, now: int) -> int:
-        """How long ago the job has probably finished; negative where it probably has not."""
-        return now - max(entry.job.unfinished_at or 0, (entry.job.sent_at or 0) + self._plan.times.takes_us(entry))
-
-    def _forgotten(self, entry: Entry) -> None:
-        """The job is given up: if it was missing in its time, the service has forgotten it.
-
-        Or it was never executed: that is more likely where webhooks arrive, it had none, and nobody has ever seen it.
-        """
-        job = entry.job
-        is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks
-        if entry.gone_after_us is not None and is_known:
-            self._endpoint.estimates.result_was_gone(job.run, entry.gone_after_us)
-
-    async def _well_after(self, entry: Entry, now: int) -> int | None:
-        """The latest 404 of the job, at `now` or before, after which the endpoint was well; None where it was not.
-
-        Where `/health` does not say so, the service may have no such thing: that it has answered for another job since
-        the 404 before this one shows it as well.
-        """
-        missed_at, entry.missed_at = entry.missed_at, now
-        if await self._wellness.is_well(now):
-            return now
-        answered_at = self._endpoint.health.missing_jobs.answered_at
-        return missed_at if missed_at is not None and answered_at > missed_at else None
-
     async def _fail(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> None:
-        job = entry.job
-        outcome = Outcome(
-            submission=job.submission,
-            remote_id=job.remote_id,
-            status=None,
-            output=output,
-            trouble=trouble,
-            message=message,
-        )
-        end = await self._segments.end(job, None) if job.segment else None
-        self._post(entry, in_trouble(self._endpoint, job, outcome, reason=message, end=end))
+        self._settle(entry, await self._finished.failed(entry, trouble, message, output=output))

@@ -8,14 +8,23 @@ from typing import Final
 import anyio
 
 from orchestrator.client import Permit
+from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, safe_until
+from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
 from orchestrator.core.polling.poll_plan import PollPlan
+from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.answers import Pointless, Trouble
 from orchestrator.core.service.status_outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
+
+TROUBLES: Final = 4
+"""The wait for another question grows with so many that came to nothing: to 8 s."""
+
+TROUBLES_IN_OUTAGE: Final = 3
+"""To 4 s: longer than the pauses of an outage, and not so long that a job waits when it is over."""
 
 LEAVE_S: Final = 1.0
 """Leave that does not come within this time is asked for anew: by then the service may want a pause."""
@@ -87,3 +96,22 @@ class QuestionTurns:
         if self.endpoint.health.uncollectable is not None:
             return f"{self.endpoint.health.uncollectable}: questions are pointless until that is mended"
         return f"the service wants no question before {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M:%S} UTC"
+
+    def again_at(self, entry: Entry, retry_after_s: float | None) -> int:
+        """When to ask again where nothing was learned: soon, at a growing pace, but once more in time, whatever the
+        service wishes.
+
+        In an outage the pace is that of all questions. The job gives way to the others for a little longer than that,
+        also past its deadline: it may be the only one that cannot be asked for.
+        """
+        now = self.endpoint.clock.now()
+        left_us = safe_until(entry.job, self.endpoint.estimates.retention_us(entry.job.run)) - now
+        if self.endpoint.health.questions.breaker.is_tripped:
+            wait_us = backoff_us(min(entry.troubles, TROUBLES_IN_OUTAGE), entry.job.id)
+            return now + (min(wait_us, max(left_us // 2, ASK_GAP_US_MIN)) if left_us > 0 else wait_us)
+        # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
+        wished_us = int(min(retry_after_s or 0, BACKOFF_S_MAX) * SECOND_US)
+        wait_us = max(backoff_us(min(entry.troubles, TROUBLES), entry.job.id), wished_us)
+        if left_us > 0:  # towards the last moment at a pace that grows
+            wait_us = min(wait_us, max(entry.deadline - now, left_us // 8, ASK_GAP_US_MIN))
+        return now + wait_us

@@ -27,7 +27,7 @@ GIVEN_UP: Final = "given up, as its run wants it after such trouble"
 STUCK: Final = "it was stuck, and cancelled by us to be sent anew"
 
 
-def finished(
+def on_finished(
     endpoint: Endpoint,
     job: Job,
     record: Record,
@@ -50,28 +50,25 @@ def finished(
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
-        endpoint.runs.succeeded(job.run)
-        return completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
+        return on_completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
     outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
     if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
         stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
-        return in_trouble(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
+        return on_failed(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
     if verdict.trouble is Trouble.CANCELLED:
         return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
     if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
         outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
-    endpoint.runs.failed(job.run, verdict.message)
-    return in_trouble(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
+    return on_failed(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
 
 
-def completed(
+def on_completed(
     endpoint: Endpoint, job: Job, outcome: Outcome, *, reason: str, judged: Validation, end: SegmentEnd | None = None
 ) -> Transition:
-    """The step for `job`, of which `outcome` is the result; where nobody could judge that, its run goes no further."""
+    """The step for `job`, of which `outcome` is the result."""
     if judged.unjudged is not None:
-        endpoint.runs.stop(job.run, f"{judged.unjudged}; once that is mended: orchestrator runs recheck")
         reason = f"{reason}, not judged: {judged.unjudged}"
     return transitions.completed(job, outcome, reason=reason, at=endpoint.clock.now(), end=end)
 
@@ -86,14 +83,12 @@ def _given_back(
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
     if isinstance(follows, Exhausted):
-        endpoint.runs.failed(job.run, follows.message)
         outcome = outcome_of(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
         return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
-    endpoint.runs.succeeded(job.run)
     return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
 
 
-def in_trouble(
+def on_failed(
     endpoint: Endpoint,
     job: Job,
     outcome: Outcome,

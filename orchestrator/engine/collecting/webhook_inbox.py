@@ -27,7 +27,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER, verdict_of
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.engine.collecting.result_steps import completed, finished
+from orchestrator.engine.collecting.result_steps import on_completed, on_finished
 from orchestrator.engine.collecting.segment_tracker import is_resumable
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -380,7 +380,7 @@ class WebhookInbox:
         outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
         outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
         reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
-        return completed(endpoint, job, outcome, reason=reason, judged=self._judged.get(_key(notice), GOOD))
+        return on_completed(endpoint, job, outcome, reason=reason, judged=self._judged.get(_key(notice), GOOD))
 
     def _of_latest(
         self,
@@ -406,7 +406,7 @@ class WebhookInbox:
             self._hint(job)  # what its worker has yielded is asked for once /status says so, too
             return None
         margin_us = self._margin_us(notice, job, endpoint)
-        return finished(
+        return on_finished(
             endpoint,
             job,
             record,

@@ -51,7 +51,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.health = EndpointHealth(self.api, self.clock, self.warn, self.changes)
         self.probe = EndpointProbe(self.api, self.clock, self.health, self.changes)
-        self.runs = RunFailures(self.clock, self.settings_of, self.warn, self.changes)
+        self.runs = RunFailures(self.id, self.clock, self.settings_of, self.warn, self.changes)
         self.estimates = EndpointEstimates(
             self.api,
             self.clock,

@@ -1,15 +1,24 @@
 """What stops single runs at one endpoint: executions that fail in a row, and variables that their jobs lack."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.gates.run_health import Alarm, RunHealth
-from orchestrator.core.service.answers import HINT_CHARS_MAX
+from orchestrator.core.jobs.job import Outcome
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
 from orchestrator.core.text.error_text import told
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
+
+ENDS: Final = frozenset({Event.COMPLETED, Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
+"""What happens to a job whose execution has ended."""
+
+FAILED: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
 
 
 class RunFailures:
@@ -17,11 +26,13 @@ class RunFailures:
 
     def __init__(
         self,
+        endpoint: int,
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         warn: Callable[[str], None],
         changes: Subscribers,
     ) -> None:
+        self._endpoint = endpoint
         self._clock = clock
         self._settings_of = settings_of
         self._warn = warn
@@ -47,11 +58,21 @@ class RunFailures:
             self._warn("the variables that were missing are set: going on")
             self._changes.wake()
 
-    def succeeded(self, run: int) -> None:
+    def on_steps(self, taken: Sequence[Transition]) -> None:
+        """Takes in the steps of a transaction: which executions at the endpoint have brought a result, or failed."""
+        for step in taken:
+            if step.event not in ENDS or step.before.endpoint != self._endpoint:
+                continue
+            if step.trouble is None:
+                self.observe_success(step.before.run)
+            elif is_failure(step):
+                self.observe_failure(step.before.run, _message(step))
+
+    def observe_success(self, run: int) -> None:
         """An execution of `run` has brought a result."""
         self._run(run).streak.observe(failed=False, stop_after=None)
 
-    def failed(self, run: int, message: str) -> None:
+    def observe_failure(self, run: int, message: str) -> None:
         """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
         streak, stop_after = self._run(run).streak, self._settings_of[run].stop_after_failures
         sample = shortened(told(message), HINT_CHARS_MAX)
@@ -70,6 +91,11 @@ class RunFailures:
             case None:
                 pass
 
+    def observe_validation(self, run: int, unjudged: str | None) -> None:
+        """An output of `run` could not be judged (None: it could): none is sent to be paid for and not judged."""
+        if unjudged is not None:
+            self.stop(run, f"{unjudged}; once that is mended: orchestrator runs recheck")
+
     def stop(self, run: int, reason: str) -> None:
         """Going on submitting jobs of `run` is pointless until somebody mends something."""
         if self._run(run).stop(reason):
@@ -79,3 +105,20 @@ class RunFailures:
         if (found := self._runs.get(run)) is None:
             found = self._runs[run] = RunHealth()
         return found
+
+
+def is_failure(step: Transition) -> bool:
+    """Whether `step` ends an execution that failed: no loss, no TTL that ran out, and nothing that was cancelled."""
+    outcome = _ended_with(step)
+    if outcome is None or step.trouble is Trouble.INVALID_OUTPUT:
+        return step.trouble in FAILED
+    return step.trouble in FAILED and outcome.status not in (None, "CANCELLED")
+
+
+def _ended_with(step: Transition) -> Outcome | None:
+    return step.outcome or step.previous_outcome
+
+
+def _message(step: Transition) -> str:
+    outcome = _ended_with(step)
+    return (None if outcome is None else outcome.message) or step.reason

@@ -171,6 +171,7 @@ class EndpointRegistry:
             requests_per_worker=None if is_local else requests_per_worker,
             changed=changed,
         )
+        self.ledger.subscribe(endpoint.runs.on_steps)
         self.limits.add(endpoint.id, run.endpoint, limits)
         collector = Collector(endpoint=endpoint, ledger=self.ledger, task_pool=task_pool, validators=self.validators)
         dispatcher = Dispatcher(

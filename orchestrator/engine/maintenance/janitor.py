@@ -21,7 +21,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.retry import backoff_us, is_tried_again
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
-from orchestrator.engine.collecting.result_steps import in_trouble
+from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.uncertain_grace import settle_at
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -227,7 +227,7 @@ class Janitor:
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
         )
-        return in_trouble(endpoint, job, outcome, reason="nobody adopted it")
+        return on_failed(endpoint, job, outcome, reason="nobody adopted it")
 
 
 def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Transition:

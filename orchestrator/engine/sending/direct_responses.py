@@ -8,7 +8,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.records import Record
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, finished, in_trouble
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger.jobs.history import ExecutionTimes
@@ -32,8 +32,7 @@ class DirectResponses:
         if isinstance(outcome, Unreadable):
             raw = outcome.raw[:TORN_BYTES_MAX]
             told = outcome_of(job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
-            self._endpoint.runs.failed(job.run, UNREADABLE)
-            return in_trouble(self._endpoint, job, told, reason=UNREADABLE)
+            return on_failed(self._endpoint, job, told, reason=UNREADABLE)
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
         times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
         self._endpoint.estimates.remember([times])
@@ -41,7 +40,8 @@ class DirectResponses:
         if record.status == "COMPLETED":
             with anyio.CancelScope(shield=True):  # what was paid for comes only once
                 judged = await self._validators.judged(job.run, record)
-        return finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
+            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
 
 
 def _record_of(raw: bytes) -> Record:

@@ -109,15 +109,15 @@ async def test_an_endpoint_warns_of_a_bad_beginning_once_and_stops_after_so_many
     settings = RunSettings(stop_after_failures=30)
     async with process(tmp_path / "db", Scripted(), settings=settings) as p:
         for _ in range(29):
-            p.endpoint.runs.failed(p.run.id, "CUDA out of memory" + "!" * 1_000)
+            p.endpoint.runs.observe_failure(p.run.id, "CUDA out of memory" + "!" * 1_000)
         assert len(p.warnings) == 1
         assert p.warnings[0].startswith("20 of the first 20 executions failed, the last one with: CUDA out of memory!")
         assert len(p.warnings[0]) < 500
-        p.endpoint.runs.succeeded(p.run.id)
+        p.endpoint.runs.observe_success(p.run.id)
         for _ in range(29):
-            p.endpoint.runs.failed(p.run.id, "boom")
+            p.endpoint.runs.observe_failure(p.run.id, "boom")
         reasons = [p.endpoint.why_stopped(1)]
-        p.endpoint.runs.failed(p.run.id, "boom")
+        p.endpoint.runs.observe_failure(p.run.id, "boom")
         reasons.append(p.endpoint.why_stopped(1))
         assert reasons == [None, "30 executions in a row failed, the last one with: boom"]
         assert len(p.warnings) == 1

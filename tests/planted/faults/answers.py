@@ -61,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs are given up while the whole service answers with pages",
         path="orchestrator/engine/collecting/collector.py::Collector._no_news",
-        old="elif self._endpoint.health.questions.breaker.is_tripped or not await self._wellness.is_well(now):",
+        old="elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):",
         new="elif False:",
         tests=(NO_NEWS + "test_a_maintenance_that_answers_with_pages_costs_no_job_anything",),
     ),
@@ -204,7 +204,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job has the result of the one whose webhook has brought its id",
-        path="orchestrator/engine/collecting/collector.py::Collector._finish",
+        path="orchestrator/engine/collecting/finished_jobs.py::FinishedJobs.step",
         old='if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):',
         new="if False:",
         tests=(REPEATED,),
@@ -323,7 +323,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a lost job waits for a health that there is not",
-        path="orchestrator/engine/collecting/collector.py::Collector._well_after",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck._well_after",
         old="return missed_at if missed_at is not None and answered_at > missed_at else None",
         new="return None",
         tests=(MISSING + "test_where_there_is_no_health_to_be_asked_for_other_jobs_show_that_the_endpoint_is_well",),
@@ -361,7 +361,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a service forgot too early is called our lateness",
-        path="orchestrator/engine/collecting/collector.py::Collector._gone",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.after_404",
         old="match absence(job, now=now, retention_us=self._agreed_us(job)):",
         new="match absence(job, now=now, retention_us=self._retention_us(job)):",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
@@ -375,8 +375,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="results that are known to go make the endpoint suspect",
-        path="orchestrator/engine/collecting/collector.py::Collector._is_known_to_go",
-        old="return safe_until(job, self._retention_us(job)) <= now < safe_until(job, self._agreed_us(job))",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.is_known_to_go",
+        old="return safe_until(job, believed_us) <= now < safe_until(job, self._agreed_us(job))",
         new="return False",
         tests=(FORGETFUL + "test_after_a_few_results_that_were_gone_too_early_no_other_is_left_there_for_so_long",),
     ),
@@ -392,7 +392,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of results that were gone when the endpoint was suspect nothing is learned",
-        path="orchestrator/engine/collecting/collector.py::Collector._gone",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.after_404",
         old="case Absence.EXPIRED:\n    self._forgotten(entry)",
         new="case Absence.EXPIRED:",
         tests=(
@@ -402,7 +402,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="while it is found out whether many are missing, what was known before counts",
-        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck.are_many_missing",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck._are_many_missing",
         old="if now >= self._judged_at + SECOND_US:",
         new="if now >= self._judged_at + SECOND_US:\n    self._judged_at = now",
         tests=(
@@ -412,8 +412,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job that was never executed tells of results that are forgotten",
-        path="orchestrator/engine/collecting/collector.py::Collector._forgotten",
-        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks",
+        path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck._forgotten",
+        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks",
         new="is_known = True",
         tests=(FORGETFUL + "test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely",),
     ),

@@ -31,7 +31,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the next execution is a repetition of what was sent, whatever it was to be given",
-        path="orchestrator/engine/collecting/result_steps.py::in_trouble",
+        path="orchestrator/engine/collecting/result_steps.py::on_failed",
         old="retry_until=None if escalation is not None and escalation.description else decision.retry_until,",
         new="retry_until=decision.retry_until,",
         tests=(_IN_TIME,),
@@ -61,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what costs no attempt is of the budget for retries",
-        path="orchestrator/engine/collecting/result_steps.py::in_trouble",
+        path="orchestrator/engine/collecting/result_steps.py::on_failed",
         old="if not is_free and (spent :=",
         new="if (spent :=",
         tests=(f"{_HERE}test_a_worker_that_was_taken_away_costs_no_attempt_and_nothing_of_the_budget",),
@@ -93,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is to be given up is tried again",
-        path="orchestrator/engine/collecting/result_steps.py::in_trouble",
+        path="orchestrator/engine/collecting/result_steps.py::on_failed",
         old="if taken is not None and taken.step.gives_up:",
         new="if False and step is not None:",
         tests=(f"{_HERE}test_what_is_given_up_is_not_tried_again",),

@@ -5,7 +5,7 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a result whose chunks were lost on their way is an empty one",
-        path="orchestrator/engine/collecting/collector.py::Collector._finish",
+        path="orchestrator/engine/collecting/finished_jobs.py::FinishedJobs.step",
         old="if whole is record and record.output is None and streams.gathers(job.run):",
         new="if False:",
         tests=("tests/engine/endpoint/test_output_streams.py::test_chunks_that_were_lost_on_their_way_are_no_result",),

@@ -29,7 +29,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a segment that failed is begun again by /retry",
-        path="orchestrator/engine/collecting/result_steps.py::in_trouble",
+        path="orchestrator/engine/collecting/result_steps.py::on_failed",
         old="is_retained=is_retained and end is None and",
         new="is_retained=is_retained and",
         tests=(RESUMABLE + "test_with_each_newer_checkpoint_attempts_are_counted_anew",),

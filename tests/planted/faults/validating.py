@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run goes on though nobody can judge its outputs",
-        path="orchestrator/engine/collecting/result_steps.py::completed",
+        path="orchestrator/engine/collecting/result_steps.py::on_completed",
         old="if judged.unjudged is not None:",
         new="if False:",
         tests=(
