@@ -2,8 +2,8 @@
 
 A result is in memory by then, and at the service for half an hour more: it is not lost while it is judged. Whatever
 cannot be judged (a check that hangs or dies, one that is not there, too many outputs that wait) counts as a result all
-the same, and the run is held: an output that was paid for is never thrown away for want of a judge.
-`orchestrator runs recheck` judges those later.
+the same, and the run is held: an output that was paid for is never thrown away for want of a judge. They can be
+judged later (`engine.commands.revalidate`).
 """
 
 import asyncio

@@ -6,61 +6,50 @@ webhook only if it can speak of nothing but the execution at hand; otherwise it 
 given up, a submission or a whole job, a result counts whenever it comes, and nothing else changes anything.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
-import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.cancel_reason import CancelWhy
-from orchestrator.core.jobs.deadlines import margin_left
-from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
-from orchestrator.core.jobs.lifecycle import Event, State, is_legal
+from orchestrator.core.jobs.job import Job, is_terminal
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import NO_NEWS
-from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
+from orchestrator.core.jobs.segments import Standing, segment_end
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.records import Record
-from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER, verdict_of
+from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.engine.collecting.result_steps import on_completed, on_finished
+from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue
+from orchestrator.engine.collecting.notice_steps import (
+    COMPLETED,
+    Instead,
+    completes,
+    names_job,
+    on_notice,
+    tells_of_end,
+)
 from orchestrator.engine.collecting.segment_tracker import is_resumable
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.endpoint.output_streams import EMPTY
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
 from orchestrator.engine.runtime.task_pool import Request
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import Submitted
 from orchestrator.ledger.transactions.transaction import Settled
 from orchestrator.ledger.transitions.segment_writes import Reported
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import SECOND_US
 
-BATCH_MAX: Final = 500
 GATHER_S: Final = 0.02
 """How long notices gather before they are gone through together."""
 
 IDLE_S: Final = 5.0
 
-WAITING_MAX: Final = 5_000
-"""How many notices wait in memory at most."""
-
-BYTES_MAX: Final = 64 * MIB
-"""No more are taken into memory once their outputs come to this."""
-
 Hint = Callable[[Job], None]
 _Key = tuple[int, str]
 PaidTwice = Callable[[int, int], None]
-
-
-HELD_US: Final = 100_000
-"""How long what came early waits until it is looked at again."""
-
-COMPLETED: Final = "COMPLETED"
 
 
 @dataclass(slots=True, eq=False)
@@ -118,50 +107,36 @@ class WebhookInbox:
         self._hint = hint
         self._validators = validators
         self._launch = launch
-        self._being_judged: dict[_Key, Notice] = {}
-        self._judged: dict[_Key, Validation] = {}
+        self._in_validation: dict[_Key, Notice] = {}
+        self._validations: dict[_Key, Validation] = {}
         self._paid_twice = paid_twice
         self._owed = owed
-        self._waiting_max = waiting_max
-        self._bytes_max = bytes_max
-        self._waiting: deque[Notice] = deque()
-        self._bytes = 0
-        self._held: list[Notice] = []
-        self._held_until = 0
-        self._unread: int | None = None
-        self._passed_over = 0
-        self._known_over = 0
+        self._queue = NoticeQueue(ledger, clock, waiting_max=waiting_max, bytes_max=bytes_max)
         self._polling = anyio.Lock()
         self._wakeup = Wakeup()
 
     @property
     def waiting(self) -> int:
         """How many notices are held in memory."""
-        return len(self._waiting)
+        return len(self._queue)
 
     async def note(self, notice: Notice) -> None:
         """Makes `notice` durable; raises `StorageError` when it could not be."""
         await self._ledger.record_notice(notice)
-        held = len(self._waiting) + len(self._being_judged)
-        if self._unread is None and (held >= self._waiting_max or self._bytes >= self._bytes_max):
-            self._unread = 0
-        if self._unread is not None:
-            self._passed_over += 1
-        else:
-            self._wait(notice)
+        self._queue.came(notice, beside=len(self._in_validation))
         self._wakeup.wake()
 
     async def recover(self) -> int:
         """Will take up the notices that an earlier process did not get to; returns how many."""
-        self._unread = 0
+        self._queue.read_all()
         self._wakeup.wake()
         return await self._ledger.notices.count()
 
     async def catch_up(self) -> None:
         """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
-        while self._waiting or self._unread is not None or self._being_judged:
+        while self._queue or self._queue.has_unread or self._in_validation:
             await self._poll()
-            if self._being_judged and not self._waiting:
+            if self._in_validation and not self._queue:
                 await anyio.sleep(GATHER_S)
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -169,45 +144,40 @@ class WebhookInbox:
         task_status.started()
         await keep_polling(self._poll, self._wakeup)
 
-    def _wait(self, notice: Notice) -> None:
-        self._waiting.append(notice)
-        self._bytes += _size(notice)
-
     async def _poll(self) -> float:
         async with self._polling:
-            self._release()
-            if not self._waiting and self._unread is not None:
-                await self._read_on(self._unread)
-            if not self._waiting:
-                return HELD_US / SECOND_US if self._held else IDLE_S
-            batch = [self._waiting.popleft() for _ in range(min(BATCH_MAX, len(self._waiting)))]
-            self._bytes -= sum(map(_size, batch))
+            batch = await self._queue.batch()
+            if not batch and self._queue.has_unread:
+                return 0.0
+            if not batch:
+                return EARLY_US / SECOND_US if self._queue.has_early else IDLE_S
             again = await self._go_through(batch)
             for notice in again:
-                self._wait(notice)
+                self._queue.add(notice)
             for key in {_key(notice) for notice in batch} - {_key(notice) for notice in again}:
-                self._judged.pop(key, None)
+                self._validations.pop(key, None)
             return GATHER_S
 
-    def _judge(self, notice: Notice, run: int, record: Record) -> None:
-        """Has the output looked at, and the notice come back with what was found."""
+    def _validate(self, notice: Notice, run: int, record: Record, endpoint: Endpoint) -> None:
+        """Has the output judged, and the notice come back with what was found."""
         key = _key(notice)
-        if key in self._being_judged:
+        if key in self._in_validation:
             return
-        self._being_judged[key] = notice
+        self._in_validation[key] = notice
 
-        async def judge() -> None:
+        async def validate() -> None:
             try:
-                self._judged[key] = await self._validators.judged(run, record)
+                self._validations[key] = validation = await self._validators.judged(run, record)
+                endpoint.runs.observe_validation(run, validation.unjudged)
             finally:
-                del self._being_judged[key]
-            self._wait(notice)
+                del self._in_validation[key]
+            self._queue.add(notice)
             self._wakeup.wake()
 
-        self._launch(judge)
+        self._launch(validate)
 
-    def _is_to_be_judged(self, notice: Notice, run: int) -> bool:
-        return _completes(notice) and _key(notice) not in self._judged and self._validators.is_needed(run)
+    def _is_to_be_validated(self, notice: Notice, run: int) -> bool:
+        return completes(notice) and _key(notice) not in self._validations and self._validators.is_needed(run)
 
     def _is_early(self, notice: Notice, job: Job) -> bool:
         """Whether what counts for more is still to come.
@@ -217,36 +187,7 @@ class WebhookInbox:
         """
         if job.state is State.SUBMITTING and not job.by_retry and notice.submission == job.submission:
             return True
-        return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged
-
-    def _hold(self, notice: Notice) -> None:
-        if not self._held:
-            self._held_until = self._clock.now() + HELD_US
-        self._held.append(notice)
-
-    def _release(self) -> None:
-        if self._held and self._clock.now() >= self._held_until:
-            for notice in self._held:
-                self._wait(notice)
-            self._held.clear()
-
-    async def _read_on(self, after: int) -> None:
-        """The next page of what waits in the ledger. It was all, once a page is empty and nothing came meanwhile.
-
-        Else from the beginning: numbers of notices that were dealt with are given again.
-        """
-        if after == 0:
-            self._known_over = self._passed_over
-        page = await self._ledger.notices.after(after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
-        for _, notice in page:
-            self._wait(notice)
-        if page:
-            self._unread = page[-1][0]
-        elif self._known_over == self._passed_over:
-            self._unread = None
-        else:
-            self._unread = 0
-            self._wakeup.wake()
+        return not completes(notice) and (notice.submission, COMPLETED) in self._in_validation
 
     async def _go_through(self, batch: Sequence[Notice]) -> list[Notice]:
         """Acts on a batch; returns the notices whose job changed under our hands.
@@ -255,7 +196,7 @@ class WebhookInbox:
         """
         found = await self._ledger.jobs.of_submissions(ids=[notice.submission for notice in batch])
         sorted_out = _SortedOut(standings=await self._standings(found))
-        for notice in sorted(batch, key=_completes, reverse=True):
+        for notice in sorted(batch, key=completes, reverse=True):
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
                 sorted_out.settled.append(Settled(notice))
@@ -266,9 +207,9 @@ class WebhookInbox:
             elif _is_foreign(notice, job, found, endpoint):
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
-                self._hold(notice)
-            elif notice.record is not None and self._is_to_be_judged(notice, job.run):
-                self._judge(notice, job.run, notice.record)
+                self._queue.add_early(notice)
+            elif notice.record is not None and self._is_to_be_validated(notice, job.run):
+                self._validate(notice, job.run, notice.record, endpoint)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
@@ -302,14 +243,24 @@ class WebhookInbox:
         """What one notice comes to."""
         standing = into.standings.get(job.id)
         end = None if standing is None else segment_end(standing, notice.record, unfinished_at=job.unfinished_at)
-        step = self._step(notice, job, found, endpoint, end)
+        made = on_notice(
+            endpoint,
+            notice,
+            job,
+            validation=self._validations.get(_key(notice), GOOD),
+            cancel_why=found.cancel_why.get(notice.submission),
+            end=end,
+        )
+        step = made if isinstance(made, Transition) else None
+        if made is Instead.ASK:
+            self._hint(job)
         if step is None and end is not None and end.report is not None:
             said = Reported(job=job.id, submission=notice.submission, report=end.report, at=notice.received_at)
             into.reports.append(said)
         if step is None or is_terminal(job):
-            if notice.submission in found.given_up and _ran(notice):
+            if notice.submission in found.given_up and tells_of_end(notice):
                 into.late[job.id] = notice
-            elif notice.submission not in found.remote_ids and _names(notice):
+            elif notice.submission not in found.remote_ids and names_job(notice):
                 into.unnamed.append(notice)
         if step is None:
             into.settled.append(Settled(notice))
@@ -349,97 +300,10 @@ class WebhookInbox:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
                 endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)
 
-    def _step(
-        self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, end: SegmentEnd | None
-    ) -> Transition | None:
-        """The step that `notice` causes for `job`, or None where it causes none.
-
-        `end`: what it tells of a segment, if the job is resumable; one that was given back is no result.
-        """
-        record = notice.record
-        if record is None or record.status not in TERMINAL_STATUSES:
-            if not is_terminal(job):
-                self._hint(job)
-            return None
-        if is_terminal(job) or notice.submission != job.submission:
-            if end is not None and end.report is not None:
-                return None
-            return self._of_given_up(notice, job, record, endpoint)
-        why = found.cancel_why.get(notice.submission)
-        return self._of_latest(notice, job, record, endpoint, cancel_why=why, end=end)
-
-    def _of_given_up(self, notice: Notice, job: Job, record: Record, endpoint: Endpoint) -> Transition | None:
-        """News of a submission that was given up for another, or of a job that was given up altogether: only a result
-        counts, and the first one wins.
-        """
-        if not is_legal(job.state, Event.COMPLETED) or not self._is_result(notice, record, job, endpoint):
-            return None
-        if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
-            return None  # what its worker has yielded is not in it
-        margin_us = self._margin_us(notice, job, endpoint)
-        outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
-        outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
-        reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
-        return on_completed(endpoint, job, outcome, reason=reason, judged=self._judged.get(_key(notice), GOOD))
-
-    def _of_latest(
-        self,
-        notice: Notice,
-        job: Job,
-        record: Record,
-        endpoint: Endpoint,
-        *,
-        cancel_why: CancelWhy | None,
-        end: SegmentEnd | None,
-    ) -> Transition | None:
-        in_stream = endpoint.output_streams.wants(job.run, record)
-        is_result = not in_stream and (end is None or end.report is None)
-        is_result = is_result and self._is_result(notice, record, job, endpoint)
-        if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
-            self._hint(job)  # whether it speaks of the execution before or after the /retry, only /status can say
-            return None
-        if job.state is not State.OUTSTANDING and not is_result:
-            if job.state is State.QUEUED or record.remote_id is None:
-                return None
-            return transitions.adopted(job, remote_id=record.remote_id, at=self._clock.now())
-        if in_stream:
-            self._hint(job)  # what its worker has yielded is asked for once /status says so, too
-            return None
-        margin_us = self._margin_us(notice, job, endpoint)
-        return on_finished(
-            endpoint,
-            job,
-            record,
-            reason="webhook",
-            margin_us=margin_us,
-            cancel_why=cancel_why,
-            end=end,
-            judged=self._judged.get(_key(notice), GOOD),
-        )
-
-    def _is_result(self, notice: Notice, record: Record, job: Job, endpoint: Endpoint) -> bool:
-        rejected = self._judged.get(_key(notice), GOOD).invalid
-        is_required = endpoint.settings_of[job.run].output_required
-        return verdict_of(record, output_required=is_required, rejected=rejected).trouble is None
-
-    def _margin_us(self, notice: Notice, job: Job, endpoint: Endpoint) -> int:
-        now = self._clock.now()  # which an earlier process may have been ahead of
-        return margin_left(min(notice.received_at, now), endpoint.estimates.retention_us(job.run), now)
-
 
 def _key(notice: Notice) -> _Key:
     """What tells it from every other one."""
     return notice.submission, "" if notice.record is None else notice.record.status
-
-
-def _completes(notice: Notice) -> bool:
-    """Whether `notice` announces a result."""
-    return notice.record is not None and notice.record.status == COMPLETED
-
-
-def _size(notice: Notice) -> int:
-    """The bytes of its output."""
-    return len(notice.record.output or b"") if notice.record is not None else 0
 
 
 def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) -> bool:
@@ -454,14 +318,3 @@ def _is_foreign(notice: Notice, job: Job, found: Submitted, endpoint: Endpoint) 
     if record is None or record.remote_id is None:
         return False
     return endpoint.remote_ids.contradict(record.remote_id, job.id, found.remote_ids.get(notice.submission))
-
-
-def _names(notice: Notice) -> bool:
-    """Whether `notice` says what the service calls something that has not come to an end."""
-    record = notice.record
-    return record is not None and record.remote_id is not None and record.status not in TERMINAL_STATUSES
-
-
-def _ran(notice: Notice) -> bool:
-    """Whether `notice` tells of an execution that came to an end by itself."""
-    return notice.record is not None and notice.record.status in TERMINAL_STATUSES - {"CANCELLED"}

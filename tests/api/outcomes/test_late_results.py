@@ -16,7 +16,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.core.text.durations import Policy
-from orchestrator.engine.collecting.webhook_inbox import BATCH_MAX
+from orchestrator.engine.collecting.notice_queue import BATCH_MAX
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import RunRequest

@@ -133,7 +133,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a webhook before the answer to its submission is believed at once",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._go_through",
-        old="self._hold(notice)",
+        old="self._queue.add_early(notice)",
         new="self._sort_out(notice, job, found, endpoint, sorted_out)",
         tests=(
             OTHER + "test_a_webhook_that_comes_before_the_answer_waits_for_it_and_for_the_id_that_it_gives",
@@ -143,7 +143,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job fails by a webhook although another one has brought its result",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._go_through",
-        old="for notice in sorted(batch, key=_completes, reverse=True):",
+        old="for notice in sorted(batch, key=completes, reverse=True):",
         new="for notice in batch:",
         tests=(
             "tests/engine/collecting/test_webhook_inbox.py::test_a_job_that_was_announced_as_failed_and_as_completed_before_its_answer_has_its_result",
@@ -154,7 +154,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job fails by a webhook while its result is being judged",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._is_early",
-        old="return not _completes(notice) and (notice.submission, COMPLETED) in self._being_judged",
+        old="return not completes(notice) and (notice.submission, COMPLETED) in self._in_validation",
         new="return False",
         tests=(
             "tests/engine/collecting/test_validation_pool.py::test_a_job_does_not_fail_by_what_contradicts_a_result_that_is_being_judged",

@@ -57,9 +57,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a result that comes after its job was given up is thrown away",
-        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._step",
-        old="return self._of_given_up(",
-        new="return None if is_terminal(job) else self._of_given_up(",
+        path="orchestrator/engine/collecting/notice_steps.py::on_notice",
+        old="return _of_given_up(",
+        new="return Instead.NOTHING if is_terminal(job) else _of_given_up(",
         tests=(
             "tests/api/outcomes/test_late_results.py::test_a_result_counts_however_its_job_was_given_up_before",
             "tests/api/outcomes/test_late_results.py::test_what_was_noted_as_a_run_ended_is_taken_up_by_the_next_process_before_it_sends_anything",

@@ -46,8 +46,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a late output of a job that was given back is taken for its result",
-        path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox._step",
-        old="if end is not None and end.report is not None:\n    return None",
+        path="orchestrator/engine/collecting/notice_steps.py::on_notice",
+        old="if end is not None and end.report is not None:\n    return Instead.NOTHING",
         new="",
         tests=(
             RESUMABLE + "test_a_late_result_of_an_earlier_segment_counts_and_of_one_given_back_only_its_checkpoint",

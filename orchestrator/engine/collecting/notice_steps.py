@@ -1,0 +1,137 @@
+"""What a notice makes of its job, as the job is then: a step, a question, or nothing.
+
+While a job is at the service, a result is taken from a webhook only if it can speak of nothing but the execution at
+hand; otherwise the job is to be asked for. Of everything that was given up, a submission or a whole job, a result
+counts whenever it comes, and nothing else changes anything.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.deadlines import margin_left
+from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
+from orchestrator.core.jobs.lifecycle import Event, State, is_legal
+from orchestrator.core.jobs.segments import SegmentEnd
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.service.records import Record
+from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, verdict_of
+from orchestrator.core.service.webhook_token import Notice
+from orchestrator.engine.collecting.result_steps import on_completed, on_finished
+from orchestrator.engine.collecting.validation_pool import Validation
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.endpoint.output_streams import EMPTY
+
+COMPLETED: Final = "COMPLETED"
+
+
+class Instead(Enum):
+    """What follows from a notice that makes no step."""
+
+    NOTHING = auto()
+    ASK = auto()
+    """Only `/status` can say what became of the job."""
+
+
+def on_notice(
+    endpoint: Endpoint,
+    notice: Notice,
+    job: Job,
+    *,
+    validation: Validation,
+    cancel_why: CancelWhy | None,
+    end: SegmentEnd | None,
+) -> Transition | Instead:
+    """What `notice` makes of `job`, whose output was found to be worth `validation`.
+
+    `end`: what it tells of a segment, if the job is resumable; one that was given back is no result. `cancel_why`: why
+    we have asked for its submission to be cancelled, if we have.
+    """
+    record = notice.record
+    if record is None or record.status not in TERMINAL_STATUSES:
+        return Instead.NOTHING if is_terminal(job) else Instead.ASK
+    if is_terminal(job) or notice.submission != job.submission:
+        if end is not None and end.report is not None:
+            return Instead.NOTHING
+        return _of_given_up(endpoint, notice, job, record, validation)
+    return _of_latest(endpoint, notice, job, record, validation, cancel_why=cancel_why, end=end)
+
+
+def _of_given_up(
+    endpoint: Endpoint, notice: Notice, job: Job, record: Record, validation: Validation
+) -> Transition | Instead:
+    """News of a submission that was given up for another, or of a job that was given up altogether: only a result
+    counts, and the first one wins.
+    """
+    if not is_legal(job.state, Event.COMPLETED) or not _is_result(endpoint, job, record, validation):
+        return Instead.NOTHING
+    if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
+        return Instead.NOTHING  # what its worker has yielded is not in it
+    margin_us = _margin_us(endpoint, notice, job)
+    outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+    outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
+    reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
+    return on_completed(endpoint, job, outcome, reason=reason, judged=validation)
+
+
+def _of_latest(
+    endpoint: Endpoint,
+    notice: Notice,
+    job: Job,
+    record: Record,
+    validation: Validation,
+    *,
+    cancel_why: CancelWhy | None,
+    end: SegmentEnd | None,
+) -> Transition | Instead:
+    in_stream = endpoint.output_streams.wants(job.run, record)
+    is_result = not in_stream and (end is None or end.report is None)
+    is_result = is_result and _is_result(endpoint, job, record, validation)
+    if not job.is_first_execution and not (is_result and job.state in (State.QUEUED, State.SUBMITTING)):
+        return Instead.ASK  # whether it speaks of the execution before or after the /retry, only /status can say
+    if job.state is not State.OUTSTANDING and not is_result:
+        if job.state is State.QUEUED or record.remote_id is None:
+            return Instead.NOTHING
+        return transitions.adopted(job, remote_id=record.remote_id, at=endpoint.clock.now())
+    if in_stream:
+        return Instead.ASK  # what its worker has yielded is asked for once /status says so, too
+    margin_us = _margin_us(endpoint, notice, job)
+    return on_finished(
+        endpoint,
+        job,
+        record,
+        reason="webhook",
+        margin_us=margin_us,
+        cancel_why=cancel_why,
+        end=end,
+        judged=validation,
+    )
+
+
+def _is_result(endpoint: Endpoint, job: Job, record: Record, validation: Validation) -> bool:
+    is_required = endpoint.settings_of[job.run].output_required
+    return verdict_of(record, output_required=is_required, rejected=validation.invalid).trouble is None
+
+
+def _margin_us(endpoint: Endpoint, notice: Notice, job: Job) -> int:
+    now = endpoint.clock.now()  # which an earlier process may have been ahead of
+    return margin_left(min(notice.received_at, now), endpoint.estimates.retention_us(job.run), now)
+
+
+def completes(notice: Notice) -> bool:
+    """Whether `notice` announces a result."""
+    return notice.record is not None and notice.record.status == COMPLETED
+
+
+def names_job(notice: Notice) -> bool:
+    """Whether `notice` says what the service calls something that has not come to an end."""
+    record = notice.record
+    return record is not None and record.remote_id is not None and record.status not in TERMINAL_STATUSES
+
+
+def tells_of_end(notice: Notice) -> bool:
+    """Whether `notice` tells of an execution that came to an end by itself."""
+    return notice.record is not None and notice.record.status in TERMINAL_STATUSES - {"CANCELLED"}
