@@ -110,7 +110,7 @@ class Engine:
             api_keys=self.services.api_keys,
             warn=view.warn,
         )
-        self.limits = LimitKeeper(ledger=ledger, say=view.say)
+        self.limits = LimitKeeper(ledger=ledger, say=view.say, word=dependencies.word)
         self.validators = ValidationPool(settings_of, view.warn, make_code=dependencies.user_code)
         retries = RetryBudgets(settings_of)
         ledger.subscribe(retries.on_steps)
@@ -122,6 +122,7 @@ class Engine:
             validators=self.validators,
             retries=retries,
             warn=view.warn,
+            word=dependencies.word,
             scrub=self._secrets.scrub,
         )
         self.canceller = Canceller(ledger, self.endpoints)
@@ -170,6 +171,7 @@ class Engine:
             rest_url=self._connection.rest_url,
             say=self._view.say,
             warn=self._view.warn,
+            word=self._dependencies.word,
         )
 
     def _looks_after(self) -> Janitor:
@@ -435,6 +437,7 @@ class Engine:
             asked=self.control.on_change,
             say=self._view.say,
             warn=self._view.warn,
+            word=self._dependencies.word,
             firing=firing,
         )
         self.commands.register(Action.TICK, scheduler.tick_asked)

@@ -48,6 +48,7 @@ _COMMAND_OF: Final[Mapping[NextStep, str]] = {
     NextStep.DIAGNOSE_RUN: "doctor NAME",
     NextStep.SHOW_FAILURES: "failures NAME",
     NextStep.REVALIDATE_RUN: "runs recheck NAME",
+    NextStep.SHOW_LIMITS: "limits show",
     NextStep.SHOW_BRAKES: "brakes show NAME",
     NextStep.CHANGE_BRAKES: "brakes set NAME",
     NextStep.CHANGE_RATE: "limits set NAME run=N/SECONDS",

@@ -19,6 +19,7 @@ class NextStep(StrEnum):
     DIAGNOSE_RUN = "diagnose-run"
     SHOW_FAILURES = "show-failures"
     REVALIDATE_RUN = "revalidate-run"
+    SHOW_LIMITS = "show-limits"
     SHOW_BRAKES = "show-brakes"
     CHANGE_BRAKES = "change-brakes"
     CHANGE_RATE = "change-rate"

@@ -12,6 +12,7 @@ from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
+from orchestrator.core.text.next_step import Wording, plain
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.endpoint.output_streams import OutputStreams
@@ -26,8 +27,9 @@ from orchestrator.settings.run_settings import RunSettings
 class Endpoint:
     """One endpoint of the service, as this process uses it.
 
-    `id` is its number in the ledger. `warn` says something that the user should not miss, `owed` is called when
-    something is to be cancelled at the service, and `scrub` takes secrets out of what the service says.
+    `id` is its number in the ledger. `warn` says something that the user should not miss, in which `word` words what
+    people can do. `owed` is called when something is to be cancelled at the service, and `scrub` takes secrets out of
+    what the service says.
     """
 
     id: int
@@ -39,6 +41,7 @@ class Endpoint:
     status_limit: Limit
     warn: Callable[[str], None]
     owed: Callable[[], None] = lambda: None
+    word: Wording = plain
     is_local: bool = False
     scrub: Callable[[bytes], bytes] = bytes
     remote_ids: RemoteIds = field(init=False, default_factory=RemoteIds)
@@ -51,7 +54,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         self.health = EndpointHealth(self.api, self.clock, self.warn, self.changes)
         self.probe = EndpointProbe(self.api, self.clock, self.health, self.changes)
-        self.runs = RunFailures(self.id, self.clock, self.settings_of, self.warn, self.changes)
+        self.runs = RunFailures(self.id, self.clock, self.settings_of, self.warn, self.word, self.changes)
         self.estimates = EndpointEstimates(
             self.api,
             self.clock,

@@ -16,6 +16,7 @@ from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Meter, Operation, format_limit
 from orchestrator.core.limits.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits, is_throttled
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
@@ -93,9 +94,10 @@ class EndpointLimits:
 class LimitKeeper:
     """Keeps the limits of all endpoints that this process serves, by the ledger's numbers of them."""
 
-    def __init__(self, *, ledger: Ledger, say: Callable[[str], None]) -> None:
+    def __init__(self, *, ledger: Ledger, say: Callable[[str], None], word: Wording) -> None:
         self._ledger = ledger
         self._say = say
+        self._word = word
         self._endpoints: dict[int, tuple[str, EndpointLimits]] = {}
         self._wakeup = Wakeup()
 
@@ -128,7 +130,7 @@ class LimitKeeper:
             of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}
             if others := limits.choose(of_endpoint):
                 told = ", ".join(_told(operation, of_endpoint.get(operation)) for operation in others)
-                self._say(f"limits of {name}: {told} (orchestrator limits)")
+                self._say(f"limits of {name}: {told} ({self._word(Suggestion(NextStep.SHOW_LIMITS))})")
 
     def meters(self) -> tuple[MeterReading, ...]:
         """How each operation stands that was used."""

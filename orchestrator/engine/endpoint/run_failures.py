@@ -11,6 +11,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
 from orchestrator.core.text.error_text import told
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
@@ -30,12 +31,14 @@ class RunFailures:
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         warn: Callable[[str], None],
+        word: Wording,
         changes: Subscribers,
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
         self._settings_of = settings_of
         self._warn = warn
+        self._word = word
         self._changes = changes
         self._runs: dict[int, RunHealth] = {}
 
@@ -94,7 +97,7 @@ class RunFailures:
     def observe_validation(self, run: int, unjudged: str | None) -> None:
         """An output of `run` could not be judged (None: it could): none is sent to be paid for and not judged."""
         if unjudged is not None:
-            self.stop(run, f"{unjudged}; once that is mended: orchestrator runs recheck")
+            self.stop(run, f"{unjudged}; once that is mended: {self._word(Suggestion(NextStep.REVALIDATE_RUN))}")
 
     def stop(self, run: int, reason: str) -> None:
         """Going on submitting jobs of `run` is pointless until somebody mends something."""

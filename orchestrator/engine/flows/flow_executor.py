@@ -15,6 +15,7 @@ from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, end_of
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_barrier, is_enough, on_the_way
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.command_stage import CommandStage, PrintedLine
 from orchestrator.engine.flows.notifier import NotificationSender, Notifier
@@ -68,6 +69,9 @@ class FlowExecutor:
     notifier: Notifier
     say: Callable[[str], None]
     warn: Callable[[str], None]
+    word: Wording
+    """Words what people can do."""
+
     asked: Callable[[], None]
     """Is called once something is asked of its runs."""
 
@@ -236,7 +240,8 @@ class FlowExecutor:
         if await self.ledger.flows.pause(self.flow.id, why, short=short):
             self.asked()
             self.notifier.on_change()
-            self.warn(f"{self.flow.name} is held: {why}; go on with: orchestrator unpause {self.flow.name}")
+            step = self.word(Suggestion(NextStep.CONTINUE_FLOW, self.flow.name))
+            self.warn(f"{self.flow.name} is held: {why}; go on with: {step}")
         await self.look_again()
 
     async def look_again(self) -> None:
@@ -273,8 +278,8 @@ class FlowExecutor:
         if is_paused:
             failed = counted(pause_after or 0, "failed flow")
             self.warn(
-                f"{self.pipeline.name} is paused after {failed} in a row; once that is mended: orchestrator schedules"
-                f" continue {self.pipeline.name}"
+                f"{self.pipeline.name} is paused after {failed} in a row; once that is mended:"
+                f" {self.word(Suggestion(NextStep.CONTINUE_SCHEDULE, self.pipeline.name))}"
             )
         self.changed()
 

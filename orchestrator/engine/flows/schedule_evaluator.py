@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 from orchestrator.core.pipelines.due_fires import GapKind, is_set_back, look
 from orchestrator.core.pipelines.overlap_policy import Live, rule
 from orchestrator.core.pipelines.schedule_calendar import fires_from
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.fires import Found
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.command_names import command
 
 FIRES_MAX: Final = 1_000
 """So many fires at most are recorded by one transaction."""
@@ -33,11 +35,12 @@ class Recorded(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class ScheduleEvaluator:
-    """Of one ledger. `say` and `warn` tell people."""
+    """Of one ledger. `say` and `warn` tell people, `word` words what they can do."""
 
     ledger: Ledger
     say: Callable[[str], None]
     warn: Callable[[str], None]
+    word: Wording = command
     _next: dict[tuple[int, int], int] = field(init=False, default_factory=dict)
     """When the first fire is due, by definition and watermark: to work it out anew costs most of a look."""
 
@@ -130,8 +133,8 @@ class ScheduleEvaluator:
         for gap in found.look.gaps:
             if gap.kind is GapKind.MISSED:
                 self.warn(
-                    f"{found.name}: {counted(gap.fires, 'fire')} came too late and were missed; see: orchestrator"
-                    f" schedules history {found.name}"
+                    f"{found.name}: {counted(gap.fires, 'fire')} came too late and were missed; see:"
+                    f" {self.word(Suggestion(NextStep.SHOW_SCHEDULE, found.name))}"
                 )
         skipped = found.ruled.skipped
         if skipped:

@@ -17,6 +17,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.pipelines.flow_lifecycle import BEGUN
 from orchestrator.core.pipelines.overlap_policy import startable
 from orchestrator.core.pipelines.pipeline import Pipeline
+from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.flows.flow_executor import FlowExecutor, FlowFiles
 from orchestrator.engine.flows.notifier import Notifier
 from orchestrator.engine.flows.row_handover import RowHandover
@@ -67,6 +68,9 @@ class Scheduler:
 
     say: Callable[[str], None]
     warn: Callable[[str], None]
+    word: Wording
+    """Words what people can do."""
+
     firing: Firing
     _works: dict[int, FlowExecutor] = field(init=False, default_factory=dict)
     _tasks: TaskGroup = field(init=False)
@@ -78,7 +82,7 @@ class Scheduler:
         self.changes = 0
         """How often a flow has come to stand otherwise."""
 
-        self.looker = ScheduleEvaluator(ledger=self.ledger, say=self.say, warn=self.warn)
+        self.looker = ScheduleEvaluator(ledger=self.ledger, say=self.say, warn=self.warn, word=self.word)
         self._is_to_look = self.firing in (Firing.ALWAYS, Firing.ONCE)
 
     def on_change(self) -> None:
@@ -198,6 +202,7 @@ class Scheduler:
                 asked=self.asked,
                 say=self.say,
                 warn=self.warn,
+                word=self.word,
                 changed=self.settled,
             )
             self._tasks.start_soon(self._carry_out, work)

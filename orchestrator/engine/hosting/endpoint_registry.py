@@ -10,6 +10,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
+from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.collecting.collector import Collector
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -88,6 +89,7 @@ class EndpointRegistry:
     validators: ValidationPool
     retries: RetryBudgets
     warn: Callable[[str], None]
+    word: Wording
     scrub: Callable[[bytes], bytes]
     _owed: list[Callable[[], None]] = field(init=False, default_factory=list)
     _served: dict[int, ServedEndpoint] = field(init=False, default_factory=dict)
@@ -153,6 +155,7 @@ class EndpointRegistry:
             status_limit=api.limiter.limit(Operation.STATUS),
             warn=self.warn,
             owed=self._tell_owed,
+            word=self.word,
             is_local=is_local,
             scrub=self.scrub,
         )

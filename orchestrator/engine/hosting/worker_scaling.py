@@ -22,6 +22,7 @@ from orchestrator.core.gates.scaling_override import (
     restored,
 )
 from orchestrator.core.service.profiles import address_of
+from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.service_registry import ServiceRegistry
@@ -78,11 +79,13 @@ class WorkerScaling:
         rest_url: str,
         say: Callable[[str], None],
         warn: Callable[[str], None],
+        word: Wording,
     ) -> None:
         self._ledger = ledger
         self._runs = runs
         self._services = services
         self._make_bounds = make_bounds
+        self._word = word
         self._rest_url = rest_url
         self._say = say
         self._warn = warn
@@ -145,7 +148,8 @@ class WorkerScaling:
         with anyio.move_on_after(END_S_MAX, shield=True), suppress(StorageError):
             for each in await self.tidy():
                 if not each.is_put_back:
-                    self._warn(f"{each.endpoint}: {each.told}; put it back later with: orchestrator runs tidy")
+                    step = self._word(Suggestion(NextStep.RESTORE_WORKERS))
+                    self._warn(f"{each.endpoint}: {each.told}; put it back later with: {step}")
 
     async def tidy(self) -> list[PutBack]:
         """Puts everything back that was raised for runs of this ledger, by whichever process."""

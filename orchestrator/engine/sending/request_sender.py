@@ -1,6 +1,6 @@
 """Sends claimed jobs at one endpoint, and makes of each answer what becomes of its job.
 
-What an answer means is decided in `core.service.responses`; nothing here repeats a request.
+What an answer means is decided in `core.service.run_outcomes`; nothing here repeats a request.
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ from tests.simulation.database import async_creator
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-class ScheduleEvaluator(Silence):
+class Looker(Silence):
     """Looks at the display each second, until something stands there of why nothing moves."""
 
     def __init__(self, clock: Clock) -> None:
@@ -53,14 +53,14 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
         around, ledger, view = (
             surroundings(desk.service, desk.clock),
             tmp_path / "ledger.db",
-            ScheduleEvaluator(desk.clock),
+            Looker(desk.clock),
         )
         group.start_soon(run, request_in(tmp_path, 3), view, around)
         await view.found.wait()
         assert view.seen is not None
         assert (view.seen.finding, view.seen.held_up) == (NO_WORKERS, None)
         assert 20 <= view.seen.wall_s < 40
-        watcher = ScheduleEvaluator(desk.clock)
+        watcher = Looker(desk.clock)
         group.start_soon(lambda: watch(ledger, "in", watcher, around, stop=anyio.Event()))
         await watcher.found.wait()
         assert (await status_of(ledger, desk.clock)).finding == NO_WORKERS
@@ -69,7 +69,7 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
 
 async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk, anyio.create_task_group() as group:
-        view = ScheduleEvaluator(desk.clock)
+        view = Looker(desk.clock)
         request = msgspec.structs.replace(request_in(tmp_path, 300), settings=RunSettings())
         group.start_soon(run, request, view, surroundings(desk.service, desk.clock))
         await view.found.wait()
@@ -81,7 +81,7 @@ async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp
 
 async def test_a_run_whose_jobs_only_take_long_is_held_up_by_nothing(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 600.0) as desk, anyio.create_task_group() as group:
-        view = ScheduleEvaluator(desk.clock)
+        view = Looker(desk.clock)
         group.start_soon(run, request_in(tmp_path, 3), view, surroundings(desk.service, desk.clock))
         await anyio.sleep(300)
         assert not view.found.is_set()

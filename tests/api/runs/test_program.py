@@ -124,8 +124,8 @@ async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_secon
     assert 20 < summary.wall_s < 40
     assert (summary.jobs["succeeded"], summary.throttled) == (250, 0)
     assert [line for line in view.lines if line.startswith("limits of")] == [
-        "limits of ep: run=10/10:5 (orchestrator limits)",
-        "limits of ep: run as before (orchestrator limits)",
+        "limits of ep: run=10/10:5 (orchestrator limits show)",
+        "limits of ep: run as before (orchestrator limits show)",
     ]
 
 

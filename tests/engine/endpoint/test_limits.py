@@ -21,6 +21,7 @@ from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
+from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
@@ -74,7 +75,7 @@ class World:
             transport=httpx.MockTransport(answer or health.answer),
         )
         self.api = self.service.endpoint("ep").api
-        self.limits = LimitKeeper(ledger=ledger, say=self.said.append)
+        self.limits = LimitKeeper(ledger=ledger, say=self.said.append, word=command)
         self.kept = EndpointLimits(
             api=self.api,
             share=for_a_batch,
@@ -143,7 +144,7 @@ async def test_a_limit_set_by_a_command_is_in_force_within_a_second(tmp_path: Pa
         await there.set({RUN: Limit(500, 10, 100), STATUS: Limit(1000, 10)})
         assert there.api.limiter.limit(RUN) == Limit(500, 10, 100)
         assert there.api.limiter.limit(STATUS) == Limit(950, 10), "people keep their part"
-        assert there.said == ["limits of ep: run=500/10:100, status=1000/10 (orchestrator limits)"]
+        assert there.said == ["limits of ep: run=500/10:100, status=1000/10 (orchestrator limits show)"]
         assert there.based[-1][STATUS] == Limit(950, 10)
         await there.set({RUN: Limit(2, 0.5)})
         assert there.api.limiter.limit(RUN) == Limit(2, 0.5)
@@ -156,7 +157,7 @@ async def test_a_reset_limit_is_that_of_the_settings_again(tmp_path: Path) -> No
         await there.reset(STATUS)
         assert there.api.limiter.limit(STATUS) == for_a_batch(CONTRACT_LIMITS)[STATUS]
         assert there.api.limiter.limit(RUN) == Limit(500, 10)
-        assert there.said[-1] == "limits of ep: status as before (orchestrator limits)"
+        assert there.said[-1] == "limits of ep: status as before (orchestrator limits show)"
 
 
 async def test_what_was_set_before_the_process_began_is_in_force_from_its_start(tmp_path: Path) -> None:

@@ -413,7 +413,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job that was never executed tells of results that are forgotten",
         path="orchestrator/engine/collecting/missing_job_check.py::MissingJobCheck._forgotten",
-        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.webhooks",
+        old="is_known = (job.unfinished_at or 0) > (job.sent_at or 0) or not self._plan.times.webhooks",
         new="is_known = True",
         tests=(FORGETFUL + "test_where_webhooks_arrive_a_job_that_was_never_seen_was_never_executed_more_likely",),
     ),
