@@ -12,7 +12,7 @@ from orchestrator.client.http import lazy_httpx  # noqa: F401  before anything i
 
 # isort: split
 from orchestrator.client.http.in_process import Deliverer, InProcess
-from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people
+from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
 from orchestrator.client.jobs.jobs import EndpointJobs
 from orchestrator.client.jobs.rate_limiter import Permit
 from orchestrator.client.jobs.records import Chunk, Health, JobRecord, JsonAnswer, Purged
@@ -48,4 +48,5 @@ __all__ = [
     "UsageError",
     "for_a_batch",
     "for_people",
+    "within_connections",
 ]

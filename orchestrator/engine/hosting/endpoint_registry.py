@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from orchestrator.client import ServerlessEndpoint, Service, for_a_batch
-from orchestrator.client.jobs.allowance import within_connections
+from orchestrator.client import ServerlessEndpoint, Service, for_a_batch, within_connections
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Limit, Operation
