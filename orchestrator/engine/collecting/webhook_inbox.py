@@ -19,7 +19,6 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.segments import Standing, segment_end
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.service.records import Record
 from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue
@@ -158,10 +157,10 @@ class WebhookInbox:
                 self._validations.pop(key, None)
             return GATHER_S
 
-    def _validate(self, notice: Notice, run: int, record: Record, endpoint: Endpoint) -> None:
+    def _validate(self, notice: Notice, run: int, endpoint: Endpoint) -> None:
         """Has the output judged, and the notice come back with what was found."""
-        key = _key(notice)
-        if key in self._in_validation:
+        key, record = _key(notice), notice.record
+        if record is None or key in self._in_validation:
             return
         self._in_validation[key] = notice
 
@@ -208,8 +207,8 @@ class WebhookInbox:
                 self._disbelieve(notice, job, endpoint, sorted_out)
             elif self._is_early(notice, job):
                 self._queue.add_early(notice)
-            elif notice.record is not None and self._is_to_be_validated(notice, job.run):
-                self._validate(notice, job.run, notice.record, endpoint)
+            elif self._is_to_be_validated(notice, job.run):
+                self._validate(notice, job.run, endpoint)
             else:
                 self._sort_out(notice, job, found, endpoint, sorted_out)
         await self._write_late(sorted_out)
