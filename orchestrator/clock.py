@@ -1,7 +1,8 @@
 """The one place that asks the system for the time.
 
 Times are INTEGER microseconds UTC everywhere in the program. Everything else takes the time as an argument or holds
-a `Clock`, so that a simulation can bring its own.
+a `Clock`, so that a simulation can bring its own. What a process whose clock was ahead has left in a ledger is brought
+back by `ledger.runs.clock_repair`.
 """
 
 import logging

@@ -122,3 +122,29 @@ def test_every_place_that_the_architecture_names_exists() -> None:
 def test_every_page_begins_with_whom_it_is_for(page: Path) -> None:
     if page.name != "README.md":
         assert "For those who" in page.read_text(encoding="utf-8")[:400]
+
+
+PACKAGES = "|".join(path.parent.name for path in (ROOT / "orchestrator").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES.split("|")))
+def test_every_module_that_a_docstring_names_exists(package: str) -> None:
+    product = ROOT / "orchestrator"
+    lost = []
+    for path in (product / package).rglob("*.py"):
+        for name in re.findall(rf"`((?:{PACKAGES})(?:\.[a-z_]+){{2,}})`", path.read_text(encoding="utf-8")):
+            room, module = name.split(".")[:2], name.split(".")[2]
+            folder = product.joinpath(*room)
+            if not (folder.is_dir() and (folder / f"{module}.py").exists()) and not folder.with_suffix(".py").exists():
+                lost.append(f"{path.relative_to(product)}: {name}")
+        named = re.findall(rf"`((?:{PACKAGES})\.[a-z_]+)`", path.read_text(encoding="utf-8"))
+        for name in named:
+            folder = product.joinpath(*name.split("."))
+            package_text = (product / name.split(".")[0] / "__init__.py").read_text(encoding="utf-8")
+            if (
+                not folder.exists()
+                and not folder.with_suffix(".py").exists()
+                and name.split(".")[1] not in package_text
+            ):
+                lost.append(f"{path.relative_to(product)}: {name}")
+    assert lost == []

@@ -84,7 +84,7 @@ class RetryChoice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Which failed and cancelled jobs are tried again, and with which settings of their own."""
 
     where: str = ""
-    """A filter (`core.filter_text`); empty: all."""
+    """A filter (`core.filters.filter_parser`); empty: all."""
 
     execution_timeout_ms: int | None = None
     ttl_ms: int | None = None

@@ -1,1 +1,1 @@
-"""The listener: the one part of the program that takes requests. It notes what it is told and decides nothing."""
+"""The listener, which alone takes requests: it refuses who has no token, notes the rest, and decides nothing else."""

@@ -1,7 +1,7 @@
 """The listener's application: routes side by side, and for everything else one tiny 404 that tells nothing.
 
-Routes are Starlette's; the webhooks' own (`web.webhooks`) is one of them. Requests are not logged, nor is what a failed
-one held: an error is logged by the name of its class, its traceback at debug level.
+Routes are Starlette's; the webhooks' own (`web.webhook_routes`) is one of them. Requests are not logged, nor is what
+a failed one held: an error is logged by the name of its class, its traceback at debug level.
 """
 
 import logging

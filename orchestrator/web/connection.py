@@ -30,7 +30,7 @@ WHOLE_BODY: Final = "whole_body"
 """In the state of a request's scope once all of its body has come, so that nobody has to wait for it."""
 
 CONNECTIONS_MAX: Final = 512
-"""The most connections at once; fewer where the system allows few open files (`client.descriptors`)."""
+"""The most connections at once; fewer where the system allows few open files (`client.http.open_files`)."""
 
 
 class Crowd(ServerState):

@@ -6,9 +6,10 @@
   again (contract, Events). A repeated notice is handed on like the first; the sink knows duplicates.
 - Whoever holds a token is heard. A body that is too large, too slow, cut or no job record makes the notice a hint
   (`record` None). The answer is 200 all the same: the collector then asks `/status`, and a repetition brings nothing.
-- Few large bodies are read at once, as many as the line brings (`core.line`). One that finds no place soon is a hint as
-  well: its sender would not wait for long, and a question waits as long as it must.
-- The token of a self-test (`core.notice`) is answered with what only the holder of the key can say; nothing is noted.
+- Few large bodies are read at once, as many as the line brings (`core.limits.transfer_slots`). One that finds no
+  place soon is a hint as well: its sender would not wait for long, and a question waits as long as it must.
+- The token of a self-test (`core.service.webhook_token`) is answered with what only the holder of the key can say;
+  nothing is noted.
 - Of a body only the job record is kept; the rest echoes the input and this URL. A record that echoes another URL is
   another job's: only that it came is handed on. Nothing is logged, only counted.
 """
@@ -51,7 +52,8 @@ class BodyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     body_bytes: int = 32 * MIB
     body_s: float = 30.0
-    """How long nothing of it may come; with `body_bytes_per_s`, how long it may take in all (`client.patience`)."""
+    """How long nothing of it may come; with `body_bytes_per_s`, how long it may take in all
+    (`client.http.idle_timeout`)."""
 
     body_bytes_per_s: float = 16 * 1024
     place_s: float = 2.0

@@ -1,8 +1,8 @@
 """The commands that messages name: each goes on as the request does, when it is given in the same folder.
 
-What the run remembers (`api.remembering`) is named only where something that the next command reads, the configuration
-file or a variable, would win over it and say something else. The ledger is no affair of the run's: it is named unless
-the next command finds it by itself, with the variables of this one or without them.
+What the run remembers (`api.runs.run_defaults`) is named only where something that the next command reads, the
+configuration file or a variable, would win over it and say something else. The ledger is no affair of the run's: it
+is named unless the next command finds it by itself, with the variables of this one or without them.
 """
 
 import shlex

@@ -156,7 +156,7 @@ def _access(part: Interface | account_interfaces.Noun, choices: Choices) -> Acce
     limits = choices[connection_settings.LIMIT] if part is Interface.JOBS else None
     there = {each for each, of in _PART_OF.items() if url(of).rstrip("/") != of.value.unset}
     if isinstance(part, Interface):
-        names = there if part is Interface.JOBS else ()  # of endpoints, see `cli.endpoint_names`
+        names = there if part is Interface.JOBS else ()  # of endpoints, see `cli.framework.endpoint_names`
         spoken_to: tuple[Interface, ...] = (part, *(_PART_OF[each] for each in names))
     else:
         spoken_to = tuple(_PART_OF[each] for each in account_interfaces.tried(part, choice, there))

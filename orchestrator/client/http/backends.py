@@ -1,7 +1,7 @@
 """What carries requests: aiohttp, or any httpx transport (a mock, an app in this process, the simulation).
 
 A carrier knows nothing of what an answer means. Whatever goes wrong leaves it as the library raised it; only
-`client.transport` says what that means.
+`client.http.transport` says what that means.
 
 aiohttp is spoken to without httpx in between: what httpx builds for each request and each answer (URLs, headers,
 streams) costs more than everything that aiohttp does (measured: 0.25 ms of CPU a request with it, 0.13 without).

@@ -1,6 +1,7 @@
 """One HTTP request out: whether it was sent, whether it was answered, and nothing in between.
 
-aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as well (see `client.carriers`). The rules:
+aiohttp does the work, for its speed; any `httpx.AsyncBaseTransport` will do as well (see `client.http.backends`). The
+rules:
 
 - `NotSent` only where the request provably never left, or not as a whole, since that means "repeat it, it costs
   nothing": nobody acts on a body that is shorter than its `Content-Length`. Everything else that is not a complete
@@ -39,7 +40,8 @@ CONNECT_S_MAX: Final = 10.0
 """How long a connection may take, name look-up and TLS included."""
 
 REQUEST_S_MAX: Final = 30.0
-"""How long nothing may come of a request: no byte of it leaves, none of its answer comes. See `client.idle_timeout`."""
+"""How long nothing may come of a request: no byte of it leaves, none of its answer comes. See
+`client.http.idle_timeout`."""
 
 BODY_BYTES_MAX: Final = 64 * MIB
 """The longest answer that is read."""

@@ -1,4 +1,5 @@
-"""Filters: which jobs of a run are meant, as a tree, and whether a job is one of them. `core.filter_text` reads them.
+"""Filters: which jobs of a run are meant, as a tree, and whether a job is one of them. `core.filters.filter_parser`
+reads them.
 
 What a job does not have (the time of its end, an error, a member of its input) meets no comparison, and so meets each
 `not`.
@@ -45,7 +46,7 @@ class ClassIs(msgspec.Struct, frozen=True):
 
 
 class ClusterIs(msgspec.Struct, frozen=True):
-    """Jobs that failed, or were cancelled, with a message of one kind (`core.error_messages`)."""
+    """Jobs that failed, or were cancelled, with a message of one kind (`core.text.error_text`)."""
 
     key: int
 

@@ -8,7 +8,7 @@ at the beginning, and if these do well, all. What has never worked will hardly m
 jobs, it waits for people. So it does where no more are left than it takes to find out: single ones would only execute
 all of them, one a minute. What people have tried again is judged by itself, whatever failed before.
 
-Not to be confused with `core.circuit_breaker`, which is about requests that the service does not answer.
+Not to be confused with `core.gates.circuit_breaker`, which is about requests that the service does not answer.
 """
 
 from collections import Counter, deque

@@ -68,7 +68,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Of jobs that were never sent those with a higher one go first."""
 
     escalated: bytes | None = None
-    """What it was given after its troubles, by the rules of its run, as JSON (`core.escalation`)."""
+    """What it was given after its troubles, by the rules of its run, as JSON (`core.jobs.escalation`)."""
 
     segment: int = 0
     """The number of its latest segment, if it is resumable; each `/run` has another one, whatever became of it."""

@@ -1,7 +1,7 @@
 """The life of a job, as one table.
 
 Two rules. Nothing else in the program names a next state: a change of state is looked up here or it does not happen.
-And the table knows nothing of why: reasons, counters and times belong to the steps (`core.job`).
+And the table knows nothing of why: reasons, counters and times belong to the steps (`core.jobs.job`).
 
 "Terminal at the service" and "collected here" are two facts: a job is `succeeded` only once its result is durable in
 the ledger.

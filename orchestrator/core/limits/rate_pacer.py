@@ -6,15 +6,15 @@ The service's counting algorithm is unknown, so three meters work together, and 
   request between its sending and its answer; when it is sent while fewer than N slots are held, every request outside
   the guard was stamped at least W before it. So no window of the service, wherever it begins, holds more than N.
 - *Even pacing* at `EVEN_SHARE` of N/W, for services that count otherwise (token buckets, weighted counters); less where
-  N is small, since round trips upset the evenness (`core.spacing`). A send that is late (who waits is woken at
-  ticks) is caught up, by at most `CATCH_UP_SHARE` of a window.
+  N is small, since round trips upset the evenness (`core.limits.request_spacing`). A send that is late (who waits is
+  woken at ticks) is caught up, by at most `CATCH_UP_SHARE` of a window.
 - *Concurrency*: from before connecting until the answer is read.
 
 Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. What 429s do
-to the rate is decided by `core.rate_controller`. Where all requests are refused, the service is *shut*: they go one at
-a time until one is taken. If much of the allowance was unused then, that is not about our rate: its queue is full, and
-the rate stays. If that repeats itself, it may as well be a limit far below the one that we know of, which looks the
-same. To send no more than was taken of late is right for both.
+to the rate is decided by `core.limits.rate_controller`. Where all requests are refused, the service is *shut*: they
+go one at a time until one is taken. If much of the allowance was unused then, that is not about our rate: its queue
+is full, and the rate stays. If that repeats itself, it may as well be a limit far below the one that we know of,
+which looks the same. To send no more than was taken of late is right for both.
 
 A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
 never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.

@@ -1,6 +1,6 @@
 """The life of a flow, as one table. A flow is one execution of a pipeline, which a fire or a person asked for.
 
-As with jobs (`core.lifecycle`): nothing else in the program names a next state.
+As with jobs (`core.jobs.lifecycle`): nothing else in the program names a next state.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,8 @@
 
 The first jobs, a few for each worker, are played one by one: sent at the gaps that the limits leave, begun in the order
 in which they were sent as workers come free, collected a while after their end. From then on all goes on at the gap of
-what binds. `core.plan` plans the collecting of jobs that are out; this says how long a batch takes. Microseconds.
+what binds. `core.polling.poll_plan` plans the collecting of jobs that are out; this says how long a batch takes.
+Microseconds.
 """
 
 import heapq

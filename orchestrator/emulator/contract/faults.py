@@ -2,6 +2,9 @@
 
 Each fault has a generator of its own, seeded from the one passed in and from its name, so that switching one on does
 not move the strikes of the others, nor does a fault that this program learns later. A spell raises rates for a while.
+
+A fault strikes where what it spoils is made: an answer in `emulator.http.wire`, what jobs and workers do in
+`emulator.jobs`, a webhook in `emulator.jobs.webhook_schedule`.
 """
 
 import math

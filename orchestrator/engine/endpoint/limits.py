@@ -2,7 +2,7 @@
 
 They begin as the settings' (contract, file, flags). What a person sets by a command replaces them until it is reset;
 the row is read when another process has committed something. Where `requests_per_worker` is known, running workers
-raise those that are the contract's (`core.worker_limits`); a limit of somebody's own is kept.
+raise those that are the contract's (`core.limits.worker_limits`); a limit of somebody's own is kept.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Cancels submissions at the service, within the limit for `/cancel`.
 
-What is to be cancelled is a debt in the ledger (`ledger.cancels`), so that nothing is forgotten: a submission too many
-that a crash left running would go on costing money. A request whose answer is unknown is sent again, which is harmless;
-what came of it, `/status` says.
+What is to be cancelled is a debt in the ledger (`ledger.jobs.cancels`), so that nothing is forgotten: a submission
+too many that a crash left running would go on costing money. A request whose answer is unknown is sent again, which
+is harmless; what came of it, `/status` says.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,7 @@
 """The brakes of the runs that are served: what each goes by, from the ledger and the feed, and what it says.
 
-The rules are in `core.breaker` and `core.brakes`. All that is counted is in the ledger, or follows from it: a process
-that goes on in another's place knows what that one knew.
+The rules are in `core.gates.failure_breaker` and `core.gates.brakes`. All that is counted is in the ledger, or
+follows from it: a process that goes on in another's place knows what that one knew.
 """
 
 from collections import deque

@@ -94,7 +94,7 @@ class ClaimTurns:
         return sending is None or sending.is_recalled
 
     def admissible(self, run: RunSender) -> int:
-        """How many more jobs there is room for; those on their way count as sent (`core.admission`)."""
+        """How many more jobs there is room for; those on their way count as sent (`core.polling.admission`)."""
         room = self._room(run)
         if gates.is_deep(room):
             self._count_running()

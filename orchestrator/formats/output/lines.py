@@ -31,7 +31,8 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """A job that succeeded.
 
     `output` is one compact JSON document, which has no line breaks, or null when the job had none. It is not looked
-    into again: `core.responses` made it so when it was collected, and what was good enough then must not stop the file.
+    into again: `core.service.answers` made it so when it was collected, and what was good enough then must not stop
+    the file.
     """
 
     custom_id: str

@@ -1,5 +1,7 @@
 """What a process whose clock was ahead has left: nothing that is read from the ledger may lie in the future.
 
+Within a process `orchestrator.clock` never goes back.
+
 A time that does is of such a process. Whoever believed it would wait until then, for an hour perhaps, and take results
 for safe that are gone. So it is brought back, before anything is read, to the latest that it can be: what has happened
 to the present, a wait to the longest that there is. That a job was last seen unfinished in the future says nothing at

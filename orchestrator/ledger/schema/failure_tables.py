@@ -12,7 +12,7 @@ failed_executions = Table(
     Column("attempt", INTEGER, nullable=False),
     Column("at", INTEGER, nullable=False),
     Column("trouble", TEXT, nullable=False),
-    Column("error_key", INTEGER, nullable=False),  # the kind of failure (`core.error_messages`)
+    Column("error_key", INTEGER, nullable=False),  # the kind of failure (`core.text.error_text`)
     Column("message", TEXT, nullable=False),  # in one line, and cut
     Column("execution_ms", INTEGER),
     PrimaryKeyConstraint("job_id", "attempt"),

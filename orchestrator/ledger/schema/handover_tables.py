@@ -68,7 +68,7 @@ Index("lineage_of_parent", lineage.c.parent)
 reusable = Table(
     "reusable",
     metadata,
-    Column("key", TEXT, nullable=False),  # `core.reusing.reuse_key`
+    Column("key", TEXT, nullable=False),  # `core.jobs.result_reuse.reuse_key`
     Column("job_id", INTEGER, nullable=False),
     PrimaryKeyConstraint("key", "job_id"),
     **KEPT_BY_KEY,

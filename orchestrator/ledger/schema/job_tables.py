@@ -311,7 +311,7 @@ outcomes = Table(
     Column("margin_us", INTEGER),
     Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
     Column("worker", TEXT),  # who executed it, where that was told
-    Column("error_key", INTEGER),  # the kind of failure (`core.error_messages`); NULL: it succeeded
+    Column("error_key", INTEGER),  # the kind of failure (`core.text.error_text`); NULL: it succeeded
     CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
 )
 

@@ -1,7 +1,7 @@
 """Keeps what executions said that failed, and that another one follows.
 
 Each is written by the transaction of the step that has it repeated, in one line and cut to `MESSAGE_CHARS_MAX`. They go
-with the events of their job (`ledger.pruning`); their kinds stay as long as their run.
+with the events of their job (`ledger.reports.retention`); their kinds stay as long as their run.
 """
 
 from collections.abc import Sequence
