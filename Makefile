@@ -56,7 +56,8 @@ types: $(READY)  ## mypy --strict, and pyright over what users see
 unit: unit-core  ## the tests that are not slow, with the coverage of core
 
 unit-core: $(READY)
-	$(PYTEST) -m 'not slow' --cov=orchestrator/core --cov-report=term --cov-fail-under=100
+	$(PYTEST) -m 'not slow' --cov=orchestrator/core --cov-report=term --cov-fail-under=100 tests/core
+	$(PYTEST) -m 'not slow' --ignore=tests/core
 
 unit-whole: $(READY)
 	$(PYTEST) -m 'not slow' --cov --cov-report=

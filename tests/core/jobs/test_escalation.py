@@ -20,7 +20,9 @@ from orchestrator.core.jobs.escalation import (
     decoded,
     endpoints_of,
     next_step,
+    own_policy,
     policy_with,
+    with_ids,
     with_step,
 )
 from orchestrator.core.jobs.escalation_text import (
@@ -32,7 +34,12 @@ from orchestrator.core.jobs.escalation_text import (
     problems_of,
 )
 from orchestrator.core.service.answers import Trouble
-from orchestrator.core.text.durations import EXECUTION_TIMEOUT_MS_MAX, EXECUTION_TIMEOUT_MS_MIN, Policy
+from orchestrator.core.text.durations import (
+    EXECUTION_TIMEOUT_MS_MAX,
+    EXECUTION_TIMEOUT_MS_MIN,
+    Policy,
+    encode_policy,
+)
 
 LONGER, ELSEWHERE = EscalationStep(percent=200), EscalationStep(endpoint="big")
 MORE_TIME_THEN_ELSEWHERE = EscalationRule(troubles=(Trouble.TIMED_OUT,), steps=(LONGER, ELSEWHERE))
@@ -262,3 +269,16 @@ def test_a_step_is_told_in_words(step: EscalationStep, endpoint: str | None, wor
 
 def test_a_budget_is_a_share_of_the_jobs_rounded_up() -> None:
     assert [budget_of(200_000, jobs) for jobs in (0, 1, 5, 6, 1_000)] == [0, 1, 1, 2, 200]
+
+
+def test_endpoints_that_rules_name_are_found_once_and_replaced_by_their_ids() -> None:
+    rules = (parse_rule("failed: endpoint big, then endpoint huge"), parse_rule("timed_out: endpoint big"))
+    assert endpoints_of(rules) == ["big", "huge"]
+    assert endpoints_of(with_ids(rules, {"big": "abc123"})) == ["abc123", "huge"]
+
+
+def test_a_job_s_own_policy_wins_over_that_of_its_run() -> None:
+    of_run = Policy(execution_timeout_ms=60_000, ttl_ms=600_000)
+    assert own_policy(of_run, None, None) == of_run
+    own = encode_policy(Policy(execution_timeout_ms=90_000))
+    assert own_policy(of_run, own, None) == Policy(execution_timeout_ms=90_000, ttl_ms=600_000)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from orchestrator.core.pipelines.pipeline import INPUT, Overlap, Pipeline, Schedule, Stage, flow_name, run_name
+from orchestrator.core.pipelines.pipeline import INPUT, Notify, Overlap, Pipeline, Schedule, Stage, flow_name, run_name
 
 CAPTIONS = Pipeline(
     name="captions",
@@ -32,3 +32,10 @@ def test_a_stage_is_found_by_its_name() -> None:
     assert CAPTIONS.stage("caption") == CAPTIONS.stages[0]
     with pytest.raises(LookupError, match="embed"):
         CAPTIONS.stage("embed")
+
+
+def test_the_variable_of_its_secret_is_known_by_its_name() -> None:
+    pipeline = Pipeline(name="captions", folder="/somewhere", stages=())
+    assert pipeline.secret_variables == frozenset()
+    signed = msgspec.structs.replace(pipeline, notify=Notify(url="https://you.example/", secret="env:SIGNING"))
+    assert signed.secret_variables == {"SIGNING"}

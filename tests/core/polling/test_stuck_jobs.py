@@ -1,5 +1,6 @@
 """Jobs that do not come to an end are suspected late, and only while they were last seen so."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from orchestrator.core.polling.stuck_jobs import (
     WAITING_US_MIN,
     WAITING_US_UNLEARNED,
     StuckDetector,
+    Suspect,
     running_us_max,
     waiting_us_max,
 )
@@ -89,3 +91,10 @@ def test_a_resumable_job_that_has_nothing_new_to_report_for_long_is_stalled() ->
     assert stuck_detector.stalled(job.run + 1, SENT_AT + 111 * S, 60 * S) == []
     stuck_detector.forget(job.id)
     assert [each.job for each in stuck_detector.stalled(job.run, SENT_AT + 111 * S, 60 * S)] == [quiet.id]
+
+
+def test_a_job_has_a_time_out_of_its_own_where_it_was_given_something() -> None:
+    suspect = Suspect(job=1, run=1, since=0)
+    assert not suspect.has_own
+    assert msgspec.structs.replace(suspect, policy=b"{}").has_own
+    assert msgspec.structs.replace(suspect, escalated=b"{}").has_own

@@ -81,3 +81,10 @@ def test_what_allows_everything_or_a_key_of_ours_is_no_name(text: str) -> None:
 
 def test_a_name_and_how_names_begin_can_be_allowed() -> None:
     assert [parse_allowed(text) for text in ("S3_ID", "S3_*")] == ["S3_ID", "S3_*"]
+
+
+def test_what_can_be_done_about_a_variable_that_rows_may_not_have_is_said() -> None:
+    ours = RefusedVariables(["ORCHESTRATOR_API_KEY"], are_ours=True)
+    assert ours.with_advice.endswith("; name another variable in the row")
+    other = RefusedVariables(["S3_ID", "S3_KEY"], are_ours=False)
+    assert other.with_advice.endswith("add <setting allow-env=S3_ID> <setting allow-env=S3_KEY>")

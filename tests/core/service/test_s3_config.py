@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from orchestrator.core.service.s3_config import S3Config, decode_s3_config, resolve_s3_config
+from orchestrator.core.service.s3_config import S3Config, UnusableVariables, decode_s3_config, resolve_s3_config
 
 FULL = b'{"accessId":"env:ID","accessSecret":"env:KEY","bucketName":"b","endpointUrl":"https://s3"}'
 
@@ -68,3 +68,7 @@ def test_no_text_of_the_settings_shows_a_resolved_secret() -> None:
     resolved = resolve_s3_config(config, {"ID": "the-id", "SECRET": "the-secret"})
     assert repr(resolved) == "S3Config([hidden], [hidden], 'b', 'https://s3')"
     assert repr(S3Config()) == "S3Config(None, None, None, None)"
+
+
+def test_what_is_wrong_with_a_variable_is_all_that_can_be_said_where_there_is_no_advice() -> None:
+    assert UnusableVariables("S3_ID is not set", ["S3_ID"]).with_advice == "S3_ID is not set"

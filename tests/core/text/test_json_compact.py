@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.text.json_compact import compact
+from orchestrator.core.text.json_compact import compact, without_mark
 from tests.texts import texts
 
 values: st.SearchStrategy[Any] = st.recursive(
@@ -63,3 +63,8 @@ def test_bytes_become_one_line_of_json_or_a_value_error(raw: bytes) -> None:
         return
     assert b"\n" not in line
     assert json.loads(line) == json.loads(raw)
+
+
+def test_a_byte_order_mark_is_no_part_of_json() -> None:
+    assert without_mark(b'\xef\xbb\xbf{"a": 1}') == b'{"a": 1}'
+    assert without_mark(b"[]") == b"[]"
