@@ -164,7 +164,10 @@ FILES: Final[dict[str, Bad]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", FILES.values(), ids=FILES)
+SLOW = {"a bomb of blank lines in a table": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("bad", [pytest.param(bad, id=name, marks=SLOW.get(name, ())) for name, bad in FILES.items()])
 def test_a_broken_file_is_told_in_bounded_memory_and_time(put: Put, bad: Bad) -> None:
     content = bad.content() if callable(bad.content) else bad.content
     source = put(bad.name, content)
