@@ -7,7 +7,7 @@ import anyio
 from orchestrator.api.foreground.run_files import check_files
 from orchestrator.api.foreground.run_log import log_of, written
 from orchestrator.api.foreground.session import Foreground
-from orchestrator.api.hosting.host import Host
+from orchestrator.api.hosting.host import host_of
 from orchestrator.api.runs.keyword_options import check_brake_settings
 from orchestrator.api.runs.run_defaults import recall
 from orchestrator.api.runs.run_identity import check_given
@@ -36,14 +36,7 @@ async def run(
     check_given(request)
     request = await _recalled(request, view, dependencies)
     log = log_of(request, view, dependencies.clock, dependencies.environ)
-    host = Host(
-        path=request.ledger,
-        connection=request.connection,
-        dependencies=dependencies,
-        view=log or view,
-        stop=stop or anyio.Event(),
-        doing=f"run {request.name}",
-    )
+    host = host_of(request, log or view, dependencies, stop, doing=f"run {request.name}")
     foreground = Foreground(request, host, log)
     try:
         with written(log, f"{request.name} of {request.ledger}", foreground.why_ended):

@@ -4,7 +4,7 @@ import anyio
 
 from orchestrator.api.flows.apply import apply
 from orchestrator.api.foreground.run_log import log_of, written
-from orchestrator.api.hosting.host import Host
+from orchestrator.api.hosting.host import Host, host_of
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs import messages
 from orchestrator.core.jobs.lifecycle import State
@@ -45,14 +45,7 @@ async def serve(
             dependencies=dependencies,
             connection=request.connection,
         )
-    host = Host(
-        path=request.ledger,
-        connection=request.connection,
-        dependencies=dependencies,
-        view=log or view,
-        stop=stop or anyio.Event(),
-        doing="orchestrator serve",
-    )
+    host = host_of(request, log or view, dependencies, stop, doing="orchestrator serve")
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"), host.lock():
             return await _serve(host)

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 
 from orchestrator.api.flows.flows import FlowStatus, flow_named, hand_over, status_of
-from orchestrator.api.hosting.host import Host
+from orchestrator.api.hosting.host import Host, host_of
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import beside
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
@@ -50,7 +50,7 @@ async def tick(
     """
     dependencies = dependencies or Dependencies()
     _check_made(request.ledger)
-    host = _host(request, view, dependencies, stop or anyio.Event(), doing="orchestrator tick")
+    host = host_of(request, view or Silent(), dependencies, stop, doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
         with host.lock():
@@ -78,7 +78,7 @@ async def wait_for_flow(
     dependencies = dependencies or Dependencies()
     stop = stop or anyio.Event()
     _check_made(request.ledger)
-    host = _host(request, view, dependencies, stop, doing=f"orchestrator trigger {name}")
+    host = host_of(request, view or Silent(), dependencies, stop, doing=f"orchestrator trigger {name}")
     while True:
         async with beside(request.ledger, dependencies) as ledger:
             flow = await _followed(ledger, name, stop)
@@ -103,19 +103,6 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
             return status_of(flow, ledger.path)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
-
-
-def _host(
-    request: ServeRequest, view: View | None, dependencies: Dependencies, stop: anyio.Event, *, doing: str
-) -> Host:
-    return Host(
-        path=request.ledger,
-        connection=request.connection,
-        dependencies=dependencies,
-        view=view or Silent(),
-        stop=stop,
-        doing=doing,
-    )
 
 
 def _check_made(ledger: Path) -> None:

@@ -24,6 +24,8 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
 from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.requests import ServeRequest
 
 OPENED_S_MAX: Final = 30.0
 """How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""
@@ -158,3 +160,22 @@ class Host:
         """Whoever waits for it is told that the work has begun, and from now on why runs stand still."""
         engine.taking.start_soon(tell_standstills, engine)
         self.view.ready()
+
+
+def host_of(
+    request: RunRequest | ServeRequest,
+    view: View,
+    dependencies: Dependencies,
+    stop: anyio.Event | None,
+    *,
+    doing: str,
+) -> Host:
+    """The host of the ledger that `request` names; without `stop` nothing but the end of its work ends it."""
+    return Host(
+        path=request.ledger,
+        connection=request.connection,
+        dependencies=dependencies,
+        view=view,
+        stop=stop or anyio.Event(),
+        doing=doing,
+    )
