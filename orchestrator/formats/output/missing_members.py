@@ -58,18 +58,20 @@ class MissingMembers:
 
 def _advice(parts: Sequence[str], outcome: WrittenOutcome) -> str:
     """What there is in place of the first part of a path that is not there."""
-    text = roots_of(outcome)[parts[0]]
-    for depth, part in enumerate(parts[1:], start=1):
-        there = ".".join(parts[:depth])
-        if text is None or not text.startswith(b"{"):
-            return f"{there} of {outcome.line.custom_id} is {'missing' if text is None else kind_of_cell(text)}"
-        try:
-            known = _members.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            return f"{there} of {outcome.line.custom_id} cannot be looked into"
-        if part not in known:
-            near = nearest(part, list(known))
-            has = f"{there} of {outcome.line.custom_id} has {', '.join(known)[:200] or 'nothing in it'}"
-            return has if near is None else f"did you mean {there}.{near}? {has}"
-        text = bytes(known[part]).strip()
-    return f"{'.'.join(parts)} is there in {outcome.line.custom_id}"  # pragma: no cover  it was found missing before
+    return _advice_below(roots_of(outcome)[parts[0]], parts[0], parts[1:], outcome.line.custom_id)
+
+
+def _advice_below(text: bytes | None, there: str, missing: Sequence[str], custom_id: str) -> str:
+    """The same, where `text` stands at the path `there`, and `missing` leads from it to what is not there."""
+    if text is None or not text.startswith(b"{"):
+        return f"{there} of {custom_id} is {'missing' if text is None else kind_of_cell(text)}"
+    try:
+        known = _members.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return f"{there} of {custom_id} cannot be looked into"
+    part, *deeper = missing
+    if part not in known:
+        near = nearest(part, list(known))
+        has = f"{there} of {custom_id} has {', '.join(known)[:200] or 'nothing in it'}"
+        return has if near is None else f"did you mean {there}.{near}? {has}"
+    return _advice_below(bytes(known[part]).strip(), f"{there}.{part}", deeper, custom_id)
