@@ -10,7 +10,6 @@ from orchestrator.core.service.records import MESSAGE_CHARS_MAX
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of
-from orchestrator.settings import run_settings
 from orchestrator.settings.parsers import check_function, schema_file
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import Pinned
@@ -93,19 +92,27 @@ def validator_of(settings: RunSettings, make_code: Callable[[], PerformsTasks] =
     )
 
 
+def named_validator(schema: Pinned | None, check: Pinned | None) -> str:
+    """What messages call the one that judges last."""
+    if check is not None:
+        return f"the check {check.ref}"
+    assert schema is not None
+    return f"the schema {schema.ref}"
+
+
 def _loaded_schema(pinned: Pinned) -> Schema:
-    named = f"{run_settings.SCHEMA} {pinned.ref}"
+    named = named_validator(pinned, None)
     try:
-        _check_unchanged(named, pinned, schema_file(pinned.ref))
+        _check_unchanged(named, "<setting schema>", pinned, schema_file(pinned.ref))
         return schema_of(Path(pinned.ref))
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
 
 
 def _loaded_check(pinned: Pinned, make_code: Callable[[], PerformsTasks]) -> LoadedCheck:
-    named = f"{run_settings.CHECK} {pinned.ref}"
+    named = named_validator(None, pinned)
     try:
-        _check_unchanged(named, pinned, check_function(pinned.ref))
+        _check_unchanged(named, "<setting check>", pinned, check_function(pinned.ref))
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
     try:
@@ -114,9 +121,9 @@ def _loaded_check(pinned: Pinned, make_code: Callable[[], PerformsTasks]) -> Loa
         raise UsageError(f"{named}: it cannot be loaded: {error}") from None
 
 
-def _check_unchanged(named: str, pinned: Pinned, now: Pinned) -> None:
+def _check_unchanged(named: str, setting: str, pinned: Pinned, now: Pinned) -> None:
     if now.sha256 != pinned.sha256:
         raise UsageError(
             f"{named}: the file has changed since the run was given it; run the same command again, with"
-            f" {named.partition(' ')[0]}, to go on with the file as it is now"
+            f" {setting}, to go on with the file as it is now"
         )

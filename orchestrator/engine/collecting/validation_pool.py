@@ -17,11 +17,10 @@ import anyio
 
 from orchestrator.core.service.records import Record
 from orchestrator.core.text.durations import format_duration
-from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, validator_of
+from orchestrator.engine.collecting.output_validator import CheckDiedError, Validator, named_validator, validator_of
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.errors import UsageError
-from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import Pinned
 from orchestrator.units import MIB, SECOND_US
@@ -144,7 +143,7 @@ class ValidationPool:
             try:
                 self.load(settings)
             except UsageError as error:
-                return self._gave_out(key, str(error))
+                return self._gave_out(key, error.message)
         validator = self._loaded[key]
         assert validator is not None
         self._thread = self._thread or OneThread()
@@ -156,9 +155,9 @@ class ValidationPool:
             self._thread = None  # left behind with what it does
             validator.leave()
             limit = format_duration(round(self._most_s * SECOND_US))
-            return self._gave_out(key, f"{_named(key)} has looked at one output for {limit}")
+            return self._gave_out(key, f"{named_validator(*key)} has looked at one output for {limit}")
         except CheckDiedError as error:
-            return self._gave_out(key, f"{_named(key)} has died: {error}")
+            return self._gave_out(key, f"{named_validator(*key)} has died: {error}")
 
     def _gave_out(self, key: _Key, why: str) -> Validation:
         self._broken[key] = why
@@ -176,11 +175,3 @@ class ValidationPool:
 
 def _key(settings: RunSettings) -> _Key:
     return settings.schema, settings.check
-
-
-def _named(key: _Key) -> str:
-    schema, check = key
-    if check is not None:
-        return f"{run_settings.CHECK} {check.ref}"
-    assert schema is not None
-    return f"{run_settings.SCHEMA} {schema.ref}"

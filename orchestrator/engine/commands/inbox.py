@@ -99,6 +99,6 @@ class CommandInbox:
         except StorageError:
             raise  # tried again
         except OrchestratorError as error:
-            return Reply(str(error), is_refused=True)
+            return Reply(error.message, is_refused=True)
         except msgspec.MsgspecError as error:  # a newer program's
             return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)

@@ -104,7 +104,7 @@ class FlowExecutor:
             try:
                 event, why = await self._carried_out()
             except UsageError as error:
-                event, why = FlowEvent.FAILED, str(error)
+                event, why = FlowEvent.FAILED, error.message
             await self.end(event, why)
 
     async def _carried_out(self) -> tuple[FlowEvent, str]:

@@ -64,8 +64,8 @@ class RunHost:
             await session.recount()
             await self.workers.raise_for(run)
         except UsageError as error:
-            self.runs.held[run.id] = UnservableRun(run, str(error))
-            return str(error)
+            self.runs.held[run.id] = UnservableRun(run, error.message)
+            return error.message
         self.runs.held.pop(run.id, None)
         await session.send()
         return None

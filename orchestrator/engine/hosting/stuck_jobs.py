@@ -16,7 +16,6 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.ledger import Ledger
-from orchestrator.settings import run_settings
 from orchestrator.settings.values import OnStuck
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.status import StuckSummary
@@ -147,10 +146,8 @@ class StuckJobs:
         if summary.in_queue:
             parts.append(f"{summary.in_queue:,} in the queue while workers are idle")
         since = format_duration((now - oldest.since) // SECOND_US * SECOND_US)
-        advice = (
-            "they are cancelled and sent anew" if resubmit else f"{run_settings.ON_STUCK} resubmit would send them anew"
-        )
+        advice = "They are cancelled and sent anew" if resubmit else "<setting on-stuck=resubmit> would send them anew"
         self.warn(
             f"jobs that do not come to an end: {' and '.join(parts)}; the oldest for {since}, for example "
-            f"{', '.join(summary.examples)}. {advice[0].upper()}{advice[1:]}"
+            f"{', '.join(summary.examples)}. {advice}"
         )

@@ -31,7 +31,6 @@ from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.runs.scaling_overrides import LentEndpoint
-from orchestrator.settings import connection_settings, run_settings
 from orchestrator.settings.values import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 LOOK_EVERY_S: Final = 5.0
@@ -105,12 +104,10 @@ class WorkerScaling:
         if not wish.is_any:
             return
         if run.service_url == LOCAL:
-            raise UsageError(
-                f"{run.endpoint} is a function of yours: it has no workers that {self._named(wish)} raises"
-            )
+            raise UsageError(f"{run.endpoint} is a function of yours: it has no workers that {_named(wish)} raises")
         if not knows_account(self._rest_url, run.service_url):
             raise UsageError(
-                f"{self._named(wish)} needs {connection_settings.REST_URL}: where is the REST interface that goes with"
+                f"{_named(wish)} needs <setting rest-url>: where is the REST interface that goes with"
                 f" {run.service_url}?"
             )
         async with self._turn:
@@ -118,7 +115,7 @@ class WorkerScaling:
                 await self._raise(run, wish)
             except OrchestratorError as error:
                 raise UsageError(
-                    f"{self._named(wish)}: {run.endpoint} cannot be given the workers: {error}; no job was sent for it"
+                    f"{_named(wish)}: {run.endpoint} cannot be given the workers: {error}; no job was sent for it"
                 ) from error
 
     async def look(self) -> None:
@@ -133,7 +130,7 @@ class WorkerScaling:
                 try:
                     await self.raise_for(session.run)
                 except UsageError as error:
-                    self._warn(str(error))
+                    self._warn(error.message)
                 self._settled.add(session.run.endpoint_id)
         failed = None
         for number in [number for number in lent if number not in wanted]:
@@ -158,9 +155,6 @@ class WorkerScaling:
             return [await self._put_back(each) for each in list(lent.values())]
 
     # --- how it is done
-
-    def _named(self, wish: WantedWorkers) -> str:
-        return str(run_settings.WORKERS_MAX if wish.most is not None else run_settings.WORKERS_MIN)
 
     async def _known(self) -> dict[int, LentEndpoint]:
         if self._lent is None:
@@ -260,3 +254,7 @@ class WorkerScaling:
         await self._ledger.scaling_overrides.forget(lent.endpoint_id)
         if self._lent is not None:
             self._lent.pop(lent.endpoint_id, None)
+
+
+def _named(wish: WantedWorkers) -> str:
+    return "<setting workers-max>" if wish.most is not None else "<setting workers-min>"

@@ -8,7 +8,6 @@ import os
 from typing import Final
 
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings
 from orchestrator.settings.values import LOCAL
 
 LOCAL_URL: Final = "http://emulator.local"
@@ -30,5 +29,5 @@ def absolute_endpoint(endpoint: str) -> str:
     """A `local:` endpoint with the full path of its file, so that it is the same from every folder."""
     file, colon, function = endpoint.removeprefix(LOCAL).rpartition(":")
     if not colon or not file or not function:
-        raise UsageError(f"{request_settings.ENDPOINT} {endpoint}: write local:FILE.py:FUNCTION")
+        raise UsageError(f"<setting endpoint={endpoint}>: write local:FILE.py:FUNCTION")
     return f"{LOCAL}{os.path.realpath(file)}:{function}"

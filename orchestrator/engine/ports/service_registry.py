@@ -16,7 +16,6 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import connection_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.profiles import own_keys, whose
 from orchestrator.settings.run_settings import RunSettings
@@ -66,7 +65,7 @@ class ServiceRegistry:
             raise UsageError(f"{run.name} {whose(run.service_url)}; the process that works on this ledger has another")
         raise UsageError(
             f"the process that works on this ledger has no API key for {run.service_url}; stop it, and begin it"
-            f" with {connection_settings.SERVICE_KEY} {run.service_url}=env:NAME"
+            f" with <setting service-key={run.service_url}=env:NAME>"
         )
 
     async def of(self, run: Run, settings: RunSettings) -> Service:

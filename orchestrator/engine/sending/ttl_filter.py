@@ -10,7 +10,6 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
 from orchestrator.ledger.jobs.claims import Claimed
-from orchestrator.settings import policy_settings, request_settings
 from orchestrator.units import MINUTE_US
 
 AGAIN_US: Final = MINUTE_US
@@ -81,10 +80,10 @@ class TtlFilter:
         if prospect is TtlVerdict.LATE:
             self._endpoint.warn(
                 f"jobs with a TTL of {ttl} wait here until the endpoint's queue is shorter: they would probably die in "
-                f"it; a longer {policy_settings.TTL} lets them go now"
+                f"it; a longer <setting ttl> lets them go now"
             )
         else:
             self._endpoint.warn(
                 f"jobs with a TTL of {ttl} are not sent: even the fastest executions at this endpoint take longer; "
-                f"give them a longer {policy_settings.TTL} and {request_settings.RETRY_FAILED}"
+                "give them a longer <setting ttl> and <setting retry-failed>"
             )

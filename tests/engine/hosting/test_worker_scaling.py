@@ -364,7 +364,7 @@ class Forbidden:
 
 def test_a_key_that_may_not_is_told_before_anything_is_sent(place: Place) -> None:
     place.more["bounds"] = lambda _service, _url: Forbidden()
-    with pytest.raises(UsageError, match=r"--workers-max: .*the API key has no permission.*no job was sent"):
+    with pytest.raises(UsageError, match=r"workers_max=: .*the API key has no permission.*no job was sent"):
         place.world(place.carry_out)
     assert (place.seen, place.bounds) == ([], (0, 3))
     place.more.clear()
@@ -386,7 +386,7 @@ def test_what_has_no_workers_or_no_account_is_refused(place: Place) -> None:
     (place.folder / "in.jsonl").write_text('{"n":1}\n')
     (place.folder / "f.py").write_text("def f(job):\n    return job\n")
     usual = ConnectionSettings(serverless_url=URL, api_key="key")
-    with pytest.raises(UsageError, match="--workers-min needs --rest-url"):
+    with pytest.raises(UsageError, match="workers_min= needs rest_url="):
         place.world(lambda: elsewhere(connection=usual))
     with pytest.raises(UsageError, match="a function of yours"):
         place.world(lambda: elsewhere(endpoint=f"local:{place.folder}/f.py:f", name="local"))

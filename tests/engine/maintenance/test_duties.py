@@ -110,7 +110,7 @@ async def test_a_job_in_progress_for_far_longer_than_the_others_is_reported_once
         assert (found.in_progress, found.in_queue, len(found.examples)) == (2, 0, 2)
         [warning] = p.warnings
         assert "2 in progress far longer than the others were" in warning
-        assert "--on-stuck resubmit would send them anew" in warning
+        assert "<setting on-stuck=resubmit> would send them anew" in warning
         assert transport.of("health") == []
         transport.scripts["status"] = lambda asked: says("COMPLETED", asked.remote_id, output=1)
         await p.finish()

@@ -84,7 +84,7 @@ async def test_a_job_whose_ttl_is_over_before_the_fastest_execution_is_not_sent_
         assert failures[0].message is not None
         assert "its TTL of 10 s is over" in failures[0].message
         assert len(p.warnings) == 1
-        assert "longer --ttl and --retry-failed" in p.warnings[0]
+        assert "longer <setting ttl> and <setting retry-failed>" in p.warnings[0]
 
 
 async def test_a_job_whose_ttl_would_end_in_the_queue_waits_until_the_endpoint_is_idle(tmp_path: Path) -> None:
