@@ -18,7 +18,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import ServeRequest
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import surroundings
-from tests.engine.test_continued import JOBS, Desk, desk_in
+from tests.engine.hosting.test_continued import JOBS, Desk, desk_in
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL
 

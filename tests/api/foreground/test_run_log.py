@@ -15,7 +15,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LogFormat
 from orchestrator.units import MINUTE_US
 from tests.api.runs.test_program import Silence
-from tests.engine.test_continued import desk_in
+from tests.engine.hosting.test_continued import desk_in
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock

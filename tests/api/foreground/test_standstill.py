@@ -19,7 +19,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US
 from orchestrator.views.status import RunStatus, Snapshot
 from tests.api.runs.test_program import Silence, request_in, surroundings
-from tests.engine.test_continued import desk_in
+from tests.engine.hosting.test_continued import desk_in
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 

@@ -21,8 +21,8 @@ from orchestrator.units import HOUR_US
 from tests.api.flows.test_notifications import failing
 from tests.api.flows.test_stages import Killing, service
 from tests.engine.flowing import Flowing, a_pipeline, accepting, flowing
+from tests.engine.flows.test_gathering import gathering, made
 from tests.engine.scripted import Scripted, says
-from tests.engine.test_gathering import gathering, made
 from tests.ledger.pipelines import applied
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import async_creator

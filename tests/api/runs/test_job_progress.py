@@ -11,10 +11,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
+from tests.engine.collecting.test_segment_tracker import resumable as settings
+from tests.engine.collecting.test_segment_tracker import shows
 from tests.engine.process import process
 from tests.engine.scripted import CANCELLED, COMPLETED, FAILED, Asked, Reply, Scripted, in_turn
-from tests.engine.test_resumable import resumable as settings
-from tests.engine.test_resumable import shows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

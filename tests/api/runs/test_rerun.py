@@ -16,8 +16,8 @@ from orchestrator.core.jobs.transitions import reopened
 from orchestrator.errors import UsageError
 from tests.api.flows.test_stages import READING, ended, service, triggered
 from tests.engine.flowing import Flowing, flowing
+from tests.engine.flows.test_gathering import gathering, made
 from tests.engine.scripted import Scripted, says
-from tests.engine.test_gathering import gathering, made
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import CommitWatch
 from tests.simulation.run import Crash, run, run_until_crash

@@ -10,9 +10,9 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.resend import resend
 from orchestrator.ledger.commands.command import Action
 from tests.engine.commands.test_command_inbox import asked
+from tests.engine.hosting.test_run_host import taken_in
 from tests.engine.process import process
 from tests.engine.scripted import Asked, Reply, Scripted, numbered, says
-from tests.engine.test_served import taken_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

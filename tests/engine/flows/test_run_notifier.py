@@ -26,7 +26,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.flows.test_notifications import Receiver
 from tests.api.runs.test_program import request_in, surroundings
-from tests.engine.test_continued import Desk, desk_in
+from tests.engine.hosting.test_continued import Desk, desk_in
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT
 from tests.simulation.world import URL as SERVICE

@@ -14,9 +14,9 @@ from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
+from tests.engine.hosting.test_side_by_side import HERE, Accepting, a_run, engine_at
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, Scripted
-from tests.engine.test_side_by_side import HERE, Accepting, a_run, engine_at
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

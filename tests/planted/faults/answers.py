@@ -6,14 +6,14 @@ TRANSPORT = "tests/client/http/test_answer_memory.py::"
 GATES = "tests/core/gates/test_gates.py::"
 BREAKER = "tests/core/gates/test_circuit_breaker.py::"
 ABSENCES = "tests/core/polling/test_missing_jobs.py::"
-FORGETFUL = "tests/engine/test_forgetful.py::"
-MISSING = "tests/engine/test_missing.py::"
-CLOCKS = "tests/engine/test_clocks.py::"
-REFUSED = "tests/engine/test_refusals.py::"
-TIMES = "tests/engine/test_impossible_times.py::"
-OTHER = "tests/engine/test_other_records.py::"
+FORGETFUL = "tests/engine/endpoint/test_estimates.py::"
+MISSING = "tests/engine/collecting/test_missing_job_check.py::"
+CLOCKS = "tests/engine/maintenance/test_clocks.py::"
+REFUSED = "tests/engine/endpoint/test_probe.py::"
+TIMES = "tests/engine/collecting/test_impossible_times.py::"
+OTHER = "tests/engine/collecting/test_other_records.py::"
 GIVEN = "tests/core/service/test_remote_ids.py::"
-NO_NEWS = "tests/engine/test_no_news.py::"
+NO_NEWS = "tests/engine/collecting/test_no_news.py::"
 REPEATED = "tests/simulation/test_repeated_ids.py::test_with_its_own_webhook_each_row_has_its_own_output_though_ids_are_given_twice"
 
 FAULTS: tuple[Fault, ...] = (
@@ -189,7 +189,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if is_sure or not self.estimates.webhook_health.healthy or not job.is_first_execution:",
         new="if True:",
         tests=(
-            "tests/engine/test_other_records.py::test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while",
+            "tests/engine/collecting/test_other_records.py::test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while",
         ),
     ),
     Fault(

@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-_HERE = "tests/engine/test_escalation.py::"
+_HERE = "tests/engine/sending/test_escalation.py::"
 _IN_TIME = f"{_HERE}test_jobs_that_time_out_are_tried_with_more_time_and_then_at_the_other_endpoint"
 
 FAULTS: tuple[Fault, ...] = (

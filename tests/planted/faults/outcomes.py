@@ -149,7 +149,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if self._run(run).stop(reason):\n    self._changes.wake()",
         new="self.stop_submitting(reason)",
         tests=(
-            "tests/engine/test_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
+            "tests/engine/endpoint/test_run_failures.py::test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoint",
         ),
     ),
     Fault(
@@ -212,7 +212,7 @@ FAULTS: tuple[Fault, ...] = (
         old="attempts=row[14] + (row[3] == State.SUCCEEDED and row[17] is None)",
         new="attempts=row[4]",
         tests=(
-            "tests/engine/test_attempts.py::test_executions_that_ended_are_told_from_those_that_may_have_been_paid",
+            "tests/engine/collecting/test_attempts.py::test_executions_that_ended_are_told_from_those_that_may_have_been_paid",
         ),
     ),
     Fault(

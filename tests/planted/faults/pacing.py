@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
         new="0.0",
         tests=(
             "tests/simulation/test_questions.py::test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_soon",
-            "tests/engine/test_questions.py::test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long",
+            "tests/engine/collecting/test_question_turns.py::test_a_lone_job_is_collected_soon_although_the_two_before_it_took_twice_as_long",
         ),
     ),
     Fault(
@@ -65,7 +65,7 @@ FAULTS: tuple[Fault, ...] = (
         old="return begun_at if begun_at <= now else None",
         new="return None",
         tests=(
-            "tests/engine/test_questions.py::test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began",
+            "tests/engine/collecting/test_question_turns.py::test_a_job_that_has_waited_in_a_queue_is_asked_for_by_when_the_service_says_that_it_began",
         ),
     ),
     Fault(

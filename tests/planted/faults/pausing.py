@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-INSTEAD = "tests/engine/test_retry_or_run.py::"
+INSTEAD = "tests/engine/sending/test_run_sender.py::"
 IMPOSED = "tests/api/inspect/test_imposed_pauses.py::"
 
 FAULTS: tuple[Fault, ...] = (
@@ -81,7 +81,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/maintenance/janitor.py::left_submitting",
         old="sent_at = now if job.unfinished_at is None else job.unfinished_at",
         new="sent_at = job.unfinished_at or now",
-        tests=("tests/engine/test_clocks.py::test_a_job_whose_retry_was_on_its_way_is_asked_for_at_once",),
+        tests=("tests/engine/maintenance/test_clocks.py::test_a_job_whose_retry_was_on_its_way_is_asked_for_at_once",),
     ),
     Fault(
         name="what has happened may lie in the future",

@@ -8,7 +8,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/request_sender.py::RequestSender._request",
         old="answer = await api.run(permit, builder.body(claim), leaving=leaving)",
         new="answer = await api.run(permit, builder.body(claim))\nleaving()",
-        tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
+        tests=(
+            "tests/engine/maintenance/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",
+        ),
         worlds=("commits", 8, 32),
     ),
     Fault(
@@ -32,7 +34,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/maintenance/janitor.py::left_submitting",
         old="if never_left:",
         new="if False:",
-        tests=("tests/engine/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",),
+        tests=(
+            "tests/engine/maintenance/test_sent_or_not.py::test_what_was_claimed_and_never_left_is_queued_again_at_no_cost",
+        ),
     ),
     Fault(
         name="marks are believed after the machine was started again",
@@ -41,7 +45,7 @@ FAULTS: tuple[Fault, ...] = (
         new='b""',
         tests=(
             "tests/ledger/sqlite/test_sent_marks.py::test_after_a_crash_of_the_machine_nothing_is_known_of_what_was_claimed",
-            "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
+            "tests/engine/maintenance/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
@@ -57,7 +61,7 @@ FAULTS: tuple[Fault, ...] = (
         old="number=number), floor=latest)",
         new="number=number), floor=0)",
         tests=(
-            "tests/engine/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
+            "tests/engine/maintenance/test_sent_or_not.py::test_where_the_marks_cannot_be_believed_everything_claimed_is_uncertain",
         ),
     ),
     Fault(
@@ -74,7 +78,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/maintenance/janitor.py::left_submitting",
         old="return transitions.left_unanswered(job, settle_at",
         new="return transitions.unanswered(job, settle_at",
-        tests=("tests/engine/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",),
+        tests=(
+            "tests/engine/maintenance/test_sent_or_not.py::test_being_caught_by_our_own_crashes_costs_none_of_the_tries",
+        ),
     ),
     Fault(
         name="a ledger is worked on under two names",
@@ -214,7 +220,7 @@ FAULTS: tuple[Fault, ...] = (
         old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif command.id <= self.asked_before:',
         new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif False:',
         tests=(
-            "tests/engine/test_served.py::test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one",
+            "tests/engine/hosting/test_run_host.py::test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one",
         ),
     ),
     Fault(
@@ -222,7 +228,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/run_host.py::RunHost.serve",
         old="await session.recount()\nawait self.workers",
         new="await self.workers",
-        tests=("tests/engine/test_served.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",),
+        tests=(
+            "tests/engine/hosting/test_run_host.py::test_a_run_that_came_beside_it_is_sent_with_the_rows_that_come_later",
+        ),
     ),
     Fault(
         name="workers are raised before the ledger knows what they were",
@@ -245,7 +253,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/hosting/run_session.py::RunSession.release",
         old="await self.hold_back()",
         new="",
-        tests=("tests/engine/test_served.py::test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again",),
+        tests=(
+            "tests/engine/hosting/test_run_host.py::test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again",
+        ),
     ),
     Fault(
         name="the ledger's file is opened beside SQLite",
@@ -287,7 +297,7 @@ FAULTS: tuple[Fault, ...] = (
         old="await run.look_ahead(self._operation)\nif run.none_s(self._operation):\n    return 0.0",
         new="if due_s := self._turns._until_s(await run.next_due_at(self._operation)):\n    return due_s",
         tests=(
-            "tests/engine/test_side_by_side.py::test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_whether_a_silent_endpoint_answers",
+            "tests/engine/hosting/test_side_by_side.py::test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_whether_a_silent_endpoint_answers",
         ),
     ),
     Fault(

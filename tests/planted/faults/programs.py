@@ -4,7 +4,7 @@ from tests.planted.faults.fault import Fault
 
 PROGRAM = "tests/api/python/test_orchestrator.py"
 PUMP = "tests/engine/intake/test_row_pump.py"
-CONTINUED = "tests/engine/test_continued.py"
+CONTINUED = "tests/engine/hosting/test_continued.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(

@@ -2,7 +2,7 @@
 
 from tests.planted.faults.fault import Fault
 
-RESUMABLE = "tests/engine/test_resumable.py::"
+RESUMABLE = "tests/engine/collecting/test_segment_tracker.py::"
 SEGMENTS = "tests/conformance/test_segments.py::"
 
 FAULTS: tuple[Fault, ...] = (

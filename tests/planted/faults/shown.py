@@ -88,7 +88,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/api/foreground/session.py::Foreground._cut_short",
         old="or (self._intake.is_reading and not standing.progress.unfinished):",
         new=":",
-        tests=("tests/engine/test_cut_short.py::test_an_input_that_there_is_no_room_for_had_not_begun",),
+        tests=("tests/engine/hosting/test_cut_short.py::test_an_input_that_there_is_no_room_for_had_not_begun",),
     ),
     Fault(
         name="a profile that the shell has left refuses who only looks",

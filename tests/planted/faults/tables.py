@@ -4,7 +4,7 @@ from tests.planted.faults.fault import Fault
 
 _OUTPUTS = "tests/formats/output/test_writers.py"
 _BOUNDS = "tests/formats/templates/test_bounds.py"
-_CORRECTED = "tests/engine/test_corrected_input.py"
+_CORRECTED = "tests/engine/intake/test_corrected_input.py"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -160,13 +160,13 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/jobs/result_reuse.py::_without_others",
         old="each.job.id in first.setdefault(key, {each.job.id}):",
         new="each.job.id in first.get(key, {each.job.id}):",
-        tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),
+        tests=("tests/engine/sending/test_once.py::test_rows_with_the_same_input_are_sent_once",),
     ),
     Fault(
         name="who is to send equal rows once takes results of other runs",
         path="orchestrator/ledger/jobs/result_reuse.py::results_reuse",
         old='version=f"once in run {run}")',
         new='version="once")',
-        tests=("tests/engine/test_once.py::test_rows_with_the_same_input_are_sent_once",),
+        tests=("tests/engine/sending/test_once.py::test_rows_with_the_same_input_are_sent_once",),
     ),
 )

@@ -54,7 +54,7 @@ FAULTS: tuple[Fault, ...] = (
         old="in list(self._served.items()):",
         new="in self._served.items():",
         tests=(
-            "tests/engine/test_side_by_side.py::test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down",
+            "tests/engine/hosting/test_side_by_side.py::test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down",
         ),
     ),
     Fault(

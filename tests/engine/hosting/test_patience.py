@@ -9,7 +9,7 @@ from orchestrator.errors import StoppedError
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US
 from orchestrator.views.status import Summary
-from tests.engine.test_continued import JOBS, desk_in
+from tests.engine.hosting.test_continued import JOBS, desk_in
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 

@@ -11,7 +11,7 @@ from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 
-HANDLER = Path(__file__).parents[2] / "examples" / "handlers.py"
+HANDLER = Path(__file__).parents[3] / "examples" / "handlers.py"
 
 
 def request(folder: Path) -> RunRequest:

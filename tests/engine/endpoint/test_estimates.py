@@ -12,10 +12,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.polling.retention import RetentionEstimate
 from orchestrator.ledger.jobs.history import EventRow
+from tests.engine.collecting.test_missing_job_check import n_of
 from tests.engine.collecting.test_webhook_inbox import tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import GONE, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
-from tests.engine.test_missing import n_of
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
