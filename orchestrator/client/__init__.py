@@ -15,11 +15,12 @@ from orchestrator.client.http.in_process import Deliverer, InProcess
 from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
 from orchestrator.client.jobs.jobs import EndpointJobs
 from orchestrator.client.jobs.rate_limiter import Permit
-from orchestrator.client.jobs.records import Chunk, Health, JobRecord, JsonAnswer, Purged
+from orchestrator.client.jobs.records import Chunk, JobRecord, JsonAnswer, Purged
 from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
 from orchestrator.client.jobs.serverless import ServerlessEndpoint
 from orchestrator.client.jobs.service import Service
 from orchestrator.client.jobs.streams import JobStream
+from orchestrator.core.service.health import Health
 from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import NotSent, Unanswered, UsageError

@@ -106,7 +106,7 @@ PROMISES: Final = (
             "tests/engine/collecting/test_missing_job_check.py::test_an_endpoint_that_forgets_everything_is_suspect_at_once_though_it_takes_new_jobs",
             "tests/engine/maintenance/test_janitor.py::test_what_going_on_will_cost_is_known_before_anything_is_sent",
             "tests/engine/maintenance/test_janitor.py::test_an_absence_longer_than_the_ttl_is_said_to_cost_what_it_costs",
-            "tests/core/service/test_run_outcomes.py::test_nothing_outside_2xx_and_4xx_but_503_says_that_a_submission_had_no_effect",
+            "tests/core/service/test_outcomes.py::test_nothing_outside_2xx_and_4xx_but_503_says_that_a_submission_had_no_effect",
             "tests/conformance/test_steps.py::test_a_step_is_taken_once_and_only_from_what_it_was_made_for",
             "tests/client/http/test_large_bodies.py::test_a_request_cut_before_all_of_it_had_left_counts_as_not_sent",
             "tests/client/http/test_large_bodies.py::test_a_request_that_stands_still_counts_as_not_sent_and_the_rest_of_it_never_arrives",

@@ -15,7 +15,7 @@ from typing import Final
 from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.retry import AttemptLimits
-from orchestrator.core.service.run_outcomes import SAME_ID
+from orchestrator.core.service.outcomes import SAME_ID
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.settings.values import OnUncertain

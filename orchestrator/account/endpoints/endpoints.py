@@ -15,9 +15,9 @@ import msgspec
 from orchestrator.account.templates.templates import Losing, ignore
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
 from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
-from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
+from orchestrator.core.service.records import known_members
 from orchestrator.errors import UsageError
 
 NAME_CHARS_MAX: Final = 191

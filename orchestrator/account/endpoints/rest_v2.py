@@ -15,11 +15,11 @@ from orchestrator.account.templates.templates import Losing, warn_of_lost_variab
 from orchestrator.account.transport.fallback import CannotSayError
 from orchestrator.account.transport.logs import Log
 from orchestrator.account.transport.rest import ByRest, Rest, decode_answer, encode_body, read_object
-from orchestrator.client.jobs.records import known_members
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.records import known_members
 
 _PATH: Final = "/v2/serverless"
 

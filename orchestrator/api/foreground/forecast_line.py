@@ -135,7 +135,7 @@ def _workers(
 
 def _up(health: Health | None) -> int:
     """How many workers are there, busy or not."""
-    return 0 if health is None else (health.workers_idle or 0) + (health.workers_running or 0)
+    return 0 if health is None else (health.workers.idle or 0) + (health.workers.running or 0)
 
 
 async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[Execution]:

@@ -34,8 +34,8 @@ async def service_state(service: Service, service_url: str, endpoint: str, *, wi
 
 
 def _waits_in_vain(health: Health) -> bool:
-    workers = (health.workers_idle, health.workers_running, health.workers_initializing)
-    return bool(health.jobs_in_queue) and not any(workers)
+    workers = (health.workers.idle, health.workers.running, health.workers.initializing)
+    return bool(health.jobs.in_queue) and not any(workers)
 
 
 async def _asked(service: Service, service_url: str, endpoint: str, within_s: float) -> ServiceState:

@@ -10,7 +10,7 @@ from orchestrator.cli.output.formats import lasting
 from orchestrator.core.text.json_compact import compact
 
 if TYPE_CHECKING:
-    from orchestrator.client.jobs.records import Chunk, Health, JobRecord, JsonAnswer, Purged  # slow to import
+    from orchestrator.client import Chunk, Health, JobRecord, JsonAnswer, Purged  # slow to import
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -26,13 +26,15 @@ from orchestrator.client.jobs.job_request import (
     job_body,
     json_object_text,
 )
-from orchestrator.client.jobs.records import Health, JobRecord, JsonAnswer, Purged, StreamPart
+from orchestrator.client.jobs.records import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.refusals import JobRefusedError, errors_about, read_refusal
 from orchestrator.client.jobs.retries import Sleep, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.streams import JobStream
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.health import Health, read_health
 from orchestrator.core.service.openai import ROUTE
+from orchestrator.core.service.records import read_as
 from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.redaction import Redactor
@@ -171,11 +173,13 @@ class EndpointJobs:
 
     async def purge_queue(self) -> Purged:
         """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
-        return await self._once("purge-queue", Operation.PURGE_QUEUE, "purge-queue", records.read_purged, is_order=True)
+        return await self._once(
+            "purge-queue", Operation.PURGE_QUEUE, "purge-queue", partial(read_as, Purged), is_order=True
+        )
 
     async def health(self) -> Health:
         """How many jobs and workers are in which state (`GET /health`)."""
-        return await self._asked("health", Operation.HEALTH, "health", records.read_health)
+        return await self._asked("health", Operation.HEALTH, "health", read_health)
 
     async def known(self, *, wait: float) -> Health:
         """The endpoint's health, once the service knows the endpoint: a new one answers 404 at first.
@@ -195,7 +199,7 @@ class EndpointJobs:
 
     async def requests(self) -> JsonAnswer:
         """Whatever `GET /requests` says: it stands in the contract's table of limits and is explained nowhere."""
-        return await self._asked("requests", Operation.REQUESTS, "requests", records.read_json)
+        return await self._asked("requests", Operation.REQUESTS, "requests", records.read_answer)
 
     async def openai(
         self, path: str, body: JobInput | None = None, *, on_event: Callable[[object], None] | None = None
@@ -216,7 +220,7 @@ class EndpointJobs:
             f"openai{path}",
             Operation.OPENAI,
             f"openai{path}",
-            records.read_json,
+            records.read_answer,
             body=text,
             within_s=OPENAI_S_MAX,
             coming=tell,

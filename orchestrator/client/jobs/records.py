@@ -5,22 +5,16 @@ another type than expected or that nobody knows is kept in `more`, an unknown st
 `raw` is the answer as it came, every token untouched. What makes an answer useless raises `ValueError` with the reason.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from orchestrator.client.jobs.refusals import one_line
-from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES
-from orchestrator.core.text.json_compact import compact
-
-NOTHING_MORE: Final[Mapping[str, object]] = MappingProxyType({})
-
-NOT_JSON: Final = "the answer is not JSON"
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES
+from orchestrator.core.service.records import NOTHING_MORE, known_members, read_as, read_json, read_members
 
 _EVENT: Final = b"data:"
 _EVENT_ID: Final = b"id:"
@@ -31,8 +25,6 @@ _EVENTS_END: Final = b"[DONE]"
 
 _IN_HEADER: Final = re.compile(rb"[\x21-\x7e]{1,256}")
 """An event's id that can be sent back in a header."""
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +62,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     def reason(self) -> str | None:
         """Why it failed, in as few words as the service has: the message inside a Python worker's error."""
         try:
-            inside = _members(self.error.encode()) if self.error else {}
+            inside = read_members(self.error.encode()) if self.error else {}
         except ValueError:
             return self.error
         message = inside.get("error_message")
@@ -101,38 +93,6 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes = b""
 
 
-class JobCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Jobs of an endpoint; None where the service does not say."""
-
-    in_queue: int | None = None
-    in_progress: int | None = None
-    completed: int | None = None
-    failed: int | None = None
-    retried: int | None = None
-    more: Mapping[str, object] = NOTHING_MORE
-
-
-class WorkerCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Workers of an endpoint; None where the service does not say."""
-
-    idle: int | None = None
-    running: int | None = None
-    ready: int | None = None
-    initializing: int | None = None
-    throttled: int | None = None
-    unhealthy: int | None = None
-    more: Mapping[str, object] = NOTHING_MORE
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer of `/health`."""
-
-    jobs: JobCounts = JobCounts()
-    workers: WorkerCounts = WorkerCounts()
-    more: Mapping[str, object] = NOTHING_MORE
-    raw: bytes = b""
-
-
 class JsonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer whose shape is the worker's affair (`/openai/*`) or unknown (`/requests`).
 
@@ -146,15 +106,13 @@ class JsonAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_job(body: bytes) -> JobRecord:
     """The job record in `body`. Raises `ValueError`, also for one without a status."""
-    members = _members(body)
-    if not isinstance(members.get("status"), str) or not members["status"]:
+    known, more = known_members(JobRecord, read_members(body))
+    if not known.get("status"):
         # The service can answer 200 with a bare {"error": ...}: that is no job, and no end of one.
-        error = members.get("error")
-        raise ValueError(f"the answer has no status{f': {one_line(error)}' if isinstance(error, str) else ''}")
-    known = _known(JobRecord, members)
-    if known.get("error") is None and (error := members.get("error")) is not None:
+        raise ValueError(f"the answer has no status{f': {one_line(error)}' if (error := known.get('error')) else ''}")
+    if (error := more.get("error")) is not None:
         known["error"] = msgspec.json.encode(error).decode()
-    return JobRecord(**known, raw=body)
+    return JobRecord(**known, more=more, raw=body)
 
 
 def read_accepted(body: bytes) -> JobRecord:
@@ -176,7 +134,7 @@ def read_stream(body: bytes) -> StreamPart:
     """The answer of a `/stream`: an object, or a bare array of chunks without a status (as documented). Raises
     `ValueError`.
     """
-    status = "" if isinstance(_json(body), list) else read_job(body).status
+    status = "" if isinstance(read_json(body), list) else read_job(body).status
     try:
         items = msgspec.json.decode(body, type=_Wire).stream if status else msgspec.json.decode(body, type=_ITEMS)
     except msgspec.ValidationError:
@@ -185,30 +143,15 @@ def read_stream(body: bytes) -> StreamPart:
 
 
 def _chunk(raw: bytes) -> Chunk:
-    item = _json(raw)
-    if isinstance(item, dict) and "output" in item:
-        return Chunk(**_known(Chunk, item), raw=raw)
-    return Chunk(output=item, raw=raw)
+    item = read_json(raw)
+    return read_as(Chunk, raw) if isinstance(item, dict) and "output" in item else Chunk(output=item, raw=raw)
 
 
-def read_purged(body: bytes) -> Purged:
-    """The answer of a `/purge-queue`. Raises `ValueError`."""
-    return Purged(**_known(Purged, _members(body)), raw=body)
-
-
-def read_health(body: bytes) -> Health:
-    """The answer of a `/health`. Raises `ValueError`, also for a bare `{"error": ...}`, which is no news of health."""
-    members = _members(body)
-    if "error" in members and members.keys().isdisjoint({"jobs", "workers"}):
-        raise ValueError("the answer is an error in the place of health")
-    return Health(**_known(Health, members), raw=body)
-
-
-def read_json(body: bytes) -> JsonAnswer:
+def read_answer(body: bytes) -> JsonAnswer:
     """Any JSON document, or a stream of events. Raises `ValueError`."""
     if body.lstrip().startswith(_EVENT_STREAM):
-        return JsonAnswer(value=tuple(_json(document) for document in _documents(body.splitlines())), raw=body)
-    return JsonAnswer(value=_json(body), raw=body)
+        return JsonAnswer(value=tuple(read_json(document) for document in _documents(body.splitlines())), raw=body)
+    return JsonAnswer(value=read_json(body), raw=body)
 
 
 class ServerSentEvent(msgspec.Struct, frozen=True):
@@ -232,10 +175,10 @@ class EventReader:
         return len(self._rest) + len(self._id) + sum(map(len, self._data))
 
     def of(self, piece: bytes) -> Iterator[object]:
-        """The documents whose lines end in `piece`. What is no JSON is for `read_json` to say, at the end."""
+        """The documents whose lines end in `piece`. What is no JSON is for `read_answer` to say, at the end."""
         for document in _documents(self._lines(piece)):
             with suppress(ValueError):
-                yield _json(document)
+                yield read_json(document)
 
     def whole(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """The events that end in `piece`, whatever their data are. Comments are none."""
@@ -261,55 +204,3 @@ def _documents(lines: Iterable[bytes]) -> Iterator[bytes]:
         text = line.removeprefix(_EVENT).strip()
         if line.startswith(_EVENT) and text not in (b"", _EVENTS_END):
             yield text
-
-
-def _members(body: bytes) -> Mapping[str, object]:
-    value = _json(body)
-    if not isinstance(value, dict):
-        raise ValueError("the answer is no JSON object")  # noqa: TRY004  its caller expects one kind of trouble
-    return value
-
-
-def _json(body: bytes) -> object:
-    if not body.strip():
-        raise ValueError("the answer is empty")
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.ValidationError:
-        return _json_with_extremes(body)
-    except (ValueError, RecursionError):
-        raise ValueError(NOT_JSON) from None
-
-
-def _json_with_extremes(body: bytes) -> object:
-    """Numbers beyond what msgspec holds, 1e999 for one, are JSON all the same."""
-    try:
-        compact(body)  # the standard library takes NaN and half characters, too
-        value: object = json.loads(body)
-    except (ValueError, RecursionError):
-        raise ValueError(NOT_JSON) from None
-    return value
-
-
-def _known(kind: type[T], members: Mapping[str, object]) -> dict[str, Any]:
-    known, more = known_members(kind, members)
-    return {**known, "more": more}
-
-
-def known_members(kind: type[T], members: Mapping[str, object]) -> tuple[dict[str, Any], Mapping[str, object]]:
-    """The fields of a `kind` that are in `members` under the service's names, and everything else."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.name not in ("more", "raw")}
-    known: dict[str, Any] = {}
-    more: dict[str, object] = {}
-    for name, value in members.items():
-        field = fields.get(name)
-        try:
-            if field is None:
-                more[name] = value
-            elif isinstance(value, dict) and field.type in (JobCounts, WorkerCounts):
-                known[field.name] = field.type(**_known(field.type, value))
-            else:
-                known[field.name] = msgspec.convert(value, field.type)
-        except msgspec.ValidationError:
-            more[name] = value
-    return known, more

@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.client.jobs.records import Chunk, JobRecord, StreamPart
 from orchestrator.client.jobs.refusals import RefusedError
-from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES
 
 PAUSE_S_MIN: Final = 0.25
 PAUSE_S_MAX: Final = 2.0

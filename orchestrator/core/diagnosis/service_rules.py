@@ -120,7 +120,7 @@ def workers(facts: Facts) -> Iterator[Finding]:
     """Why jobs wait in the endpoint's queue though nobody is busy with others."""
     for service in facts.services:
         health = service.health
-        if health is not None and health.jobs_in_queue:
+        if health is not None and health.jobs.in_queue:
             runs = facts.runs_at(service)
             is_low = bool(runs) and all(run.is_low_priority for run in runs)
             if not (is_starting(health) and _has_just_begun(runs)):
@@ -129,8 +129,8 @@ def workers(facts: Facts) -> Iterator[Finding]:
 
 def is_starting(health: Health) -> bool:
     """Whether jobs wait for the first workers, which are on their way."""
-    working = (health.workers_idle, health.workers_running, health.workers_throttled, health.workers_unhealthy)
-    return bool(health.jobs_in_queue and health.workers_initializing) and not any(working)
+    working = (health.workers.idle, health.workers.running, health.workers.throttled, health.workers.unhealthy)
+    return bool(health.jobs.in_queue and health.workers.initializing) and not any(working)
 
 
 def _has_just_begun(runs: Sequence[RunState]) -> bool:
@@ -140,22 +140,22 @@ def _has_just_begun(runs: Sequence[RunState]) -> bool:
 
 
 def _of_workers(facts: Facts, service: ServiceState, health: Health, *, is_low_priority: bool) -> Iterator[Finding]:
-    if health.workers_idle is None or health.workers_running is None:
+    if health.workers.idle is None or health.workers.running is None:
         return  # it does not say
-    is_at_work = health.workers_idle + health.workers_running > 0
+    is_at_work = health.workers.idle + health.workers.running > 0
     evidence = (
-        f"{health.jobs_in_queue:,} jobs in its queue; workers: {health.workers_running:,} running,"
-        f" {health.workers_idle:,} idle, {health.workers_initializing or 0:,} starting,"
-        f" {health.workers_throttled or 0:,} throttled, {health.workers_unhealthy or 0:,} unhealthy"
+        f"{health.jobs.in_queue:,} jobs in its queue; workers: {health.workers.running:,} running,"
+        f" {health.workers.idle:,} idle, {health.workers.initializing or 0:,} starting,"
+        f" {health.workers.throttled or 0:,} throttled, {health.workers.unhealthy or 0:,} unhealthy"
     )
-    if health.workers_throttled:
+    if health.workers.throttled:
         advice = "wait, or allow the endpoint other GPU types or places"
         yield _finding(service, Cause.WORKERS_THROTTLED, THROTTLED, evidence, advice, needs_person=not is_at_work)
-    if health.workers_unhealthy:
+    if health.workers.unhealthy:
         logs = facts.word(Suggestion(NextStep.READ_WORKER_LOGS))
         advice = f"read their logs ({logs}): the image, the model or the start command fails"
         yield _finding(service, Cause.WORKERS_UNHEALTHY, UNHEALTHY, evidence, advice, needs_person=not is_at_work)
-    if is_at_work or health.workers_throttled or health.workers_unhealthy:
+    if is_at_work or health.workers.throttled or health.workers.unhealthy:
         return
     if is_starting(health):
         advice = "nothing: it takes as long as loading the image and the model does"

@@ -1,52 +1,64 @@
 """What an answer of `/health` says, for all who look at it."""
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
+from orchestrator.core.service.records import NOTHING_MORE, read_as
+
+Count = Annotated[int, msgspec.Meta(ge=0)] | None
+"""None: the service does not say, or nothing that can be."""
+
+
+class JobCounts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Jobs of an endpoint."""
+
+    in_queue: Count = None
+    in_progress: Count = None
+    completed: Count = None
+    failed: Count = None
+    retried: Count = None
+    more: Mapping[str, object] = NOTHING_MORE
+
+
+class WorkerCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Workers of an endpoint."""
+
+    idle: Count = None
+    running: Count = None
+    ready: Count = None
+    initializing: Count = None
+    throttled: Count = None
+    unhealthy: Count = None
+    more: Mapping[str, object] = NOTHING_MORE
+
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """An endpoint in good health. None: the answer does not say."""
+    """An endpoint in good health: the answer of `/health`."""
 
-    jobs_in_progress: int | None
-    jobs_in_queue: int | None = None
-    workers_idle: int | None
-    workers_running: int | None
-    workers_initializing: int | None = None
-    workers_throttled: int | None = None
-    workers_unhealthy: int | None = None
+    jobs: JobCounts = JobCounts()
+    workers: WorkerCounts = WorkerCounts()
+    more: Mapping[str, object] = NOTHING_MORE
+    raw: bytes = b""
 
 
-class _Answer(msgspec.Struct, frozen=True):
-    jobs: Mapping[str, object] | None = None
-    workers: Mapping[str, object] | None = None
-    error: object = None
-
-
-_decode = msgspec.json.Decoder(_Answer).decode
+def read_health(body: bytes) -> Health:
+    """The answer of a `/health`. Raises `ValueError`, also for an error in the place of health."""
+    health = read_as(Health, body)
+    if any(health.more.get(name) is not None for name in ("jobs", "workers")):
+        raise ValueError("the answer has something else in the place of counts")
+    if health.more.get("error") is not None and (health.jobs, health.workers) == (JobCounts(), WorkerCounts()):
+        raise ValueError("the answer is an error in the place of health")
+    return health
 
 
 def health_of(status: int, body: bytes) -> Health | None:
-    """The health that an answer tells of; None for a refusal, for what is no JSON object, and for an error in the place
-    of health, which comes with status 200 too.
-    """
-    if not 200 <= status < 300:  # noqa: PLR2004
-        return None
+    """The health that an answer tells of; None for a refusal, and for whatever else is no health."""
     try:
-        answer = _decode(body)
-    except (ValueError, RecursionError):
+        return read_health(body) if 200 <= status < 300 else None  # noqa: PLR2004
+    except ValueError:
         return None
-    if answer.error is not None and answer.jobs is None and answer.workers is None:
-        return None
-    return Health(
-        jobs_in_progress=_number(answer.jobs, "inProgress"),
-        jobs_in_queue=_number(answer.jobs, "inQueue"),
-        workers_idle=_number(answer.workers, "idle"),
-        workers_running=_number(answer.workers, "running"),
-        workers_initializing=_number(answer.workers, "initializing"),
-        workers_throttled=_number(answer.workers, "throttled"),
-        workers_unhealthy=_number(answer.workers, "unhealthy"),
-    )
 
 
 def is_of_service(status: int, body: bytes) -> bool:
@@ -54,8 +66,3 @@ def is_of_service(status: int, body: bytes) -> bool:
     there, and not the page of somebody who stands in for it.
     """
     return status < 500 and (not 200 <= status < 300 or health_of(status, body) is not None)  # noqa: PLR2004
-
-
-def _number(group: Mapping[str, object] | None, name: str) -> int | None:
-    value = None if group is None else group.get(name)
-    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,8 +1,14 @@
-"""What the service says of a job, in an answer to `/status` or in a webhook: read, bounded, and checked."""
+"""What the service says, of a job before all, in an answer or in a webhook: read, bounded, and checked.
 
+The contract shows no answer's shape, so nothing is taken for granted: what is missing or has another type than expected
+is as if it were not there, and costs nothing else.
+"""
+
+import json
 import re
 from collections.abc import Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -101,7 +107,9 @@ def read_record(body: bytes, *, token: str | None = None) -> Record | None:
         try:
             wire = _wire_record.decode(body)
         except msgspec.ValidationError:
-            wire = _leniently(_members.decode(body))
+            # Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
+            known, more = known_members(_WireRecord, _members.decode(body))
+            wire = _WireRecord(**known if "id" not in more else {**known, "id": ""})  # an id all the same: of nobody
         output = compact(bytes(wire.output)) if wire.output else None
         error = _error_text(bytes(wire.error)) if wire.error else None
     except (ValueError, RecursionError):
@@ -122,41 +130,6 @@ def read_record(body: bytes, *, token: str | None = None) -> Record | None:
 def _echoes_another(webhook: msgspec.Raw, token: str | None) -> bool:
     """Whether a webhook URL is there without `token`, which JSON has no reason to write in any other way."""
     return token is not None and bytes(webhook) not in (b"", b"null") and token.encode() not in bytes(webhook)
-
-
-def _leniently(members: Mapping[str, msgspec.Raw]) -> _WireRecord:
-    """What makes sense of a record whose types are not all as expected. An id that does not is still one: of nobody.
-
-    Each value is decoded by itself: one that nobody can read (1e400) must not cost the others.
-    """
-    nothing = msgspec.Raw(b"")
-    remote_id, status, worker_id, delay_ms, execution_ms = (
-        _value(members.get(name, nothing)) for name in ("id", "status", "workerId", "delayTime", "executionTime")
-    )
-    return _WireRecord(
-        id=remote_id if remote_id is None or isinstance(remote_id, str) else "",
-        status=status if isinstance(status, str) else None,
-        output=members.get("output", nothing),
-        error=members.get("error", nothing),
-        delay_ms=_number(delay_ms),
-        execution_ms=_number(execution_ms),
-        worker_id=worker_id if isinstance(worker_id, str) else None,
-        webhook=members.get("webhook", nothing),
-    )
-
-
-def _value(raw: msgspec.Raw) -> object:
-    """What `raw` stands for: None where it was absent or null, an Ellipsis where nobody can say."""
-    if not raw:
-        return None
-    try:
-        return _any_json.decode(raw)
-    except ValueError:
-        return ...
-
-
-def _number(value: object) -> int | float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def plausible(record: Record, *, within_us: int) -> Record:
@@ -192,3 +165,72 @@ def is_of_another(body: bytes, remote_id: str) -> bool:
     """Whether the body of an answer is a record, and not that of the job `remote_id`."""
     record = read_record(body)
     return record is not None and not record.may_be_of(remote_id)
+
+
+# --- answers of every kind
+
+NOT_JSON: Final = "the answer is not JSON"
+NOTHING_MORE: Final[Mapping[str, object]] = MappingProxyType({})
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def read_json(body: bytes) -> object:
+    """The JSON document in `body`. Raises `ValueError` with the reason."""
+    if not body.strip():
+        raise ValueError("the answer is empty")
+    try:
+        return _any_json.decode(body)
+    except msgspec.ValidationError:
+        return _json_with_extremes(body)
+    except (ValueError, RecursionError):
+        raise ValueError(NOT_JSON) from None
+
+
+def _json_with_extremes(body: bytes) -> object:
+    """Numbers beyond what msgspec holds, 1e999 for one, are JSON all the same."""
+    try:
+        compact(body)  # the standard library takes NaN and half characters, too
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        raise ValueError(NOT_JSON) from None
+    return value
+
+
+def read_members(body: bytes) -> dict[str, Any]:
+    """The JSON object in `body`. Raises `ValueError` with the reason."""
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise ValueError("the answer is no JSON object")  # noqa: TRY004  its caller expects one kind of trouble
+    return value
+
+
+def read_as(kind: type[T], body: bytes) -> T:
+    """The JSON object in `body` as a `kind`: `more` has what is not its own, `raw` all of it. Raises `ValueError`."""
+    known, more = known_members(kind, read_members(body))
+    return kind(**known, more=more, raw=body)
+
+
+def known_members(kind: type[T], members: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The fields of a `kind` that are in `members` under the service's names, and everything else.
+
+    What has another type than expected, or cannot be read, is among the rest.
+    """
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.name not in ("more", "raw")}
+    known: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    for name, value in members.items():
+        field = fields.get(name)
+        try:
+            if field is None:
+                more[name] = value
+            elif isinstance(value, msgspec.Raw):
+                known[field.name] = msgspec.json.decode(value, type=field.type)
+            elif isinstance(value, dict) and isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+                inner, beside = known_members(field.type, value)
+                known[field.name] = field.type(**inner, more=beside)
+            else:
+                known[field.name] = msgspec.convert(value, field.type)
+        except msgspec.DecodeError:
+            more[name] = value
+    return known, more

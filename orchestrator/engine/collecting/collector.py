@@ -25,9 +25,8 @@ from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
-from orchestrator.core.service.records import Record, plausible
-from orchestrator.core.service.run_outcomes import OF_ANOTHER
-from orchestrator.core.service.status_outcomes import (
+from orchestrator.core.service.outcomes import (
+    OF_ANOTHER,
     AskAgain,
     Gone,
     NoNews,
@@ -36,6 +35,7 @@ from orchestrator.core.service.status_outcomes import (
     Unfinished,
     status_outcome,
 )
+from orchestrator.core.service.records import Record, plausible
 from orchestrator.engine.collecting.finished_jobs import FinishedJobs
 from orchestrator.engine.collecting.missing_job_check import TTL_OVER, MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns

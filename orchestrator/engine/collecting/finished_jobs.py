@@ -10,8 +10,8 @@ from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.outcomes import SAME_ID
 from orchestrator.core.service.records import Record
-from orchestrator.core.service.run_outcomes import SAME_ID
 from orchestrator.engine.collecting.result_steps import on_failed, on_finished
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool

@@ -15,7 +15,7 @@ from orchestrator.core.polling.imposed_pause import ImposedPause
 from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.answers import Pointless, Trouble
-from orchestrator.core.service.status_outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
+from orchestrator.core.service.outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US

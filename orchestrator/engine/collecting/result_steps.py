@@ -14,8 +14,8 @@ from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.jobs.transitions import JOB_CANCELLED
 from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.outcomes import verdict_of
 from orchestrator.core.service.records import Failure, Record, failure_of
-from orchestrator.core.service.status_outcomes import verdict_of
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.units import MIB

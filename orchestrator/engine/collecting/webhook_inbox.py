@@ -19,7 +19,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.segments import Standing, segment_end
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue
 from orchestrator.engine.collecting.notice_steps import (

@@ -11,8 +11,16 @@ from orchestrator.core.gates.probe_backoff import Probing
 from orchestrator.core.gates.refusal_backoff import Refusals
 from orchestrator.core.polling.missing_jobs import MissingJobs
 from orchestrator.core.service.answers import OF_THE_ADDRESS, Pointless, Trouble
-from orchestrator.core.service.run_outcomes import Accepted, Deferred, RunOutcome, Uncertain
-from orchestrator.core.service.status_outcomes import AskAgain, NoNews, StatusOutcome, trouble_of
+from orchestrator.core.service.outcomes import (
+    Accepted,
+    AskAgain,
+    Deferred,
+    NoNews,
+    RunOutcome,
+    StatusOutcome,
+    Uncertain,
+    trouble_of,
+)
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.units import MINUTE_US
 

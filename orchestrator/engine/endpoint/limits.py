@@ -75,8 +75,8 @@ class EndpointLimits:
         """Reads `/health` and lets the limits follow the running workers, until cancelled; returns if they do not."""
         while self._workers is not None:
             health = await self.api.ask_health()
-            busy = None if health is None else health.workers_running
-            idle = 0 if health is None else health.workers_idle or 0
+            busy = None if health is None else health.workers.running
+            idle = 0 if health is None else health.workers.idle or 0
             throttled = [operation for operation in RULED if self._is_throttled(operation)]
             self._workers.observe(self._clock.now(), busy, idle=idle, throttled=bool(throttled))
             self._apply()

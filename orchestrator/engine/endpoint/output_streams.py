@@ -18,8 +18,8 @@ from orchestrator.client import ServerlessEndpoint
 from orchestrator.client.jobs.records import StreamPart, read_stream
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.core.service.outcomes import TERMINAL_STATUSES
 from orchestrator.core.service.records import Record
-from orchestrator.core.service.status_outcomes import TERMINAL_STATUSES
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.settings.run_settings import RunSettings

@@ -10,7 +10,7 @@ from orchestrator.client import ServerlessEndpoint
 from orchestrator.core.jobs.escalation import endpoints_of
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.answers import Pointless
-from orchestrator.core.service.run_outcomes import run_outcome
+from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retried
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession

@@ -113,7 +113,7 @@ class StuckJobs:
 
     async def _has_idle_workers(self, endpoint: Endpoint) -> bool:
         health = await endpoint.api.ask_health()
-        return health is not None and bool(health.workers_idle)
+        return health is not None and bool(health.workers.idle)
 
     async def _of_run(
         self, endpoint: Endpoint, run: int, running: list[Suspect], stalled: list[Suspect], waiting: list[Suspect]

@@ -16,7 +16,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.status_outcomes import cancel_outcome
+from orchestrator.core.service.outcomes import cancel_outcome
 from orchestrator.engine.commands.cancel_jobs import cancel_jobs
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry

@@ -128,5 +128,5 @@ class ClaimTurns:
 
     async def _count(self) -> None:
         health = await self._endpoint.api.ask_health()
-        if health is not None and health.jobs_in_progress is not None:  # else what was known last stands
-            self._endpoint.estimates.running = health.jobs_in_progress
+        if health is not None and health.jobs.in_progress is not None:  # else what was known last stands
+            self._endpoint.estimates.running = health.jobs.in_progress

@@ -1,6 +1,6 @@
 """Sends claimed jobs at one endpoint, and makes of each answer what becomes of its job.
 
-What an answer means is decided in `core.service.run_outcomes`; nothing here repeats a request.
+What an answer means is decided in `core.service.outcomes`; nothing here repeats a request.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.openai import Answered, DirectOutcome, Unreadable, of_openai
-from orchestrator.core.service.run_outcomes import (
+from orchestrator.core.service.outcomes import (
     SAME_ID,
     Accepted,
     Deferred,

@@ -8,7 +8,7 @@ from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Pointless, Trouble
-from orchestrator.core.service.run_outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
+from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.uncertain_grace import settle_at
 from orchestrator.units import SECOND_US

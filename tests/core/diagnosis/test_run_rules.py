@@ -22,7 +22,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Brake, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
 from orchestrator.core.service.answers import POINTLESS
-from orchestrator.core.service.health import Health
+from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.units import HOUR_US, MINUTE_US
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")
@@ -141,7 +141,7 @@ WELL = ServiceState(
     endpoint=RUN.endpoint,
     service_url=RUN.service_url,
     status=200,
-    health=Health(jobs_in_progress=0, workers_idle=1, workers_running=0),
+    health=Health(jobs=JobCounts(in_progress=0), workers=WorkerCounts(idle=1, running=0)),
 )
 
 

@@ -8,13 +8,13 @@ from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, Serv
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.service.answers import POINTLESS
-from orchestrator.core.service.health import Health
+from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.errors import Hurdle
 from orchestrator.units import MINUTE_US, SECOND_US
 
 URL = "https://api.example"
-WELL = Health(jobs_in_progress=3, jobs_in_queue=9, workers_idle=0, workers_running=3)
-NONE = replace(WELL, workers_running=0)
+WELL = Health(jobs=JobCounts(in_progress=3, in_queue=9), workers=WorkerCounts(idle=0, running=3))
+NONE = replace(WELL, workers=WorkerCounts(idle=0, running=0))
 ASKED = ServiceState(endpoint="abc", service_url=URL, status=200, health=WELL, ahead_us=0)
 RUN = RunState(name="night", endpoint="abc", service_url=URL, counts={"queued": 10, "outstanding": 3})
 AT_WORK = LedgerState(path="l.db", held_by="process 7")
@@ -25,14 +25,14 @@ def found(*services: ServiceState, run: RunState = RUN, ledger: LedgerState | No
 
 
 def with_workers(**workers: int) -> ServiceState:
-    return replace(ASKED, health=replace(NONE, **{f"workers_{name}": n for name, n in workers.items()}))
+    return replace(ASKED, health=replace(NONE, workers=replace(NONE.workers, **workers)))
 
 
 def test_nothing_is_found_where_workers_work_and_the_clock_is_right() -> None:
     assert found(ASKED) == found(with_workers(idle=1)) == found(replace(ASKED, ahead_us=None)) == []
-    assert found(replace(ASKED, health=replace(NONE, jobs_in_queue=0))) == []
-    assert found(replace(ASKED, health=replace(NONE, workers_idle=None))) == found(
-        replace(ASKED, health=replace(NONE, workers_running=None))
+    assert found(replace(ASKED, health=replace(NONE, jobs=JobCounts(in_queue=0)))) == []
+    assert found(replace(ASKED, health=replace(NONE, workers=WorkerCounts(running=0)))) == found(
+        replace(ASKED, health=replace(NONE, workers=WorkerCounts(idle=0)))
     )
 
 

@@ -1,4 +1,4 @@
-"""Recognising an execution that failed, and what an answer to `/cancel` settles."""
+"""Recognising an execution that failed, and what a result leaves behind."""
 
 import pytest
 
@@ -7,10 +7,8 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy, why_owed
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
 from orchestrator.core.jobs.transition import leaves_extra, leaves_in_doubt
-from orchestrator.core.service.answers import Answer, Trouble
+from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Failure, Record, failure_of
-from orchestrator.core.service.status_outcomes import AskAgain, cancel_outcome
-from orchestrator.errors import NotSent, Unanswered
 from tests.factories import S, a_job_in, an_outcome
 from tests.simulation.clock import EPOCH_AT
 
@@ -35,29 +33,6 @@ def test_an_execution_is_known_by_its_times_and_its_worker(other: dict[str, obje
 
 def test_without_any_times_there_is_nothing_to_compare() -> None:
     assert not Failure("FAILED", None, None, None).is_of(Record(remote_id="r", status="FAILED"))
-
-
-@pytest.mark.parametrize("status", [200, 202, 400, 404, 405, 409, 410, 422])
-def test_every_answer_that_speaks_of_the_job_settles_its_cancelling(status: int) -> None:
-    assert cancel_outcome(Answer(status=status, body=b"", sent_at=0, answered_at=1), "r-1") is None
-
-
-@pytest.mark.parametrize("status", [301, 401, 403, 408, 429, 500, 503])
-def test_every_other_answer_leaves_it_owed(status: int) -> None:
-    again = cancel_outcome(Answer(status=status, body=b"", sent_at=0, answered_at=1, retry_after_s=7.0), "r-1")
-    assert isinstance(again, AskAgain)
-    assert again.retry_after_s == 7.0
-
-
-def test_the_record_of_another_job_leaves_it_owed() -> None:
-    other = Answer(status=200, body=b'{"id":"r-2","status":"CANCELLED"}', sent_at=0, answered_at=1)
-    assert isinstance(cancel_outcome(other, "r-1"), AskAgain)
-    assert cancel_outcome(other, "r-2") is None
-
-
-@pytest.mark.parametrize("error", [NotSent("refused"), Unanswered("cut")])
-def test_no_answer_leaves_it_owed(error: NotSent | Unanswered) -> None:
-    assert isinstance(cancel_outcome(error, "r-1"), AskAgain)
 
 
 @pytest.mark.parametrize(

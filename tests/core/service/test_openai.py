@@ -14,7 +14,7 @@ from orchestrator.core.service.openai import (
     asked,
     of_openai,
 )
-from orchestrator.core.service.run_outcomes import Deferred, Rejected, Uncertain
+from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
 from orchestrator.errors import NotSent, Unanswered
 
 

@@ -1,20 +1,19 @@
-"""Job records in every form in which they come, and how a finished one ended."""
+"""Job records in every form in which they come."""
 
 import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import (
     MESSAGE_CHARS_MAX,
     MILLISECONDS_MAX,
     Record,
     is_remote_id,
     plausible,
+    read_members,
     read_record,
 )
-from orchestrator.core.service.status_outcomes import Verdict, verdict_of
 from tests.texts import CHARACTERS, texts
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -24,10 +23,6 @@ def read(body: bytes) -> Record:
     record = read_record(body)
     assert record is not None
     return record
-
-
-def record(status: str, *, output: bytes | None = None, error: str | None = None) -> Record:
-    return Record(remote_id="a-u1", status=status, output=output, error=error)
 
 
 # --- what is kept ----------------------------------------------------------------------------------------------------
@@ -291,50 +286,24 @@ def test_no_damaged_byte_makes_reading_raise(fields: dict[str, object], data: st
     assert record is None or record.remote_id is None or is_remote_id(record.remote_id)
 
 
-# --- how a finished one ended ----------------------------------------------------------------------------------------
+# --- answers of every kind -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("output", "output_required"),
-    [(b"{}", True), (b'{"n":1}', True), (b"null", False), (b"{}", False), (b'{"n":1}', False)],
-)
-def test_completed_with_an_output_is_a_result(output: bytes, output_required: bool) -> None:
-    assert verdict_of(record("COMPLETED", output=output), output_required=output_required) == Verdict(None)
-
-
-def test_completed_without_an_output_is_a_result_where_none_is_required() -> None:
-    assert verdict_of(record("COMPLETED"), output_required=False) == Verdict(None)
-
-
-def test_completed_without_a_required_output_is_invalid() -> None:
-    assert verdict_of(record("COMPLETED"), output_required=True) == Verdict(
-        Trouble.INVALID_OUTPUT, "the service said COMPLETED and gave no output"
-    )
-    assert verdict_of(record("COMPLETED", output=b"null"), output_required=True).message == "the output is null"
-
-
-def test_what_the_validator_rejects_is_invalid_for_its_reason() -> None:
-    found = verdict_of(record("COMPLETED", output=b"7"), output_required=True, rejected="too small")
-    assert found == Verdict(Trouble.INVALID_OUTPUT, "too small")
-    assert verdict_of(record("FAILED", error="because"), output_required=False, rejected="x").message == "because"
-
-
-@pytest.mark.parametrize(
-    ("status", "trouble"),
-    [("FAILED", Trouble.FAILED), ("TIMED_OUT", Trouble.TIMED_OUT), ("CANCELLED", Trouble.CANCELLED)],
-)
-def test_every_other_end_is_a_trouble_of_its_own_with_the_reason_of_the_service(status: str, trouble: Trouble) -> None:
-    assert verdict_of(record(status, error="because"), output_required=False) == Verdict(trouble, "because")
-
-
-@pytest.mark.parametrize("error", [None, ""])
-@pytest.mark.parametrize(
-    ("status", "message"),
+    ("body", "reason"),
     [
-        ("FAILED", "the service said FAILED and gave no reason"),
-        ("TIMED_OUT", "the service said TIMED_OUT and gave no reason"),
-        ("CANCELLED", "cancelled at the service"),
+        (b" ", "the answer is empty"),
+        (b"{", "the answer is not JSON"),
+        (b"NaN", "the answer is not JSON"),
+        (b'{"n":[1e999,NaN]}', "the answer is not JSON"),
+        (b"[" * 100_000, "the answer is not JSON"),
+        (b"[]", "the answer is no JSON object"),
     ],
 )
-def test_an_end_without_a_reason_is_given_one(status: str, message: str, error: str | None) -> None:
-    assert verdict_of(record(status, error=error), output_required=True).message == message
+def test_what_is_no_object_says_why(body: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        read_members(body)
+
+
+def test_numbers_beyond_all_bounds_are_json_all_the_same() -> None:
+    assert read_members(b'{"n":1e999}') == {"n": float("inf")}

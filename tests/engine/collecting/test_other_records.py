@@ -9,8 +9,7 @@ import pytest
 
 from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.service.run_outcomes import OF_ANOTHER, SAME_ID
-from orchestrator.core.service.status_outcomes import WEBHOOK_OF_ANOTHER
+from orchestrator.core.service.outcomes import OF_ANOTHER, SAME_ID, WEBHOOK_OF_ANOTHER
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnUncertain
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell

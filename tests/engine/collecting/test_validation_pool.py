@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers import check_function
 from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
 from orchestrator.settings.values import Pinned
-from tests.core.service.test_records import record
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted, in_turn, says
@@ -157,7 +157,7 @@ async def test_another_process_holds_the_run_where_the_file_has_changed(tmp_path
 async def test_too_many_that_wait_are_kept_unjudged(tmp_path: Path) -> None:
     validators = ValidationPool({1: RunSettings(schema=schema(tmp_path))}, lambda _: None)
     validators._waiting = WAITING_MAX
-    judged = await validators.judged(1, record("COMPLETED", output=b"1"))
+    judged = await validators.judged(1, Record(remote_id="a", status="COMPLETED", output=b"1"))
     assert judged.invalid is None
     assert "1,000 outputs wait for it already" in (judged.unjudged or "")
 

@@ -101,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the record of another job is believed",
-        path="orchestrator/core/service/status_outcomes.py::_of_record",
+        path="orchestrator/core/service/outcomes.py::_of_record",
         old="if not record.may_be_of(remote_id):",
         new="if False:",
         tests=(OTHER + "test_the_record_of_another_job_is_never_taken_for_the_one_that_was_asked_for",),
@@ -211,7 +211,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a cancel of another job settles the debt",
-        path="orchestrator/core/service/status_outcomes.py::cancel_outcome",
+        path="orchestrator/core/service/outcomes.py::cancel_outcome",
         old="return AskAgain(Trouble.SERVER, OF_ANOTHER)",
         new="return None",
         tests=(OTHER + "test_a_cancel_that_is_answered_with_another_job_is_owed_still",),
@@ -225,9 +225,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a number that nobody can read costs the record",
-        path="orchestrator/core/service/records.py::_value",
-        old="except ValueError:\n    return ...",
-        new="except ZeroDivisionError:\n    return ...",
+        path="orchestrator/core/service/records.py::known_members",
+        old="except msgspec.DecodeError:",
+        new="except ZeroDivisionError:",
         tests=(
             TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",
             TIMES + "test_nor_does_it_in_a_webhook",

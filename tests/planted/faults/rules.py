@@ -114,7 +114,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a submission without an answer is taken for one that had no effect",
-        path="orchestrator/core/service/run_outcomes.py::run_outcome",
+        path="orchestrator/core/service/outcomes.py::run_outcome",
         old="return Uncertain(str(result))",
         new="return Deferred(Trouble.TRANSPORT, str(result))",
         tests=(
