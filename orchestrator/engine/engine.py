@@ -105,7 +105,7 @@ class Engine:
         settings_of: dict[int, RunSettings] = {}
         self.services = ServiceRegistry(connection, dependencies, view, outer)
         self._secrets = SecretScrubber(
-            lambda: ledger.claims.secret_names,
+            lambda: ledger.jobs.claims.secret_names,
             dependencies.environ,
             api_keys=self.services.api_keys,
             warn=view.warn,
@@ -113,7 +113,7 @@ class Engine:
         self.limits = LimitKeeper(ledger=ledger, say=view.say, word=dependencies.word)
         self.validators = ValidationPool(settings_of, view.warn, make_code=dependencies.user_code)
         retries = RetryBudgets(settings_of)
-        ledger.subscribe(retries.on_steps)
+        ledger.writer.subscribe(retries.on_steps)
         self.endpoints = EndpointRegistry(
             ledger=ledger,
             clock=clock,
@@ -141,7 +141,7 @@ class Engine:
             listener=self.listener,
             brakes=Brakes(ledger, clock, settings_of, view=view, word=dependencies.word),
         )
-        ledger.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
+        ledger.runs.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = HeartbeatWriter(
             ledger=ledger, clock=clock, said=self.said_lately, look_every_s=dependencies.say_every_s
         )
@@ -321,7 +321,7 @@ class Engine:
             await self.workers.end()
         await self.endpoints.write_down()
         await self.runs.brakes.write_down(is_last=True)
-        await self.ledger.flush()
+        await self.ledger.writer.flush()
         self.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:
             raise StorageError(f"{missing} is not in its place any more")
@@ -387,7 +387,7 @@ class Engine:
         """Begins to collect at the endpoints that were added last; returns what an earlier process left there."""
         fresh, self.runs.fresh = self.runs.fresh, []
         await self.limits.read()
-        if await self.ledger.submissions.latest():
+        if await self.ledger.jobs.submissions.latest():
             for number in fresh:
                 await self.endpoints.remember(number)
         for number in fresh:
@@ -425,7 +425,7 @@ class Engine:
             scrub=self._secrets.scrub,
             warn=self._view.warn,
         )
-        self.ledger.subscribe(self._tells_of_runs.on_steps)
+        self.ledger.writer.subscribe(self._tells_of_runs.on_steps)
         relay = RowHandover(ledger=self.ledger, files=files, session_of=self.runs.sessions.get, warn=self._view.warn)
         scheduler = Scheduler(
             ledger=self.ledger,
@@ -456,7 +456,7 @@ class Engine:
         """Takes up what was noted last and cancels what is one too many, for a while. Inside `working`."""
         with anyio.move_on_after(CANCELS_S_MAX):
             await self.inbox.catch_up()
-            if await self.ledger.cancels.due(now=self.clock.now(), after=(0, 0), most=1):
+            if await self.ledger.jobs.cancels.due(now=self.clock.now(), after=(0, 0), most=1):
                 self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
             await self.canceller.finish()
         if self._tells_of_runs is not None:
@@ -492,10 +492,10 @@ async def open_engine(
         ) as ledger,
         anyio.create_task_group() as outer,
     ):
-        await outer.start(ledger.serve)
+        await outer.start(ledger.writer.serve)
         engine = Engine(ledger, connection, dependencies, view, outer)
         try:
-            await ledger.intakes.clear_dead(dependencies.holding_intakes(path))
+            await ledger.runs.intakes.clear_dead(dependencies.holding_intakes(path))
             engine.serving.asked_before = await ledger.commands.latest()
             async with engine.heart.last_word():
                 yield engine

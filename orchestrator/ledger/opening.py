@@ -96,8 +96,8 @@ async def command_ledger(path: Path, *, clock: Clock, connect: Connect | None = 
     """
     try:
         async with read_ledger(path, clock=clock, connect=connect) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
-            ledger.intakes.pace.is_beside = lambda: True
+            await tasks.start(ledger.writer.serve)
+            ledger.runs.intakes.pace.is_beside = lambda: True
             await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
             ledger.place = Place(path)
             yield ledger

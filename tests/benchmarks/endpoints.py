@@ -162,9 +162,9 @@ async def _taken_in(engine: Engine, url: str, place: str, jobs: int) -> Run:
     endpoint, _, priority = place.partition(":")
     settings = RunSettings(priority=int(priority), breaker=OFF)  # else few go before the first has succeeded
     run = await ledger.runs.create(name=place, service_url=url, endpoint=endpoint, source="/x", settings=settings)
-    intake = await ledger.intakes.start(run)
-    await ledger.intakes.add(intake, packed_rows(rows(jobs)))
-    await ledger.intakes.accept(intake)
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(jobs)))
+    await ledger.runs.intakes.accept(intake)
     found = await ledger.runs.named(place)
     assert found is not None
     return found

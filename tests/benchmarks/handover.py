@@ -80,12 +80,12 @@ async def _measured(number: int, step: str | None) -> tuple[float, float]:
         (folder / "steps.py").write_text(STEP)
         path = empty_ledger(folder / "ledger.db")
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
-            await group.start(ledger.serve)
+            await group.start(ledger.writer.serve)
             to_run = await owed_to(ledger, folder, number, step)
             relay = RowHandover(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
             began, cpu_began = time.perf_counter(), time.process_time()
             await group.start(relay.serve)
-            while await ledger.handovers.is_owed(to_run.id):  # noqa: ASYNC110  nothing tells of a run without a session
+            while await ledger.flows.handovers.is_owed(to_run.id):  # noqa: ASYNC110  nothing tells of a run without a session
                 await anyio.sleep(0.02)
             took = time.perf_counter() - began, time.process_time() - cpu_began
             assert sum((await ledger.runs.counts(to_run.id)).values()) == number
@@ -110,15 +110,15 @@ async def owed_to(ledger: Ledger, folder: Path, number: int, step: str | None) -
         )
         for stage in stages
     ]
-    intake = await ledger.intakes.start(first)
+    intake = await ledger.runs.intakes.start(first)
     given = rows(number)
     for start in range(0, number, 1_000):
-        await ledger.intakes.add(
+        await ledger.runs.intakes.add(
             intake, packed_rows(replace(row, custom_id=f"row-{row.line}") for row in given[start : start + 1_000])
         )
-    await ledger.intakes.accept(intake)
+    await ledger.runs.intakes.accept(intake)
     with closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
         for statement in _ENDED:
             connection.execute(statement, (first.id, OUTPUT)[: statement.count("?")])
-    await ledger.handovers.follow(flow.id, "two", sources=[first], to_run=second)
+    await ledger.flows.handovers.follow(flow.id, "two", sources=[first], to_run=second)
     return second

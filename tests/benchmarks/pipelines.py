@@ -79,7 +79,7 @@ def looks(schedules: int = SCHEDULES) -> list[Figure]:
 @asynccontextmanager
 async def _ledger(path: Path) -> AsyncIterator[Ledger]:
     async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         yield ledger
         group.cancel_scope.cancel()
 
@@ -118,7 +118,7 @@ async def _after_a_year(folder: Path) -> float:
             ledger, _pipeline("p", Schedule(cron=("* * * * *",), catch_up_us=HOUR_US)), now=now - YEAR_US
         )
         took_s = await _look_ms(ScheduleEvaluator(ledger=ledger, say=_quiet, warn=_quiet), now) / 1_000
-        assert len(await ledger.fires.gaps(of.id, 9)) == 1
+        assert len(await ledger.flows.fires.gaps(of.id, 9)) == 1
         return took_s
 
 

@@ -174,7 +174,7 @@ async def _measured(path: Path) -> dict[str, float]:
     cluster = cluster_name(error_key(*TENTHS[5]))
     texts = ("", "state=failed", "state=cancelled", "class=timed_out", "class=lost", f"cluster={cluster}", "attempts>2")
     async with read_ledger(path, clock=SystemClock()) as ledger:
-        chosen = ledger.job_queries
+        chosen = ledger.reports.job_queries
         lists = [await _took_ms(partial(_listed, chosen, text)) for text in texts]
         counts = [await _took_ms(partial(chosen.count, 1, parse(text, now=0))) for text in texts]
         clusters = await _took_ms(partial(chosen.clusters, 1, most=20))

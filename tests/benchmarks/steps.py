@@ -58,7 +58,7 @@ async def _measure(jobs: int) -> list[Figure]:
         schema = Path(name) / "schema.json"
         schema.write_text('{"type": "array"}')
         async with open_ledger(Path(name) / "ledger.db", clock=clock) as ledger, anyio.create_task_group() as group:
-            await group.start(ledger.serve)
+            await group.start(ledger.writer.serve)
             run = await _filled(ledger, Path(name) / "input.jsonl", jobs)
             started, cpu_started = time.perf_counter(), time.process_time()
             async with anyio.create_task_group() as lanes:
@@ -96,11 +96,11 @@ async def _fill_with_failures(path: Path, jobs: int) -> None:
     clock = SystemClock()
     with anyio.fail_after(SECONDS_MAX):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
-            await group.start(ledger.serve)
+            await group.start(ledger.writer.serve)
             run = await _filled(ledger, path.with_name("input.jsonl"), jobs)
             await _lane(ledger, run, clock, [], fails=lambda job: job.id % FAILS_EVERY == 0 and job.attempt == 1)
             assert (await ledger.runs.counts(run=run.id))["succeeded"] == jobs
-            [kind] = await ledger.failed_executions.kinds(run.id)
+            [kind] = await ledger.reports.failed_executions.kinds(run.id)
             assert kind.n == jobs // FAILS_EVERY
             group.cancel_scope.cancel()
 
@@ -147,13 +147,13 @@ async def _filled(ledger: Ledger, path: Path, jobs: int) -> Run:
     run = await ledger.runs.create(
         name="steps", service_url="http://127.0.0.1", endpoint="benchmark", source=str(path), settings=RunSettings()
     )
-    intake = await ledger.intakes.start(run)
+    intake = await ledger.runs.intakes.start(run)
     with path.open("rb") as file:
         rows = [row for row in read_rows(file, environ={}) if isinstance(row, Row)]
     assert len(rows) == jobs
     for start in range(0, jobs, 1_000):
-        await ledger.intakes.add(intake, packed_rows(rows[start : start + 1_000]))
-    await ledger.intakes.accept(intake)
+        await ledger.runs.intakes.add(intake, packed_rows(rows[start : start + 1_000]))
+    await ledger.runs.intakes.accept(intake)
     return run
 
 
@@ -162,7 +162,7 @@ async def _lane(
 ) -> None:
     """Claims and finishes jobs until there are none; those that are to fail are tried again."""
     while claims := (
-        await ledger.claims.take(
+        await ledger.jobs.claims.take(
             run.id, endpoint=run.endpoint_id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US
         )
     ).claims:
@@ -175,19 +175,19 @@ async def _live(ledger: Ledger, job: Job, clock: Clock, waits: list[float]) -> N
     """The two steps of a job that succeeds at once."""
     started = time.perf_counter()
     accepted = transitions.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
-    assert await ledger.step(accepted)
+    assert await ledger.writer.step(accepted)
     between = time.perf_counter()
     outcome = Outcome(
         submission=job.submission, remote_id=f"job-{job.id}", status="COMPLETED", output=b'{"text":"done"}'
     )
-    assert await ledger.step(transitions.completed(accepted.after, outcome, reason="status", at=clock.now()))
+    assert await ledger.writer.step(transitions.completed(accepted.after, outcome, reason="status", at=clock.now()))
     waits += [between - started, time.perf_counter() - between]
 
 
 async def _fail(ledger: Ledger, job: Job, clock: Clock, _waits: list[float]) -> None:
     """A job whose execution fails, and is tried again at once."""
     accepted = transitions.accepted(job, remote_id=f"job-{job.id}", sent_at=clock.now(), at=clock.now())
-    assert await ledger.step(accepted)
+    assert await ledger.writer.step(accepted)
     said = Outcome(
         submission=job.submission, remote_id=f"job-{job.id}", status="FAILED", message=FAILED_TEXT, execution_ms=100
     )
@@ -195,4 +195,4 @@ async def _fail(ledger: Ledger, job: Job, clock: Clock, _waits: list[float]) -> 
     again = transitions.retried(
         accepted.after, Trouble.FAILED, due_at=now, retry_until=None, reason="FAILED", at=now, previous_outcome=said
     )
-    assert await ledger.step(again)
+    assert await ledger.writer.step(again)

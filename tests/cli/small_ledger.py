@@ -18,7 +18,7 @@ def a_ledger_of_runs(number: int, path: Path = Path("orchestrator.db")) -> Path:
 
     async def made() -> None:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             for n in range(number):
                 await a_run(ledger, name=f"run-{n}")
             tasks.cancel_scope.cancel()
@@ -39,10 +39,10 @@ def a_ledger(
 
     async def made() -> None:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             states = [State(state) for state, count in jobs.items() for _ in range(count)]
             rows = [a_row(n, f"n-{n}") for n in range(1, len(states) + 1)]
-            first = await ledger.audit.jobs_number() + 1
+            first = await ledger.reports.audit.jobs_number() + 1
             await a_run(ledger, rows, name=name, service_url=service_url, endpoint=endpoint)
             for n, state in enumerate(states, first):
                 if state is not State.QUEUED:

@@ -30,7 +30,7 @@ async def test_each_job_is_told_with_its_input_its_submission_its_outcome_and_it
 ) -> None:
     async with open_backend() as ledger:
         await every_state(ledger)
-        page = await ledger.audit.jobs_after(0, most=99, bytes_max=MIB)
+        page = await ledger.reports.audit.jobs_after(0, most=99, bytes_max=MIB)
         assert [State(facts.state) for facts in page.jobs] == list(PATHS)
         assert all(facts.has_input and facts.run == 1 for facts in page.jobs)
         assert [facts.outcome for facts in page.jobs] == [state in TERMINAL for state in PATHS]
@@ -51,7 +51,7 @@ async def test_what_is_told_of_a_job_is_of_its_latest_submission_and_of_its_last
         await a_run(ledger)
         again = ("claimed", "unanswered", "retried", "claimed", "accepted", "abandoned")
         job = (await gone(ledger, await job_now(ledger), *again, at=AT))[-1].after
-        page = await ledger.audit.jobs_after(0, most=9, bytes_max=MIB)
+        page = await ledger.reports.audit.jobs_after(0, most=9, bytes_max=MIB)
         [facts] = page.jobs
         last_at = AT + 5 * S
         assert facts == JobFacts(
@@ -69,17 +69,17 @@ async def test_pages_come_to_everything_once_and_the_last_one_is_empty(open_back
         await every_state(ledger)
         jobs: list[int] = []
         events: Counter[int] = Counter()
-        while (page := await ledger.audit.jobs_after(jobs[-1] if jobs else 0, most=2, bytes_max=MIB)).jobs:
+        while (page := await ledger.reports.audit.jobs_after(jobs[-1] if jobs else 0, most=2, bytes_max=MIB)).jobs:
             assert {story.job for story in page.histories} <= {facts.job for facts in page.jobs}
             jobs += [facts.job for facts in page.jobs]
             events.update({story.job: story.events.count(",") + 1 for story in page.histories})
         assert (page.histories, page.strays) == ([], [])
         assert jobs == list(range(1, len(PATHS) + 1))
         assert events == {n: len(path) for n, path in enumerate(PATHS.values(), start=1) if path}
-        assert await ledger.audit.jobs_number() == len(jobs)
+        assert await ledger.reports.audit.jobs_number() == len(jobs)
 
         counted, after = 0, 0
-        while (found := await ledger.audit.submissions_after(after, most=2)).number:
+        while (found := await ledger.reports.audit.submissions_after(after, most=2)).number:
             assert found.astray == []
             counted, after = counted + found.number, found.last
         assert counted == sum("claimed" in path for path in PATHS.values())
@@ -89,16 +89,16 @@ async def test_what_is_counted_beside_the_rows_is_what_they_come_to(open_backend
     async with open_backend() as ledger:
         await every_state(ledger)
         other = await a_run(ledger, 2, name="other")
-        totals = await ledger.audit.totals(1)
+        totals = await ledger.reports.audit.totals(1)
         assert totals.rows == {state.value: 1 for state in PATHS}
         assert {name: n for name, n in totals.said.items() if n} == {**totals.rows, "uncertain_seen": 1}
         assert (totals.run, totals.unanswered, totals.pruned) == ("run", 1, False)
-        assert (await ledger.audit.totals(other.id)).rows == {"queued": 2}
+        assert (await ledger.reports.audit.totals(other.id)).rows == {"queued": 2}
 
 
 async def test_a_ledger_of_our_own_is_not_damaged_and_has_a_size(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
-        before = await ledger.audit.file_bytes()
+        before = await ledger.reports.audit.file_bytes()
         await a_run(ledger, 2_000)
-        assert await ledger.audit.damage() == []
-        assert before < await ledger.audit.file_bytes()
+        assert await ledger.reports.audit.damage() == []
+        assert before < await ledger.reports.audit.file_bytes()

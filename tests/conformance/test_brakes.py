@@ -33,51 +33,53 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         again = transitions.retried(
             first, Trouble.FAILED, due_at=AT, retry_until=None, reason="status", at=AT + 5 * S, previous_outcome=failed
         )
-        assert await ledger.step(again)
+        assert await ledger.writer.step(again)
         second = await brought_to(ledger, State.OUTSTANDING, AT + 50 * S, job=2)
         well = transitions.completed(second, an_outcome(second, execution_ms=1_000), reason="status", at=AT + DAY_US)
-        assert await ledger.step(well)
-        assert not await ledger.step(well), "a stale step counts nothing"
-        assert await ledger.brakes.executed() == {
+        assert await ledger.writer.step(well)
+        assert not await ledger.writer.step(well), "a stale step counts nothing"
+        assert await ledger.jobs.brakes.executed() == {
             (1, 1, TODAY): Took(told=1, total_ms=2_000, squares=4.0, failed=1),
             (1, 1, TODAY + 1): Took(told=1, total_ms=1_000, squares=1.0),
         }
-        told = await ledger.brakes.latest(1, 10)
+        told = await ledger.jobs.brakes.latest(1, 10)
         assert [each.is_failed for each in told] == [True, False]
         assert [each.kind for each in told] == [error_key(Trouble.FAILED, failed.message), None]
         assert told[0].told == f"failed: {failed.message}"
-        assert len(await ledger.brakes.latest(1, 1)) == 1
-        assert await ledger.brakes.latest(2, 10) == []
+        assert len(await ledger.jobs.brakes.latest(1, 1)) == 1
+        assert await ledger.jobs.brakes.latest(2, 10) == []
 
 
 async def test_rows_that_go_first_are_spread_over_the_input(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         run = await a_run(ledger, rows=10)
-        await ledger.intakes.add(await ledger.intakes.start(run), [])
-        assert await ledger.brakes.choose(run.id, 3) == (1, 5, 8)
-        assert (await ledger.brakes.of(run.id)).canary == (1, 5, 8)
-        assert await ledger.brakes.choose(run.id, 99) == tuple(range(1, 11)), "there are no more"
+        await ledger.runs.intakes.add(await ledger.runs.intakes.start(run), [])
+        assert await ledger.jobs.brakes.choose(run.id, 3) == (1, 5, 8)
+        assert (await ledger.jobs.brakes.of(run.id)).canary == (1, 5, 8)
+        assert await ledger.jobs.brakes.choose(run.id, 99) == tuple(range(1, 11)), "there are no more"
         await brought_to(ledger, State.OUTSTANDING, AT, job=1)
-        assert 1 not in await ledger.brakes.choose(run.id, 3)
+        assert 1 not in await ledger.jobs.brakes.choose(run.id, 3)
         other = await a_run(ledger, name="other", rows=0)
-        assert await ledger.brakes.choose(other.id, 3) == ()
-        assert (await ledger.brakes.of(other.id)).canary is None, "its rows are yet to come, and some of them go first"
+        assert await ledger.jobs.brakes.choose(other.id, 3) == ()
+        assert (await ledger.jobs.brakes.of(other.id)).canary is None, (
+            "its rows are yet to come, and some of them go first"
+        )
 
 
 async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> None:
     kept = Kept(breaker=BreakerState(phase=Phase.OPEN, why="boom", base=7), overruled={"canary": "10"})
     async with open_backend() as ledger:
         run = await a_run(ledger)
-        assert await ledger.brakes.of(run.id) == OfRun(Kept(), None, 0)
-        await ledger.brakes.keep(run.id, kept)
-        assert await ledger.brakes.continued() == {}
+        assert await ledger.jobs.brakes.of(run.id) == OfRun(Kept(), None, 0)
+        await ledger.jobs.brakes.keep(run.id, kept)
+        assert await ledger.jobs.brakes.continued() == {}
     async with open_backend() as ledger:
-        assert (await ledger.brakes.of(run.id)).kept == kept
+        assert (await ledger.jobs.brakes.of(run.id)).kept == kept
         command = await obeyed(ledger, Action.CONTINUE, run=run.id)
-        found = await ledger.brakes.of(run.id)
+        found = await ledger.jobs.brakes.of(run.id)
         assert not command.is_refused
         assert found.kept == kept, "whoever works on it goes by it"
-        assert found.continued_at == (await ledger.brakes.continued())[run.id] > 0
+        assert found.continued_at == (await ledger.jobs.brakes.continued())[run.id] > 0
 
 
 async def test_what_holds_a_run_is_kept_until_people_lift_it(open_backend: OpenBackend) -> None:
@@ -85,10 +87,14 @@ async def test_what_holds_a_run_is_kept_until_people_lift_it(open_backend: OpenB
     async with open_backend() as ledger:
         run = await a_run(ledger)
         for action, argument in ((Action.CONTINUE, None), (Action.BRAKES, NewBrakes({"max-failures": "9"}))):
-            await ledger.brakes.keep(run.id, Kept(), held)
-            assert await ledger.brakes.held() == (await ledger.overview(ends_from=None)).brakes == {run.id: held}
+            await ledger.jobs.brakes.keep(run.id, Kept(), held)
+            assert (
+                await ledger.jobs.brakes.held()
+                == (await ledger.reports.overview(ends_from=None)).brakes
+                == {run.id: held}
+            )
             assert not (await obeyed(ledger, action, run=run.id, argument=argument)).is_refused
-            assert await ledger.brakes.held() == {}
+            assert await ledger.jobs.brakes.held() == {}
 
 
 async def test_brakes_are_changed_together_or_not_at_all(open_backend: OpenBackend) -> None:
@@ -116,7 +122,7 @@ async def test_of_some_jobs_alone_any_are_claimed(open_backend: OpenBackend) -> 
         run = await a_run(ledger, rows=0)
         await taken_in(ledger, run, [a_row(n) for n in range(1, 8)])
         take = partial(
-            ledger.claims.take,
+            ledger.jobs.claims.take,
             run.id,
             endpoint=run.endpoint_id,
             by_retry=False,

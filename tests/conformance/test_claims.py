@@ -21,7 +21,9 @@ NOW = EPOCH_AT
 
 
 async def claim(ledger: Ledger, *, by_retry: bool = False, most: int = 100, run: int = 1) -> list[Claim]:
-    return (await ledger.claims.take(run, endpoint=1, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)).claims
+    return (
+        await ledger.jobs.claims.take(run, endpoint=1, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)
+    ).claims
 
 
 async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int | None = None) -> Job:
@@ -30,7 +32,7 @@ async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int |
     step = transitions.retried(
         job, Trouble.FAILED, due_at=due_at, retry_until=retry_until, reason="FAILED", at=NOW - 50 * S
     )
-    assert await ledger.step(step)
+    assert await ledger.writer.step(step)
     return step.after
 
 
@@ -83,9 +85,9 @@ async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_back
         [again] = [transitions.deferred(
             second.job, due_at=NOW - 3 * S, reason="503", at=NOW, trouble=Trouble.SERVER, retry_until=NOW + 100 * S
         )]  # fmt: skip
-        assert await ledger.step(again)
+        assert await ledger.writer.step(again)
 
-        taken = await ledger.claims.take(
+        taken = await ledger.jobs.claims.take(
             1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, left_to_retry=1
         )
 
@@ -122,7 +124,7 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend
 
     async with open_backend() as ledger:
         await a_run(ledger, rows)
-        first, second = (await ledger.claims.take(1, endpoint=1, by_retry=False, most=9, ttl_of=ttl_of)).claims
+        first, second = (await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=9, ttl_of=ttl_of)).claims
 
         assert first.payload == Payload(b'{"line":1}', b'{"ttl":10000}', b"{}")
         assert second.payload == Payload(large, None, None)
@@ -146,7 +148,7 @@ async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenB
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
     async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-        assert (await ledger.claims.take(1, endpoint=1, by_retry=True, most=1, ttl_of=lambda _: 1)).claims == []
+        assert (await ledger.jobs.claims.take(1, endpoint=1, by_retry=True, most=1, ttl_of=lambda _: 1)).claims == []
 
     assert EPOCH_AT <= first[0] < EPOCH_AT + S
     assert first + second == sorted(set(first + second))
@@ -174,7 +176,7 @@ async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_
     async with open_backend() as ledger:
         await a_run(ledger, 20_000)
         assert len(await claim(ledger, most=20_000)) == 20_000
-        assert await ledger.submissions.latest() > NOW + S
+        assert await ledger.jobs.submissions.latest() > NOW + S
     async with open_backend() as ledger:
         assert ledger.was_ahead_us == 0
 
@@ -186,7 +188,7 @@ async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBacken
     async with open_backend() as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
-            await ledger.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=ttl_of)
+            await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=ttl_of)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
@@ -194,7 +196,7 @@ async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(open_backend:
     async with open_backend() as ledger:
         await a_run(ledger)
         (first,) = await claim(ledger)
-        await ledger.step(STEPS["interrupted"][1](first.job, NOW))
+        await ledger.writer.step(STEPS["interrupted"][1](first.job, NOW))
         (second,) = await claim(ledger)
 
         assert (second.job.attempt, second.job.first_attempt) == (1, 1)
@@ -206,7 +208,7 @@ async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_ma
 ) -> None:
     async def claimed(bytes_max: int) -> list[int]:
         claims = (
-            await ledger.claims.take(
+            await ledger.jobs.claims.take(
                 1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max
             )
         ).claims
@@ -238,7 +240,7 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
             met.append(payload)
         return ttl_in_policy(payload)
 
-    return await ledger.claims.take(
+    return await ledger.jobs.claims.take(
         1, endpoint=1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
     )
 
@@ -254,7 +256,7 @@ async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_writte
         assert [job for job in await jobs_now(ledger) if job.id not in {3, 5}] == [
             job for job in before if job.id not in {3, 5}
         ]
-        assert [len(await ledger.history.of(job.id)) for job in before] == [0, 0, 1, 0, 1, 0]
+        assert [len(await ledger.jobs.history.of(job.id)) for job in before] == [0, 0, 1, 0, 1, 0]
 
         assert [each.job.id for each in await claim(ledger)] == [1, 2, 4, 6]
 
@@ -269,10 +271,10 @@ async def test_a_look_goes_on_behind_those_of_every_priority_and_meets_newcomers
         assert ([each.job.id for each in first.claims], first.passed.fresh_priority) == ([5], 5)
         run = await ledger.runs.named("run")
         assert run is not None
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         late = {7: (9, 1), 8: (0, TTL_US), 9: (9, TTL_US)}
         await added(ledger, intake, [a_row(n, priority=p, policy=b"%d" % ttl_us) for n, (p, ttl_us) in late.items()])
-        await ledger.intakes.accept(intake)
+        await ledger.runs.intakes.accept(intake)
 
         second = await along(ledger, most=2, behind=first.passed)
         assert [each.job.id for each in second.claims] == [9, 8]
@@ -286,9 +288,9 @@ async def test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there
         await a_run(ledger, [a_row(n) for n in range(1, 4)])
         run = await ledger.runs.named("run")
         assert run is not None
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(1), a_row(2), a_row(3, priority=1)])
-        await ledger.intakes.accept(intake)
+        await ledger.runs.intakes.accept(intake)
 
         assert [each.job.id for each in await claim(ledger)] == [3, 1, 2]
 

@@ -24,12 +24,14 @@ async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int) -> Run:
     for job in jobs:
         failed = await brought_to(ledger, State.FAILED, AT, job=job)
         again = transitions.reopened(failed, at=AT + 9 * S, afresh=Overrides(endpoint=there.endpoint_id))
-        assert await ledger.step(again)
+        assert await ledger.writer.step(again)
     return there
 
 
 async def claimed(ledger: Ledger, run: Run) -> list[int]:
-    found = await ledger.claims.take(run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US)
+    found = await ledger.jobs.claims.take(
+        run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+    )
     return [claim.job.id for claim in found.claims]
 
 
@@ -55,7 +57,7 @@ async def test_the_other_endpoints_of_runs_are_known_until_the_run_is_gone(open_
         assert (found.id, found.endpoint_id) == (run.id, there.endpoint_id)
         assert await ledger.runs.elsewhere(beside.id) == []
         assert await ledger.runs.take_back(run.id)
-        await ledger.intakes.clear("run")
+        await ledger.runs.intakes.clear("run")
         assert await ledger.runs.elsewhere() == []
 
 
@@ -74,7 +76,7 @@ async def test_a_submission_stays_where_it_was_sent(open_backend: OpenBackend) -
     async with open_backend() as ledger:
         run = await a_run(ledger, 1)
         there = await sent_elsewhere(ledger, run, 1)
-        [first] = [event.submission for event in await ledger.history.of(1) if event.event == "claimed"]
+        [first] = [event.submission for event in await ledger.jobs.history.of(1) if event.event == "claimed"]
         assert first is not None
         again = await gone(ledger, await job_now(ledger, 1), "claimed", "accepted", at=AT + 20 * S)
         second = again[-1].after.submission
@@ -82,17 +84,19 @@ async def test_a_submission_stays_where_it_was_sent(open_backend: OpenBackend) -
         found = await ledger.jobs.of_submissions([first, second])
         assert found.endpoint_of == {first: run.endpoint_id, second: there.endpoint_id}
         sent = [
-            await ledger.submissions.sent_since(0, endpoint_id=each.endpoint_id, now=AT + 60 * S, answer_us=S)
+            await ledger.jobs.submissions.sent_since(0, endpoint_id=each.endpoint_id, now=AT + 60 * S, answer_us=S)
             for each in (run, there)
         ]
         assert [len(each.answered) for each in sent] == [1, 1]
-        assert [await ledger.submissions.accepted_since(0, endpoint_id=each.endpoint_id) for each in (run, there)] == [
+        assert [
+            await ledger.jobs.submissions.accepted_since(0, endpoint_id=each.endpoint_id) for each in (run, there)
+        ] == [
             1,
             1,
         ]
 
         late = await job_now(ledger, 1)
         result = Outcome(submission=first, remote_id="r-first", status="COMPLETED", output=b"1")
-        assert await ledger.step(transitions.completed(late, result, reason="webhook", at=AT + 50 * S))
-        [owed] = await ledger.cancels.due(now=AT + 60 * S, after=(0, 0), most=9)
+        assert await ledger.writer.step(transitions.completed(late, result, reason="webhook", at=AT + 50 * S))
+        [owed] = await ledger.jobs.cancels.due(now=AT + 60 * S, after=(0, 0), most=9)
         assert (owed.submission, owed.endpoint) == (second, there.endpoint_id), "the one too many is cancelled there"

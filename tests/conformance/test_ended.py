@@ -53,13 +53,15 @@ async def test_a_page_ends_after_so_many_events_and_before_so_many_bytes(open_ba
         for job in (1, 2, 3):
             await took(ledger, job, *WORKED, at_s=10 * job)
         states = (State.SUCCEEDED,)
-        few = await ledger.results.ended(run.id, states, after=0, most=7, bytes_max=9_999)
+        few = await ledger.jobs.results.ended(run.id, states, after=0, most=7, bytes_max=9_999)
         assert ([job.job for _, job in few.jobs], few.upto) == ([1, 2], 7)
-        small = await ledger.results.ended(run.id, states, after=0, most=99, bytes_max=1)
+        small = await ledger.jobs.results.ended(run.id, states, after=0, most=99, bytes_max=1)
         assert ([job.job for _, job in small.jobs], small.upto) == ([1], small.jobs[0][0])
-        rest = await ledger.results.ended(run.id, states, after=small.upto or 0, most=99, bytes_max=9_999)
+        rest = await ledger.jobs.results.ended(run.id, states, after=small.upto or 0, most=99, bytes_max=9_999)
         assert [job.job for _, job in rest.jobs] == [2, 3]
-        assert (await ledger.results.ended(run.id, states, after=rest.upto or 0, most=99, bytes_max=1)).upto is None
+        assert (
+            await ledger.jobs.results.ended(run.id, states, after=rest.upto or 0, most=99, bytes_max=1)
+        ).upto is None
 
 
 async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(open_backend: OpenBackend) -> None:
@@ -88,6 +90,6 @@ async def test_the_finished_ones_of_some_jobs_come_by_their_numbers_and_in_pages
         await a_run(ledger, 4)
         for job in (3, 1, 2):
             await took(ledger, job, *WORKED, at_s=10 * job)
-        assert [job.job for job in await ledger.results.of([4, 3, 1], bytes_max=9_999)] == [1, 3]
-        assert [job.job for job in await ledger.results.of([2, 3], bytes_max=1)] == [2]
-        assert await ledger.results.of([4], bytes_max=1) == []
+        assert [job.job for job in await ledger.jobs.results.of([4, 3, 1], bytes_max=9_999)] == [1, 3]
+        assert [job.job for job in await ledger.jobs.results.of([2, 3], bytes_max=1)] == [2]
+        assert await ledger.jobs.results.of([4], bytes_max=1) == []

@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 async def test_whose_results_stand_in_a_file_is_known_until_the_run_is_gone(open_backend: OpenBackend) -> None:
     async with open_backend(clock=VirtualClock()) as ledger:
         first, second = await a_run(ledger, name="first"), await a_run(ledger, name="second")
-        assert await ledger.exports.of("/x") is None
-        await ledger.exports.note("/x", first.id, Told(where="line>3"))
-        await ledger.exports.note("/x", second.id, Told(order=ResultOrder.COMPLETION))
-        found = await ledger.exports.of("/x")
+        assert await ledger.reports.exports.of("/x") is None
+        await ledger.reports.exports.note("/x", first.id, Told(where="line>3"))
+        await ledger.reports.exports.note("/x", second.id, Told(order=ResultOrder.COMPLETION))
+        found = await ledger.reports.exports.of("/x")
         assert found is not None
         assert (found.run, found.told.where, found.told.order) == (second.id, "", ResultOrder.COMPLETION)
         assert found.told.at == found.exported_at
         assert await ledger.runs.take_back(second.id)
-        await ledger.intakes.clear("second")
-        assert await ledger.exports.of("/x") is None
+        await ledger.runs.intakes.clear("second")
+        assert await ledger.reports.exports.of("/x") is None

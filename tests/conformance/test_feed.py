@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 async def read(ledger: Ledger, into: list[FeedEvent], *, place: int = 0, slowly_s: float = 0.0) -> None:
-    async for page in ledger.feed.after(place):
+    async for page in ledger.reports.feed.after(place):
         assert len(page) <= PAGE
         into += page
         await anyio.sleep(slowly_s)
@@ -32,7 +32,7 @@ async def test_the_feed_tells_what_was_and_what_comes_in_order_and_at_once(open_
         await brought_to(ledger, State.SUBMITTING, EPOCH_AT + S, job=2)
         await anyio.sleep(LOOK_S / 2)
         assert [(each.job, each.event.value) for each in found[2:]] == [(2, "claimed")]
-        assert found[-1].place == await ledger.feed.end()
+        assert found[-1].place == await ledger.reports.feed.end()
         group.cancel_scope.cancel()
 
 
@@ -41,7 +41,7 @@ async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBacke
         await a_run(ledger, 2)
         await brought_to(ledger, State.OUTSTANDING, EPOCH_AT, job=1)
         place = 0
-        async for page in ledger.feed.after(0):
+        async for page in ledger.reports.feed.after(0):
             place = page[0].place
             break
         found: list[FeedEvent] = []
@@ -57,7 +57,7 @@ async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backen
         found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found, slowly_s=5))
         for _ in range(10):
-            await ledger.claims.take(1, endpoint=1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
+            await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
             await anyio.sleep(1)
         await anyio.sleep(60)
         places = [each.place for each in found]

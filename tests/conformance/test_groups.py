@@ -32,22 +32,24 @@ class Stages:
     async def gather(self, by: By) -> None:
         begins = [] if by is By.ALL else [self.first.id]
         how = Gathering(by=by, runs=[self.first.id, self.second.id], begins=begins)
-        await self.ledger.handovers.follow(self.flow, "third", sources=[self.second], to_run=self.third, gathering=how)
+        await self.ledger.flows.handovers.follow(
+            self.flow, "third", sources=[self.second], to_run=self.third, gathering=how
+        )
 
     async def hand_over(self, *made_of_each: tuple[str, ...]) -> None:
         """What is owed to the second one becomes these rows."""
-        owed = await self.ledger.handovers.owed(self.second.id, 500)
+        owed = await self.ledger.flows.handovers.owed(self.second.id, 500)
         done = [made(of, *ids) for of, ids in zip(owed, made_of_each, strict=True)]
-        await self.ledger.handovers.hand_over(await self.relay(self.second), done)
+        await self.ledger.flows.handovers.hand_over(await self.relay(self.second), done)
 
     async def relay(self, to: Run) -> Relay:
-        return (await self.ledger.handovers.relays_to([to.id]))[to.id]
+        return (await self.ledger.flows.handovers.relays_to([to.id]))[to.id]
 
     async def ready(self) -> list[Group]:
-        return await self.ledger.groups.ready(self.third.id, 10)
+        return await self.ledger.flows.groups.ready(self.third.id, 10)
 
     async def open(self) -> dict[str, int]:
-        return {group.key: group.open for group in await self.ledger.groups.all_of(self.third.id)}
+        return {group.key: group.open for group in await self.ledger.flows.groups.all_of(self.third.id)}
 
 
 async def failed(ledger: Ledger, job: int) -> None:
@@ -66,7 +68,7 @@ async def stages(ledger: Ledger) -> Stages:
         )
         for name in ("second", "third")
     ]
-    await ledger.handovers.follow(flow.id, "second", sources=[first], to_run=second)
+    await ledger.flows.handovers.follow(flow.id, "second", sources=[first], to_run=second)
     return Stages(ledger, flow.id, first, second, third)
 
 
@@ -91,9 +93,9 @@ async def test_what_is_open_is_counted_by_steps_and_hand_overs_until_a_group_is_
 
         ready = await s.ready()
         assert [group.key for group in ready] == {By.ALL: ["all"], By.INPUT: [key1, key2], By.STAGE: [key1]}[by]
-        assert await ledger.groups.runs_ready() == ([] if by is By.ALL else [s.third.id])
-        assert await ledger.groups.runs_ready([s.third.id]) == [s.third.id]
-        members = await ledger.groups.members(ready[0])
+        assert await ledger.flows.groups.runs_ready() == ([] if by is By.ALL else [s.third.id])
+        assert await ledger.flows.groups.runs_ready([s.third.id]) == [s.third.id]
+        members = await ledger.flows.groups.members(ready[0])
         lost = [(2, False)] if by is By.ALL else []
         assert [(each.job, each.is_in) for each in members] == [*lost, (3, True), (4, False)]
 
@@ -109,17 +111,17 @@ async def test_a_group_is_handed_over_once_with_its_lineage_and_as_it_was_put_to
         await succeeded(ledger, 3)
         await failed(ledger, 4)
         [group], relay = await s.ready(), await s.relay(s.third)
-        members = await ledger.groups.members(group)
+        members = await ledger.flows.groups.members(group)
         rows = packed_rows([a_row(1, custom_id=group.key)])
-        assert await ledger.handovers.is_owed(s.third.id)
-        assert not await ledger.groups.hand_over(relay, group, members[:1], rows)
-        assert await ledger.groups.hand_over(relay, group, members, rows)
-        assert not await ledger.groups.hand_over(relay, group, members, rows)
+        assert await ledger.flows.handovers.is_owed(s.third.id)
+        assert not await ledger.flows.groups.hand_over(relay, group, members[:1], rows)
+        assert await ledger.flows.groups.hand_over(relay, group, members, rows)
+        assert not await ledger.flows.groups.hand_over(relay, group, members, rows)
 
-        assert not await ledger.handovers.is_owed(s.third.id)
-        assert await ledger.handovers.children([3, 4], s.third.id) == {3: 1, 4: 0}
-        assert await ledger.handovers.parents([5]) == {5: [3]}
-        assert await ledger.handovers.stage_names([s.third.id]) == {}
+        assert not await ledger.flows.handovers.is_owed(s.third.id)
+        assert await ledger.flows.handovers.children([3, 4], s.third.id) == {3: 1, 4: 0}
+        assert await ledger.flows.handovers.parents([5]) == {5: [3]}
+        assert await ledger.flows.handovers.stage_names([s.third.id]) == {}
 
 
 async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened(open_backend: OpenBackend) -> None:
@@ -130,22 +132,24 @@ async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened
         await s.hand_over(("x",))
         await failed(ledger, 3)
         [group], relay = await s.ready(), await s.relay(s.third)
-        assert await ledger.groups.hand_over(relay, group, await ledger.groups.members(group), error="too few")
+        assert await ledger.flows.groups.hand_over(
+            relay, group, await ledger.flows.groups.members(group), error="too few"
+        )
         [said] = [job for job in await jobs_now(ledger) if job.run == s.third.id]
         assert said.state is State.FAILED
-        assert await ledger.handovers.parents([said.id]) == {said.id: [3]}
-        assert await ledger.handovers.children([3], s.third.id) == {3: 0}
+        assert await ledger.flows.handovers.parents([said.id]) == {said.id: [3]}
+        assert await ledger.flows.handovers.children([3], s.third.id) == {3: 0}
         assert await s.ready() == []
 
         for job in (3, said.id):
-            assert await ledger.step(reopened((await ledger.jobs.of([job]))[job], at=EPOCH_AT))
+            assert await ledger.writer.step(reopened((await ledger.jobs.of([job]))[job], at=EPOCH_AT))
         assert await s.open() == {group.key: 1}
         await succeeded(ledger, 3)
         [group] = await s.ready()
-        members = await ledger.groups.members(group)
-        assert await ledger.groups.hand_over(relay, group, members, packed_rows([a_row(1, custom_id=group.key)]))
+        members = await ledger.flows.groups.members(group)
+        assert await ledger.flows.groups.hand_over(relay, group, members, packed_rows([a_row(1, custom_id=group.key)]))
         assert [job.state for job in await jobs_now(ledger) if job.run == s.third.id] == [State.QUEUED]
-        assert await ledger.handovers.children([3], s.third.id) == {3: 1}
+        assert await ledger.flows.handovers.children([3], s.third.id) == {3: 1}
         assert (await ledger.runs.counts(s.third.id))[State.QUEUED] == 1
 
 
@@ -156,14 +160,14 @@ async def test_a_row_that_would_have_begun_a_group_and_failed_is_handed_over_as_
         s = await stages(ledger)
         how = Gathering(by=By.STAGE, runs=[s.first.id], begins=[s.first.id])
         await failed(ledger, 1)
-        await ledger.handovers.follow(s.flow, "third", sources=[s.first], to_run=s.third, gathering=how)
+        await ledger.flows.handovers.follow(s.flow, "third", sources=[s.first], to_run=s.third, gathering=how)
         await failed(ledger, 2)
-        owed = await ledger.handovers.owed(s.third.id, 10)
+        owed = await ledger.flows.handovers.owed(s.third.id, 10)
         relay = await s.relay(s.third)
         assert relay.is_gathering
         assert [of.job for of in owed] == [1, 2]
-        await ledger.handovers.hand_over(relay, [HandedOver(of) for of in owed])
-        assert await ledger.handovers.children([1, 2], s.third.id) == {1: 0, 2: 0}
+        await ledger.flows.handovers.hand_over(relay, [HandedOver(of) for of in owed])
+        assert await ledger.flows.handovers.children([1, 2], s.third.id) == {1: 0, 2: 0}
         assert await s.open() == {}
 
 
@@ -173,10 +177,10 @@ async def test_what_ends_otherwise_while_its_step_is_called_is_handed_over_as_it
     async with open_backend() as ledger:
         s = await stages(ledger)
         await failed(ledger, 1)
-        [before] = await ledger.handovers.owed(s.second.id, 10)
-        assert await ledger.step(reopened((await ledger.jobs.of([1]))[1], at=EPOCH_AT))
+        [before] = await ledger.flows.handovers.owed(s.second.id, 10)
+        assert await ledger.writer.step(reopened((await ledger.jobs.of([1]))[1], at=EPOCH_AT))
         await succeeded(ledger, 1)
         relay = await s.relay(s.second)
-        assert await ledger.handovers.hand_over(relay, [HandedOver(before)]) == 0
-        [owed] = await ledger.handovers.owed(s.second.id, 10)
-        assert await ledger.handovers.hand_over(relay, [made(owed, "x")]) == 1
+        assert await ledger.flows.handovers.hand_over(relay, [HandedOver(before)]) == 0
+        [owed] = await ledger.flows.handovers.owed(s.second.id, 10)
+        assert await ledger.flows.handovers.hand_over(relay, [made(owed, "x")]) == 1

@@ -33,7 +33,7 @@ async def two_stages(ledger: Ledger, rows: int = 3) -> tuple[Run, Run]:
     second = await ledger.runs.create(
         name="second", service_url="https://api.example", endpoint="ep2", source="first", settings=SETTINGS
     )
-    await ledger.handovers.follow(flow.id, "second", sources=[first], to_run=second)
+    await ledger.flows.handovers.follow(flow.id, "second", sources=[first], to_run=second)
     return first, second
 
 
@@ -43,11 +43,11 @@ async def succeeded(ledger: Ledger, *jobs: int) -> None:
 
 
 async def ended(ledger: Ledger, run: Run) -> list[FinishedJob]:
-    return await ledger.results.page(run.id, list(State), after=(0, 0), most=100, bytes_max=1 << 20)
+    return await ledger.jobs.results.page(run.id, list(State), after=(0, 0), most=100, bytes_max=1 << 20)
 
 
 async def the_relay(ledger: Ledger) -> Relay:
-    [relay] = await ledger.handovers.relays_owed()
+    [relay] = await ledger.flows.handovers.relays_owed()
     return relay
 
 
@@ -58,11 +58,11 @@ def made(of: Owed, *custom_ids: str) -> HandedOver:
 async def test_each_row_that_ends_is_owed_with_its_last_step(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         _, second = await two_stages(ledger)
-        assert await ledger.handovers.relays_owed() == []
+        assert await ledger.flows.handovers.relays_owed() == []
         await succeeded(ledger, 1)
         await brought_to(ledger, State.FAILED, EPOCH_AT, job=2)
 
-        owed = await ledger.handovers.owed(second.id, 500)
+        owed = await ledger.flows.handovers.owed(second.id, 500)
         assert [(each.job, each.state) for each in owed] == [(1, State.SUCCEEDED), (2, State.FAILED)]
         assert owed[0].output == an_outcome(await job_now(ledger)).output
         assert owed[1].output is None
@@ -83,8 +83,8 @@ async def test_what_had_ended_before_is_owed_as_well_and_following_twice_is_foll
             name="later", service_url="https://api.example", endpoint="ep2", source="-", settings=SETTINGS
         )
         for _ in range(2):
-            await ledger.handovers.follow(flow.id, "later", sources=[first], to_run=second)
-        assert [each.job for each in await ledger.handovers.owed(second.id, 500)] == [1]
+            await ledger.flows.handovers.follow(flow.id, "later", sources=[first], to_run=second)
+        assert [each.job for each in await ledger.flows.handovers.owed(second.id, 500)] == [1]
         found = await ledger.runs.named("later")
         assert found is not None
         assert found.accepted
@@ -95,17 +95,17 @@ async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2, 3)
         relay = await the_relay(ledger)
-        one, two, three = await ledger.handovers.owed(second.id, 500)
+        one, two, three = await ledger.flows.handovers.owed(second.id, 500)
         became = [made(one, "a"), made(two, "b/0", "b/1"), made(three)]
 
         told: list[dict[str, int]] = []
-        assert await ledger.handovers.hand_over(relay, became, told.append) == 3
+        assert await ledger.flows.handovers.hand_over(relay, became, told.append) == 3
         assert told == [{State.QUEUED: 3}]
-        assert await ledger.handovers.hand_over(relay, became) == 0
-        assert await ledger.handovers.relays_owed() == []
-        assert not await ledger.handovers.is_owed(second.id)
-        assert await ledger.handovers.children([1, 2, 3], second.id) == {1: 1, 2: 2, 3: 0}
-        assert await ledger.handovers.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
+        assert await ledger.flows.handovers.hand_over(relay, became) == 0
+        assert await ledger.flows.handovers.relays_owed() == []
+        assert not await ledger.flows.handovers.is_owed(second.id)
+        assert await ledger.flows.handovers.children([1, 2, 3], second.id) == {1: 1, 2: 2, 3: 0}
+        assert await ledger.flows.handovers.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
         assert (await ledger.runs.counts(second.id))[State.QUEUED] == 3
         assert [job.run for job in await jobs_now(ledger)][3:] == [second.id] * 3
 
@@ -122,19 +122,19 @@ async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_ba
         second = await ledger.runs.create(
             name="second", service_url="https://api.example", endpoint="ep2", source="first", settings=SETTINGS
         )
-        await ledger.handovers.follow(flow.id, "second", sources=[first], to_run=second)
+        await ledger.flows.handovers.follow(flow.id, "second", sources=[first], to_run=second)
         await succeeded(ledger, 1, 2, 3, 4)
 
-        one, two, three, four = await ledger.handovers.owed(second.id, 500)
+        one, two, three, four = await ledger.flows.handovers.owed(second.id, 500)
         assert [each.metadata for each in (one, two, three, four)] == [carried] * 3 + [None]
         own = HandedOver(two, packed_rows([replace(a_row(2, custom_id="b/0"), metadata=b'{"n":1}')]))
         failed = HandedOver(three, error="the step raised ValueError")
         became = [made(one, "a/0", "a/1"), own, failed, made(four, "d")]
-        await ledger.handovers.hand_over(await the_relay(ledger), became)
+        await ledger.flows.handovers.hand_over(await the_relay(ledger), became)
         found = {
             name: story.metadata
             for name in ("a/0", "a/1", "b/0", three.custom_id, "d")
-            if (story := await ledger.job_details.of(second.id, name)) is not None
+            if (story := await ledger.reports.job_details.of(second.id, name)) is not None
         }
         assert found == {"a/0": carried, "a/1": carried, "b/0": b'{"n":1}', three.custom_id: carried, "d": None}
 
@@ -144,9 +144,9 @@ async def test_two_rows_of_one_name_are_two(open_backend: OpenBackend) -> None:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2)
         relay = await the_relay(ledger)
-        one, two = await ledger.handovers.owed(second.id, 500)
-        await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1")])
-        assert await ledger.handovers.hand_over(relay, [made(two, "a/0")]) == 1
+        one, two = await ledger.flows.handovers.owed(second.id, 500)
+        await ledger.flows.handovers.hand_over(relay, [made(one, "a/0", "a/1")])
+        assert await ledger.flows.handovers.hand_over(relay, [made(two, "a/0")]) == 1
         names = [job.custom_id for job in await ended(ledger, second)]
         assert sorted(names) == ["a/0", "a/0-2", "a/1"]
 
@@ -156,8 +156,8 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1)
         relay = await the_relay(ledger)
-        [one] = await ledger.handovers.owed(second.id, 500)
-        await ledger.handovers.hand_over(relay, [HandedOver(one, error="KeyError: 'text'")])
+        [one] = await ledger.flows.handovers.owed(second.id, 500)
+        await ledger.flows.handovers.hand_over(relay, [HandedOver(one, error="KeyError: 'text'")])
 
         failed = await job_now(ledger, 4)
         assert (failed.run, failed.state) == (second.id, State.FAILED)
@@ -167,15 +167,15 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
             Trouble.STEP,
             "KeyError: 'text'",
         )
-        assert await ledger.handovers.children([1], second.id) == {1: 0}
+        assert await ledger.flows.handovers.children([1], second.id) == {1: 0}
 
-        assert await ledger.step(reopened(failed, at=EPOCH_AT))
-        assert [each.job for each in await ledger.handovers.owed(second.id, 500)] == [1]
+        assert await ledger.writer.step(reopened(failed, at=EPOCH_AT))
+        assert [each.job for each in await ledger.flows.handovers.owed(second.id, 500)] == [1]
         assert (await job_now(ledger, 4)).due_at == NEVER_US
 
-        assert await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1")]) == 2
+        assert await ledger.flows.handovers.hand_over(relay, [made(one, "a/0", "a/1")]) == 2
         assert (await ledger.runs.counts(second.id))[State.QUEUED] == 2
-        assert await ledger.handovers.children([1], second.id) == {1: 2}
+        assert await ledger.flows.handovers.children([1], second.id) == {1: 2}
 
 
 async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: OpenBackend) -> None:
@@ -183,23 +183,23 @@ async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: O
         _, second = await two_stages(ledger)
         failed = await brought_to(ledger, State.FAILED, EPOCH_AT)
         relay = await the_relay(ledger)
-        [one] = await ledger.handovers.owed(second.id, 500)
-        await ledger.handovers.hand_over(relay, [made(one)])
+        [one] = await ledger.flows.handovers.owed(second.id, 500)
+        await ledger.flows.handovers.hand_over(relay, [made(one)])
 
-        assert await ledger.step(reopened(failed, at=EPOCH_AT))
-        assert not await ledger.handovers.is_owed(second.id)
+        assert await ledger.writer.step(reopened(failed, at=EPOCH_AT))
+        assert not await ledger.flows.handovers.is_owed(second.id)
         await succeeded(ledger, 1)
-        [one] = await ledger.handovers.owed(second.id, 500)
-        assert await ledger.handovers.hand_over(relay, [made(one, "a")]) == 1
-        assert await ledger.handovers.children([1], second.id) == {1: 1}
+        [one] = await ledger.flows.handovers.owed(second.id, 500)
+        assert await ledger.flows.handovers.hand_over(relay, [made(one, "a")]) == 1
+        assert await ledger.flows.handovers.children([1], second.id) == {1: 1}
 
 
 async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2, 3)
-        assert len(await ledger.handovers.owed(second.id, 2)) == 2
-        assert len(await ledger.handovers.owed(second.id, 500)) == 3
+        assert len(await ledger.flows.handovers.owed(second.id, 2)) == 2
+        assert len(await ledger.flows.handovers.owed(second.id, 500)) == 3
 
 
 async def test_the_kin_of_a_row_are_all_that_it_was_made_of_and_all_that_was_made_of_it(
@@ -209,14 +209,14 @@ async def test_the_kin_of_a_row_are_all_that_it_was_made_of_and_all_that_was_mad
         first, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2)
         relay = await the_relay(ledger)
-        one, two = await ledger.handovers.owed(second.id, 500)
-        await ledger.handovers.hand_over(relay, [made(one, "a/0", "a/1"), made(two, "b")])
+        one, two = await ledger.flows.handovers.owed(second.id, 500)
+        await ledger.flows.handovers.hand_over(relay, [made(one, "a/0", "a/1"), made(two, "b")])
 
         both = [first.id, second.id]
-        assert [each.job for each in await ledger.handovers.kin(both, one.custom_id)] == [1, 4, 5]
-        assert [(each.job, each.custom_id) for each in await ledger.handovers.kin(both, "b")] == [
+        assert [each.job for each in await ledger.flows.handovers.kin(both, one.custom_id)] == [1, 4, 5]
+        assert [(each.job, each.custom_id) for each in await ledger.flows.handovers.kin(both, "b")] == [
             (2, two.custom_id),
             (6, "b"),
         ]
-        assert await ledger.handovers.kin([first.id], "b") == []
-        assert await ledger.handovers.became([1, 2, 3]) == {1: 2, 2: 1}
+        assert await ledger.flows.handovers.kin([first.id], "b") == []
+        assert await ledger.flows.handovers.became([1, 2, 3]) == {1: 2, 2: 1}

@@ -18,15 +18,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 async def test_each_process_has_one_row_with_what_it_said_last(open_backend: OpenBackend) -> None:
     clock = VirtualClock()
     async with open_backend(clock=clock) as ledger, open_backend(clock=clock) as other:
-        other.heartbeats.slot, other.heartbeats.epoch = 5, 2
-        assert await ledger.heartbeats.all() == []
+        other.runs.heartbeats.slot, other.runs.heartbeats.epoch = 5, 2
+        assert await ledger.runs.heartbeats.all() == []
         last = ProcessReport(
             runs={7: RunReport(held="it refuses everything")}, janitor=JanitorSummary(at=1, failing=("tidy",))
         )
         for by, said in ((ledger, ProcessReport()), (other, ProcessReport()), (ledger, last)):
             await anyio.sleep(2)
-            await by.heartbeats.beat(said)
-        first, second = await other.heartbeats.all()
+            await by.runs.heartbeats.beat(said)
+        first, second = await other.runs.heartbeats.all()
         assert (first.slot, first.epoch, first.said) == (0, 0, last)
         assert (second.slot, second.epoch, second.said) == (5, 2, ProcessReport())
         assert first.process == second.process
@@ -40,8 +40,8 @@ async def test_whoever_comes_next_beats_in_the_row_of_whoever_has_ended(open_bac
     for _ in range(2):
         async with open_backend(clock=clock) as ledger:
             await anyio.sleep(10)
-            await ledger.heartbeats.beat(ProcessReport())
-            [beat] = await ledger.heartbeats.all()
+            await ledger.runs.heartbeats.beat(ProcessReport())
+            [beat] = await ledger.runs.heartbeats.all()
             began.append(beat.began_at)
     assert began[1] - began[0] >= 10 * S
 
@@ -55,6 +55,6 @@ async def test_what_was_said_over_half_a_minute_ago_is_not_believed_nor_what_is_
 ) -> None:
     assert STALE_US == 30 * SECOND_US
     async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT)) as ledger:
-        await ledger.heartbeats.beat(ProcessReport())
-        [beat] = await ledger.heartbeats.all()
+        await ledger.runs.heartbeats.beat(ProcessReport())
+        [beat] = await ledger.runs.heartbeats.all()
         assert beat.is_fresh(beat.beaten_at + behind_us) is is_fresh

@@ -36,7 +36,7 @@ async def a_new_run(ledger: Ledger, name: str) -> Run:
 
 async def jobs_of(ledger: Ledger, run: Run) -> list[tuple[int, str]]:
     """The line and the custom_id of each job that counts, in input order."""
-    page = await ledger.results.page(run.id, list(State), after=(0, 0), most=9_999, bytes_max=MIB)
+    page = await ledger.jobs.results.page(run.id, list(State), after=(0, 0), most=9_999, bytes_max=MIB)
     return [(job.line, job.custom_id) for job in page]
 
 
@@ -71,25 +71,25 @@ async def test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_ot
     open_backend: OpenBackend, is_beside: bool
 ) -> None:
     async with open_backend() as ledger:
-        ledger.intakes.pace.is_beside = lambda: is_beside
+        ledger.runs.intakes.pace.is_beside = lambda: is_beside
         old = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="old")
         new, third = await a_new_run(ledger, "new"), await a_new_run(ledger, "third")
-        to_old, to_new, to_third = [await ledger.intakes.start(run) for run in (old, new, third)]
+        to_old, to_new, to_third = [await ledger.runs.intakes.start(run) for run in (old, new, third)]
         for line in (1, 2):
             for intake in (to_old, to_new):
                 await added(ledger, intake, [a_row(10 + line, payload=SAME), a_row(line, "ab"[line - 1])])
         assert [clash.line for clash in await added(ledger, to_new, [a_row(9, "a")])] == [9]
 
-        assert await ledger.intakes.accept(to_new) == IntakeResult(rows=4, new=4, gone=0)
+        assert await ledger.runs.intakes.accept(to_new) == IntakeResult(rows=4, new=4, gone=0)
         await added(ledger, to_old, [a_row(13, payload=SAME)])
         assert await jobs_of(ledger, old) == [(1, "a"), (2, "b")]
         assert await jobs_of(ledger, third) == []
-        assert await ledger.intakes.accept(to_old) == IntakeResult(rows=5, new=3, gone=0)
+        assert await ledger.runs.intakes.accept(to_old) == IntakeResult(rows=5, new=3, gone=0)
 
         ours = [(11, DERIVED), (12, f"{DERIVED}-2")]
         assert await jobs_of(ledger, new) == [(1, "a"), (2, "b"), *ours]
         assert await jobs_of(ledger, old) == [(1, "a"), (2, "b"), *ours, (13, f"{DERIVED}-3")]
-        assert await ledger.intakes.accept(to_third) == IntakeResult(rows=0, new=0, gone=0)
+        assert await ledger.runs.intakes.accept(to_third) == IntakeResult(rows=0, new=0, gone=0)
         assert [await ledger.runs.counts(run.id) for run in (old, new)] == [{"queued": 5}, {"queued": 4}]
 
 
@@ -97,22 +97,22 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
     async with open_backend() as ledger:
         old = await a_run(ledger, [a_row(1, "a")], name="old")
         refused, going_on = await a_new_run(ledger, "refused"), await a_new_run(ledger, "going on")
-        first = await ledger.intakes.start(refused)
+        first = await ledger.runs.intakes.start(refused)
         await added(ledger, first, [a_row(n) for n in range(1, 50)] + [a_row(n, payload=SAME) for n in (50, 51)])
-        again, second = await ledger.intakes.start(old), await ledger.intakes.start(going_on)
-        await ledger.intakes.clear("refused")  # whose jobs had the numbers below those of the other intakes
+        again, second = await ledger.runs.intakes.start(old), await ledger.runs.intakes.start(going_on)
+        await ledger.runs.intakes.clear("refused")  # whose jobs had the numbers below those of the other intakes
         await added(ledger, again, [a_row(7, "a", payload=b'{"line":1}'), a_row(8, "b")])
-        await ledger.intakes.clear("old")
+        await ledger.runs.intakes.clear("old")
 
         assert [run.name for run in await ledger.runs.all()] == ["old", "going on"]
         assert await jobs_of(ledger, old) == [(1, "a")]
         await added(ledger, second, [a_row(1, "x"), a_row(2, "y")])
         assert (await a_new_run(ledger, "refused")).id > going_on.id, "nobody takes it for the one that was removed"
-        await ledger.intakes.clear("going on")
+        await ledger.runs.intakes.clear("going on")
         assert [run.name for run in await ledger.runs.all()] == ["old", "refused"]
-        last = await ledger.intakes.start(old)
+        last = await ledger.runs.intakes.start(old)
         await added(ledger, last, [a_row(8, "b")])
-        assert await ledger.intakes.accept(last) == IntakeResult(rows=1, new=1, gone=1), (
+        assert await ledger.runs.intakes.accept(last) == IntakeResult(rows=1, new=1, gone=1), (
             "nothing was left of the first b"
         )
 
@@ -121,17 +121,17 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
 async def test_the_room_that_a_refused_intake_took_is_given_back(open_backend: OpenBackend, beside: bool) -> None:
     payloads = [b'{"n":%d,"text":"%b"}' % (n, random.Random(n).randbytes(4_000).hex().encode()) for n in range(300)]
     async with open_backend() as ledger:
-        ledger.intakes.pace.is_beside = lambda: beside
+        ledger.runs.intakes.pace.is_beside = lambda: beside
         await a_run(ledger, [a_row(1, "a")], name="old")
-        before = await ledger.audit.file_bytes()
-        intake = await ledger.intakes.start(await a_new_run(ledger, "refused"))
+        before = await ledger.reports.audit.file_bytes()
+        intake = await ledger.runs.intakes.start(await a_new_run(ledger, "refused"))
         await added(ledger, intake, [a_row(n, payload=payload) for n, payload in enumerate(payloads, 1)])
         meanwhile = await a_run(ledger, [a_row(1, "b", payload=payloads[0])], name="behind it in the file")
-        assert await ledger.audit.file_bytes() > before + MIB
-        await ledger.intakes.clear("refused")
+        assert await ledger.reports.audit.file_bytes() > before + MIB
+        await ledger.runs.intakes.clear("refused")
 
-        assert await ledger.audit.file_bytes() < before + 64 * 1024
-        assert await ledger.audit.damage() == []
+        assert await ledger.reports.audit.file_bytes() < before + 64 * 1024
+        assert await ledger.reports.audit.damage() == []
         assert await jobs_of(ledger, meanwhile) == [(1, "b")]
 
 
@@ -142,11 +142,11 @@ async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_ha
         for name in ("dead", "living", "dead before its intake", "living before its intake"):
             run = await a_new_run(ledger, name)
             if "before" not in name:
-                await added(ledger, await ledger.intakes.start(run), [a_row(1), a_row(2)])
+                await added(ledger, await ledger.runs.intakes.start(run), [a_row(1), a_row(2)])
         living = ["living", "living before its intake"]
-        await ledger.intakes.clear_dead(held_by(living))
+        await ledger.runs.intakes.clear_dead(held_by(living))
         assert [run.name for run in await ledger.runs.all()] == living
-        await ledger.intakes.clear_dead(held_by(()))
+        await ledger.runs.intakes.clear_dead(held_by(()))
         assert await ledger.runs.all() == []
 
 
@@ -154,15 +154,15 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
     rows = 20 * ROWS_FIRST
     async with open_backend() as ledger:
         run = await a_run(ledger, known(1, rows, ahead=0))
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(1, "first"), *known(2, rows, ahead=5)])
         with anyio.CancelScope() as cut_off:
-            ledger.intakes.pace.is_beside = in_the_middle(cut_off)
-            await ledger.intakes.accept(intake)
+            ledger.runs.intakes.pace.is_beside = in_the_middle(cut_off)
+            await ledger.runs.intakes.accept(intake)
         lines = [line for line, _ in await jobs_of(ledger, run)]
         assert lines[-1] == rows, "the revision of what was known was cut off"
         claims = (
-            await ledger.claims.take(
+            await ledger.jobs.claims.take(
                 run.id, endpoint=run.endpoint_id, by_retry=False, most=rows + 1, ttl_of=lambda _: TTL_US
             )
         ).claims
@@ -171,7 +171,7 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
     async with open_backend() as ledger:
         lines = [line for line, _ in await jobs_of(ledger, run)]
         assert lines == [1, 1, *range(7, rows + 6)]
-        assert await ledger.intakes.accept(await ledger.intakes.start(run)) == IntakeResult(
+        assert await ledger.runs.intakes.accept(await ledger.runs.intakes.start(run)) == IntakeResult(
             rows=0, new=0, gone=rows + 1
         )
 
@@ -182,9 +182,9 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
     async with open_backend() as engine, open_backend() as other:
         run = await a_run(engine, [a_row(1, "a"), a_row(2, "b")])
         claim = partial(
-            engine.claims.take, run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+            engine.jobs.claims.take, run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
         )
-        intake = await other.intakes.start(run)
+        intake = await other.runs.intakes.start(run)
         await added(other, intake, [a_row(3, "c"), a_row(4, "d")])
         first = await claim()
         assert len(first.claims) == 2
@@ -193,7 +193,7 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
             await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) is None
         )
 
-        assert await other.intakes.accept(intake) == IntakeResult(rows=2, new=2, gone=2)
+        assert await other.runs.intakes.accept(intake) == IntakeResult(rows=2, new=2, gone=2)
         assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
         assert await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) == 0
         assert len((await claim(behind=first.passed)).claims) == 2
@@ -203,7 +203,7 @@ async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(ope
     async def claimed() -> int:
         return len(
             (
-                await ledger.claims.take(
+                await ledger.jobs.claims.take(
                     run.id, endpoint=run.endpoint_id, by_retry=False, most=99, ttl_of=lambda _: TTL_US
                 )
             ).claims
@@ -211,21 +211,21 @@ async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(ope
 
     async with open_backend() as ledger:
         run = await a_new_run(ledger, "night")
-        intake = await ledger.intakes.start(run, as_they_come=True)
+        intake = await ledger.runs.intakes.start(run, as_they_come=True)
         await added(ledger, intake, [a_row(1, "a"), a_row(2, payload=SAME)])
         assert await claimed() == 2
         await added(ledger, intake, [a_row(3, payload=SAME), a_row(4, "a"), a_row(5, "b")])
         assert await ledger.runs.counts(run.id) == {"queued": 2, "submitting": 2}
         [named] = [each for each in await ledger.runs.all() if each.accepted]
         assert named.name == "night", "it is there for everybody"
-        await ledger.intakes.clear("night")
+        await ledger.runs.intakes.clear("night")
         assert [name for _, name in await jobs_of(ledger, run)] == ["a", DERIVED, f"{DERIVED}-2", "b"], (
             "also if cut off"
         )
 
-        again = await ledger.intakes.start(run, as_they_come=True)
+        again = await ledger.runs.intakes.start(run, as_they_come=True)
         await added(ledger, again, [a_row(1, "a"), a_row(7, payload=SAME), a_row(8, "c")])
-        assert await ledger.intakes.accept(again) == IntakeResult(rows=3, new=1, gone=2)
-        assert await ledger.intakes.last_line(run.id) == 8
+        assert await ledger.runs.intakes.accept(again) == IntakeResult(rows=3, new=1, gone=2)
+        assert await ledger.runs.intakes.last_line(run.id) == 8
         assert sum((await ledger.runs.counts(run.id)).values()) == 5
         assert await claimed() == 3

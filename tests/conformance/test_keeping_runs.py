@@ -25,7 +25,7 @@ async def a_run_in_all_states(ledger: Ledger, name: str, *, first: int, at: int 
     for job, path in enumerate(PATHS.values(), start=first):
         taken = await gone(ledger, await job_now(ledger, job), *path, at=at + job * S) if path else []
         if taken and (submission := taken[-1].after.submission) is not None:
-            await ledger.record_notice(Notice(submission=submission, received_at=at, record=None))
+            await ledger.writer.record_notice(Notice(submission=submission, received_at=at, record=None))
     return run.id
 
 
@@ -44,9 +44,9 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
 async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         kept = await a_run_in_all_states(ledger, "kept", first=1)
-        before = await ledger.audit.jobs_after(0, most=99, bytes_max=1_000_000)
+        before = await ledger.reports.audit.jobs_after(0, most=99, bytes_max=1_000_000)
         doomed = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1)
-        latest, end = await ledger.submissions.latest(), await ledger.feed.end()
+        latest, end = await ledger.jobs.submissions.latest(), await ledger.reports.feed.end()
 
         assert not await ledger.runs.take_back(doomed), "jobs of it are at the service"
         assert not await ledger.runs.is_gone(doomed)
@@ -54,19 +54,19 @@ async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_bac
         assert await ledger.runs.take_back(doomed)
         assert await ledger.runs.is_gone(doomed)
         assert await ledger.runs.names() == ["kept"]
-        await ledger.intakes.clear("doomed")
+        await ledger.runs.intakes.clear("doomed")
 
         assert [run.id for run in await ledger.runs.all()] == [kept]
         assert await ledger.runs.is_gone(doomed)
-        assert await ledger.audit.jobs_after(0, most=99, bytes_max=1_000_000) == before
-        assert (await ledger.audit.submissions_after(0, most=99)).astray == []
+        assert await ledger.reports.audit.jobs_after(0, most=99, bytes_max=1_000_000) == before
+        assert (await ledger.reports.audit.submissions_after(0, most=99)).astray == []
         assert await ledger.runs.counts(doomed) == {}
-        assert await ledger.notices.count() == 5
-        assert await ledger.audit.damage() == []
-        assert (await ledger.submissions.latest(), await ledger.feed.end()) == (latest, end)
+        assert await ledger.jobs.notices.count() == 5
+        assert await ledger.reports.audit.damage() == []
+        assert (await ledger.jobs.submissions.latest(), await ledger.reports.feed.end()) == (latest, end)
         again = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1, at=AT + 99 * S)
         assert again > doomed
-        assert await ledger.submissions.latest() > latest
+        assert await ledger.jobs.submissions.latest() > latest
 
 
 async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the_next_open(
@@ -76,15 +76,15 @@ async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the
         doomed = await a_run(ledger, 2_000, name="doomed")
         assert await ledger.runs.take_back(doomed.id), "queued jobs cost nothing"
         with anyio.CancelScope() as cut_off:
-            ledger.intakes.pace.is_beside = in_the_middle(cut_off)
-            await ledger.intakes.clear("doomed")
+            ledger.runs.intakes.pace.is_beside = in_the_middle(cut_off)
+            await ledger.runs.intakes.clear("doomed")
         assert [run.name for run in await ledger.runs.all()] == ["doomed"]
         assert await ledger.runs.names() == []
-        left = await ledger.audit.jobs_after(0, most=9_999, bytes_max=9_999_999)
+        left = await ledger.reports.audit.jobs_after(0, most=9_999, bytes_max=9_999_999)
         assert 0 < len(left.jobs) < 2_000
     async with open_backend() as ledger:
         assert await ledger.runs.all() == []
-        assert await ledger.audit.jobs_number() == 0
+        assert await ledger.reports.audit.jobs_number() == 0
 
 
 async def carried_out(ledger: Ledger, action: Action, run: int, argument: Argument | None = None) -> tuple[bool, str]:

@@ -17,13 +17,13 @@ async def test_what_was_raised_is_known_until_it_is_forgotten(open_backend: Open
         run = await ledger.runs.create(
             name="run", service_url="http://s", endpoint="abc", source="/x", settings=RunSettings()
         )
-        assert await ledger.scaling_overrides.all() == []
-        await ledger.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
-        [found] = await other.scaling_overrides.all()
+        assert await ledger.runs.scaling_overrides.all() == []
+        await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
+        [found] = await other.runs.scaling_overrides.all()
         assert (found.endpoint_id, found.service_url, found.endpoint) == (run.endpoint_id, "http://s", "abc")
         assert (found.rest_url, found.loan) == ("http://rest", LOAN)
         higher = ScalingOverride(before=LOAN.before, raised=Bounds(2, 20))
-        await ledger.scaling_overrides.write(run.endpoint_id, "http://rest", higher)
-        assert [each.loan for each in await other.scaling_overrides.all()] == [higher]
-        await other.scaling_overrides.forget(run.endpoint_id)
-        assert await ledger.scaling_overrides.all() == []
+        await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", higher)
+        assert [each.loan for each in await other.runs.scaling_overrides.all()] == [higher]
+        await other.runs.scaling_overrides.forget(run.endpoint_id)
+        assert await ledger.runs.scaling_overrides.all() == []

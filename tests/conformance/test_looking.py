@@ -17,17 +17,17 @@ async def test_what_was_learned_of_an_endpoint_outlives_the_process_and_is_repla
     learned = Learned(time_scale=60.0, counted_on_us=5 * S, refused=(EPOCH_AT, "the key was refused"))
     async with open_backend() as ledger:
         run = await a_run(ledger, 1)
-        assert await ledger.learned.of(run.endpoint_id) == Learned()
-        assert await ledger.learned.all() == {}
-        await ledger.learned.write(run.endpoint_id, learned)
+        assert await ledger.runs.learned.of(run.endpoint_id) == Learned()
+        assert await ledger.runs.learned.all() == {}
+        await ledger.runs.learned.write(run.endpoint_id, learned)
     async with open_backend() as ledger:
-        assert await ledger.learned.of(run.endpoint_id) == learned
-        assert await ledger.learned.all() == {run.endpoint_id: learned}
-        seen = await ledger.overview(ends_from=None)
+        assert await ledger.runs.learned.of(run.endpoint_id) == learned
+        assert await ledger.runs.learned.all() == {run.endpoint_id: learned}
+        seen = await ledger.reports.overview(ends_from=None)
         assert seen.learned_of(run) == learned
         assert seen.retention_us(run) == learned.retention_us(run.settings.retention_us)
-        await ledger.learned.write(run.endpoint_id, Learned())
-        assert await ledger.learned.all() == {run.endpoint_id: Learned()}
+        await ledger.runs.learned.write(run.endpoint_id, Learned())
+        assert await ledger.runs.learned.all() == {run.endpoint_id: Learned()}
 
 
 async def test_what_was_asked_and_is_not_done_is_known_by_run(open_backend: OpenBackend) -> None:
@@ -36,10 +36,10 @@ async def test_what_was_asked_and_is_not_done_is_known_by_run(open_backend: Open
         first = await ledger.commands.ask(Action.RETRY, run=run.id)
         second = await ledger.commands.ask(Action.RESEND, run=run.id)
         await ledger.commands.ask(Action.LIMITS_RESET, endpoint=run.endpoint_id)
-        seen = await ledger.overview(ends_from=None)
+        seen = await ledger.reports.overview(ends_from=None)
         assert {run: [each.id for each in asked] for run, asked in seen.pending.items()} == {run.id: [first, second]}
         await ledger.commands.finish(first, Reply("done"))
-        seen = await ledger.overview(ends_from=None)
+        seen = await ledger.reports.overview(ends_from=None)
         assert [each.action for each in seen.pending[run.id]] == [Action.RESEND]
 
 

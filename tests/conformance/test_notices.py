@@ -24,7 +24,7 @@ def a_notice(submission: int, status: str | None = "COMPLETED", **record: object
 
 
 async def notices_of(ledger: Ledger) -> list[Notice]:
-    return [notice for _, notice in await ledger.notices.after(after=0, most=100, bytes_max=1 << 20)]
+    return [notice for _, notice in await ledger.jobs.notices.after(after=0, most=100, bytes_max=1 << 20)]
 
 
 async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend) -> None:
@@ -36,11 +36,11 @@ async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend
     ]
     async with open_backend() as ledger:
         for notice in (*kept, kept[0], kept[2]):
-            await ledger.record_notice(notice)
+            await ledger.writer.record_notice(notice)
 
         assert await notices_of(ledger) == kept
-        first, second = await ledger.notices.after(after=0, most=2, bytes_max=1 << 20)
-        assert await ledger.notices.after(after=second[0], most=9, bytes_max=1 << 20) == [(3, kept[2])]
+        first, second = await ledger.jobs.notices.after(after=0, most=2, bytes_max=1 << 20)
+        assert await ledger.jobs.notices.after(after=second[0], most=9, bytes_max=1 << 20) == [(3, kept[2])]
         assert first[0] == 1
 
 
@@ -50,11 +50,11 @@ async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(ope
         sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
         kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
         for notice in kept:
-            await ledger.record_notice(notice)
+            await ledger.writer.record_notice(notice)
         done, stale = (STEPS["completed"][1](job, AT + 9 * S) for job in (sent[0], a_job(id=2)))
 
         settled = [Settled(kept[0], 1), Settled(kept[1], 2), Settled(kept[2])]
-        assert await ledger.apply([done, stale], settled=settled) == {1}
+        assert await ledger.writer.apply([done, stale], settled=settled) == {1}
         assert await notices_of(ledger) == [kept[1], kept[3]]
 
 
@@ -66,14 +66,14 @@ async def test_the_feed_tells_of_each_step_after_its_commit_in_order_and_of_no_s
     async with open_backend() as ledger:
         await a_run(ledger, 2)
         first, second = await jobs_now(ledger)
-        ledger.subscribe(fed.extend)
+        ledger.writer.subscribe(fed.extend)
         taken = STEPS["claimed"][1](first, AT)
         accepted = STEPS["accepted"][1](taken.after, AT + S)
         other = STEPS["claimed"][1](second, AT + 2 * S)
         for step in (taken, accepted, taken, other):
-            ledger.submit(step, told.append)
+            ledger.writer.submit(step, told.append)
         assert (fed, told) == ([], [])
-        await ledger.flush()
+        await ledger.writer.flush()
 
         assert [step for step in fed if step.after.id == 1] == [taken, accepted]
         assert [step for step in fed if step.after.id == 2] == [other]

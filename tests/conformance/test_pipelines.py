@@ -57,23 +57,23 @@ async def test_what_is_applied_is_a_version_that_flows_keep(open_backend: OpenBa
         second = await applied(ledger, a_pipeline(input_="b.jsonl"), now=AT + 1)
     async with open_backend() as ledger:
         assert (second.id, second.version, second.watermark) == (first.id, 2, Watermark(AT + 1))
-        both = await ledger.pipelines.definitions([first.definition, second.definition])
+        both = await ledger.flows.pipelines.definitions([first.definition, second.definition])
         assert [both[n].input for n in (first.definition, second.definition)] == ["a.jsonl", "b.jsonl"]
-        assert await ledger.pipelines.version(first.definition) == 1
-        assert [each.name for each in await ledger.pipelines.all()] == ["p"]
-        assert await ledger.pipelines.named("q") is None
+        assert await ledger.flows.pipelines.version(first.definition) == 1
+        assert [each.name for each in await ledger.flows.pipelines.all()] == ["p"]
+        assert await ledger.flows.pipelines.named("q") is None
 
 
 async def test_what_was_changed_meanwhile_is_not_applied_over(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         first = await applied(ledger, now=AT)
-        assert not await ledger.pipelines.define(a_pipeline(), now=AT)  # which takes it for a new one
+        assert not await ledger.flows.pipelines.define(a_pipeline(), now=AT)  # which takes it for a new one
         await applied(ledger, now=AT)
-        assert not await ledger.pipelines.define(a_pipeline(), now=AT, before=first)
-        latest = await ledger.pipelines.named("p")
+        assert not await ledger.flows.pipelines.define(a_pipeline(), now=AT, before=first)
+        latest = await ledger.flows.pipelines.named("p")
         assert latest is not None
-        assert await ledger.fires.record([found(latest, 1, until=1)])
-        assert not await ledger.pipelines.define(a_pipeline(), now=AT, before=latest)
+        assert await ledger.flows.fires.record([found(latest, 1, until=1)])
+        assert not await ledger.flows.pipelines.define(a_pipeline(), now=AT, before=latest)
 
 
 async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_no_more(
@@ -84,30 +84,30 @@ async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_
         await applied(ledger, now=AT)
         assert (await applied(ledger, a_pipeline("p", None), now=AT)).watermark is None
         of = await applied(ledger, now=AT)
-        assert [await ledger.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
+        assert [await ledger.flows.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
 
 
 async def test_no_watermark_goes_back_with_the_clock(open_backend: OpenBackend) -> None:
     """Nothing that is recorded is looked at again, whatever people do while the clock is behind."""
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
-        assert await ledger.fires.record([found(of, 1, 2, until=2)])
+        assert await ledger.flows.fires.record([found(of, 1, 2, until=2)])
 
         async def stands(*, hours: int) -> Defined:
-            each = await ledger.pipelines.named("p")
+            each = await ledger.flows.pipelines.named("p")
             assert each is not None
             assert each.watermark is not None
             assert each.watermark.at_us == AT + hours * HOUR_US
             return each
 
-        assert await ledger.fires.record([found(await stands(hours=2), until=3)])  # nothing fired
+        assert await ledger.flows.fires.record([found(await stands(hours=2), until=3)])  # nothing fired
         await applied(ledger, a_pipeline(schedule=every(2)), now=AT + HOUR_US)
         of = await stands(hours=3)
-        assert await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="x")
+        assert await ledger.flows.pipelines.pause(of, now=AT + HOUR_US, until=None, note="x")
         of = await stands(hours=3)
-        assert await ledger.pipelines.proceed(of, now=AT + HOUR_US + 1, gap=None, catch_up=False)
+        assert await ledger.flows.pipelines.proceed(of, now=AT + HOUR_US + 1, gap=None, catch_up=False)
         of = await stands(hours=3)
-        assert await ledger.pipelines.unschedule(of.id)
+        assert await ledger.flows.pipelines.unschedule(of.id)
         await applied(ledger, now=AT + HOUR_US)
         await stands(hours=2)  # what is recorded
 
@@ -116,30 +116,30 @@ async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) 
     async with open_backend() as ledger:
         one, two = await applied(ledger, a_pipeline("p"), now=AT), await applied(ledger, a_pipeline("q"), now=AT)
         looked = [found(one, 1, 2, until=2), found(two, 1, until=1)]
-        assert await ledger.fires.record(looked) == {one.id, two.id}
-        assert await ledger.fires.record(looked) == frozenset()
+        assert await ledger.flows.fires.record(looked) == {one.id, two.id}
+        assert await ledger.flows.fires.record(looked) == frozenset()
         assert [flow.name for flow in await ledger.flows.live()] == [
             "p@20260101T010000Z",
             "q@20260101T010000Z",
             "p@20260101T020000Z",
         ]
-        after = await ledger.pipelines.named("p")
+        after = await ledger.flows.pipelines.named("p")
         assert after is not None
         assert after.watermark == Watermark(AT + 2 * HOUR_US)
-        assert [row.fire_at for row in await ledger.fires.latest(one.id, 9)] == [AT + 2 * HOUR_US, AT + HOUR_US]
+        assert [row.fire_at for row in await ledger.flows.fires.latest(one.id, 9)] == [AT + 2 * HOUR_US, AT + HOUR_US]
 
 
 async def test_rules_skip_fires_drop_what_waits_and_cancel_what_runs(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
-        await ledger.fires.record([found(of, 1, 2, until=2)])
+        await ledger.flows.fires.record([found(of, 1, 2, until=2)])
         running, waiting = await ledger.flows.live()
         await ledger.flows.start([running.id])
         of = await applied(ledger, now=AT + 2 * HOUR_US)
         ruled = Ruled({AT + 3 * HOUR_US: "full"}, {waiting.id: "newer"}, {running.id: "newer"})
-        await ledger.fires.record([found(of, 3, 4, until=4, ruled=ruled)])
+        await ledger.flows.fires.record([found(of, 3, 4, until=4, ruled=ruled)])
 
-        rows = await ledger.fires.latest(of.id, 9)
+        rows = await ledger.flows.fires.latest(of.id, 9)
         assert [(row.skipped, row.state) for row in rows] == [
             (None, "waiting"),
             ("full", None),
@@ -154,10 +154,10 @@ async def test_a_flow_that_somebody_asked_for_is_the_flow_of_its_fire(open_backe
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
         await ledger.flows.add(of.id, of.name, of.definition, [AT + HOUR_US], FlowKind.TRIGGERED)
-        await ledger.fires.record([found(of, 1, until=1)])
+        await ledger.flows.fires.record([found(of, 1, until=1)])
         [flow] = await ledger.flows.live()
         assert flow.kind is FlowKind.TRIGGERED
-        [row] = await ledger.fires.latest(of.id, 9)
+        [row] = await ledger.flows.fires.latest(of.id, 9)
         assert row.flow == flow.name
 
 
@@ -173,40 +173,40 @@ async def test_gaps_that_touch_are_one_stretch(open_backend: OpenBackend) -> Non
             (5, 6, GapKind.PAUSED),
             (7, 8, GapKind.PAUSED),
         ):
-            await ledger.fires.record([found(of, until=until, gaps=gap(after, until, kind))])
-            latest = await ledger.pipelines.named("p")
+            await ledger.flows.fires.record([found(of, until=until, gaps=gap(after, until, kind))])
+            latest = await ledger.flows.pipelines.named("p")
             assert latest is not None
             of = latest
-        rows = await ledger.fires.gaps(of.id, 9)
+        rows = await ledger.flows.fires.gaps(of.id, 9)
         assert [(row.kind, row.n) for row in rows] == [("paused", 1), ("paused", 1), ("missed", 5)]
-        assert await ledger.fires.missed_since(AT - 1) == {of.id: 5}
-        assert await ledger.fires.missed_since(ledger.now()) == {}
+        assert await ledger.flows.fires.missed_since(AT - 1) == {of.id: 5}
+        assert await ledger.flows.fires.missed_since(ledger.now()) == {}
 
 
 async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_without(open_backend: OpenBackend) -> None:
     left_out = Gap(GapKind.PAUSED, AT + HOUR_US, AT + 3 * HOUR_US, AT + 2 * HOUR_US, 2)
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
-        assert await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="stocktaking")
-        assert not await ledger.pipelines.pause(of, now=AT + HOUR_US, until=None, note="again")
-        paused = await ledger.pipelines.named("p")
+        assert await ledger.flows.pipelines.pause(of, now=AT + HOUR_US, until=None, note="stocktaking")
+        assert not await ledger.flows.pipelines.pause(of, now=AT + HOUR_US, until=None, note="again")
+        paused = await ledger.flows.pipelines.named("p")
         assert paused is not None
         assert (paused.watermark, paused.note) == (Watermark(AT + HOUR_US, AT + HOUR_US), "stocktaking")
-        assert await ledger.fires.record([found(of, 1, until=1)]) == frozenset()
+        assert await ledger.flows.fires.record([found(of, 1, until=1)]) == frozenset()
 
         now = AT + 3 * HOUR_US
-        assert await ledger.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
-        assert not await ledger.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
-        assert [row.n for row in await ledger.fires.gaps(of.id, 9)] == [2]
-        again = await ledger.pipelines.named("p")
+        assert await ledger.flows.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
+        assert not await ledger.flows.pipelines.proceed(paused, now=now, gap=left_out, catch_up=False)
+        assert [row.n for row in await ledger.flows.fires.gaps(of.id, 9)] == [2]
+        again = await ledger.flows.pipelines.named("p")
         assert again is not None
         assert (again.watermark, again.note) == (Watermark(now), "")
 
-        await ledger.pipelines.pause(again, now=now, until=now + HOUR_US, note="")
-        paused = await ledger.pipelines.named("p")
+        await ledger.flows.pipelines.pause(again, now=now, until=now + HOUR_US, note="")
+        paused = await ledger.flows.pipelines.named("p")
         assert paused is not None
-        assert await ledger.pipelines.proceed(paused, now=now + 5, gap=None, catch_up=True)
-        again = await ledger.pipelines.named("p")
+        assert await ledger.flows.pipelines.proceed(paused, now=now + 5, gap=None, catch_up=True)
+        again = await ledger.flows.pipelines.named("p")
         assert again is not None
         assert again.watermark == Watermark(now)
 
@@ -214,11 +214,11 @@ async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_with
 async def test_a_look_after_the_end_of_a_pause_lifts_it(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
-        await ledger.pipelines.pause(of, now=AT, until=AT + HOUR_US, note="x")
-        paused = await ledger.pipelines.named("p")
+        await ledger.flows.pipelines.pause(of, now=AT, until=AT + HOUR_US, note="x")
+        paused = await ledger.flows.pipelines.named("p")
         assert paused is not None
-        assert await ledger.fires.record([found(paused, 2, until=2)])
-        lifted = await ledger.pipelines.named("p")
+        assert await ledger.flows.fires.record([found(paused, 2, until=2)])
+        lifted = await ledger.flows.pipelines.named("p")
         assert lifted is not None
         assert (lifted.watermark, lifted.note) == (Watermark(AT + 2 * HOUR_US), "")
 
@@ -308,8 +308,8 @@ async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_ba
         assert await ledger.flows.brake(flow.id, "spent")
         assert await ledger.flows.proceed(flow.id)
         assert await stands() == ("running", False, "", False)
-        assert run.id in await ledger.brakes.continued(), "people go past the brakes of its runs"
-        assert [each.news for each in await ledger.outbox.of_flow(flow.id)] == []
+        assert run.id in await ledger.jobs.brakes.continued(), "people go past the brakes of its runs"
+        assert [each.news for each in await ledger.flows.outbox.of_flow(flow.id)] == []
 
 
 async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_with_its_runs(
@@ -351,11 +351,11 @@ async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_
     async with open_backend() as ledger:
         of = await applied(ledger, now=AT)
         assert await ends(failed, FlowEvent.PARTIAL, failed, FlowEvent.CANCELLED, failed) == [False] * 4 + [True]
-        paused = await ledger.pipelines.named("p")
+        paused = await ledger.flows.pipelines.named("p")
         assert paused is not None
         assert paused.note == "2 failed flows in a row"
         await anyio.sleep(1)
-        await ledger.pipelines.proceed(paused, now=ledger.now(), gap=None, catch_up=True)
+        await ledger.flows.pipelines.proceed(paused, now=ledger.now(), gap=None, catch_up=True)
         await anyio.sleep(1)
         assert await ends(failed, failed) == [False, True]
 
@@ -364,6 +364,6 @@ async def test_what_no_program_may_write_the_file_refuses(open_backend: OpenBack
     async with open_backend() as ledger:
         of = await applied(ledger, a_pipeline("p", Schedule(every_us=HOUR_US)), now=AT)
         with pytest.raises(IntegrityError):
-            await ledger.fires.record([found(of, until=1, gaps=(Gap(GapKind.MISSED, AT, AT, AT, 1),))])
+            await ledger.flows.fires.record([found(of, until=1, gaps=(Gap(GapKind.MISSED, AT, AT, AT, 1),))])
         with pytest.raises(IntegrityError):
-            await ledger.fires.record([found(of, 1, 1, until=1)])
+            await ledger.flows.fires.record([found(of, 1, 1, until=1)])

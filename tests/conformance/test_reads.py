@@ -26,7 +26,7 @@ AT = EPOCH_AT + 1_000 * S
 async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
     """Completes the jobs, one for each margin."""
     found = await jobs_now(ledger)
-    await ledger.apply(
+    await ledger.writer.apply(
         [
             transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
             for job, margin_us in zip(found, margins_us, strict=False)
@@ -39,15 +39,15 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
         run = await a_run(ledger, 3)
 
         async def safe_until() -> int | None:
-            return await ledger.margins.safe_until(run=run.id, retention_us=1_800 * S, now=EPOCH_AT + 60 * S)
+            return await ledger.jobs.margins.safe_until(run=run.id, retention_us=1_800 * S, now=EPOCH_AT + 60 * S)
 
         assert await safe_until() is None
         for at, ttl_us in ((10 * S, 86_400 * S), (20 * S, 100 * S)):
             queued = next(job for job in await jobs_now(ledger) if job.state is State.QUEUED)
             claimed = transitions.claimed(queued, submission=EPOCH_AT + at, ttl_us=ttl_us, at=EPOCH_AT + at)
             accepted = transitions.accepted(claimed.after, remote_id="r", sent_at=EPOCH_AT + at, at=EPOCH_AT + at)
-            assert await ledger.step(claimed)
-            assert await ledger.step(accepted)
+            assert await ledger.writer.step(claimed)
+            assert await ledger.writer.step(accepted)
             assert await safe_until() == EPOCH_AT + min(10 * S + 1_800 * S, at + ttl_us)
 
 
@@ -70,16 +70,18 @@ async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
         run = await a_run(ledger, max(1, len(margins_us)))
         await finish(ledger, margins_us)
 
-        assert await ledger.margins.of(run=run.id) == expected
+        assert await ledger.jobs.margins.of(run=run.id) == expected
 
 
 async def test_the_margins_of_several_transactions_add_up(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         run = await a_run(ledger, 3)
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
-            await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
+            await ledger.writer.step(
+                transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
+            )
 
-        assert await ledger.margins.of(run=run.id) == Margins(0.12, 0.12)
+        assert await ledger.jobs.margins.of(run=run.id) == Margins(0.12, 0.12)
 
 
 async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: OpenBackend) -> None:
@@ -89,7 +91,7 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: O
         await finish(ledger, [S] * 6)
         found: list[tuple[int, int]] = []
         after = (0, 0)
-        while page := await ledger.results.page(
+        while page := await ledger.jobs.results.page(
             run=run.id, states=[State.SUCCEEDED], after=after, most=2, bytes_max=10**6
         ):
             assert len(page) <= 2
@@ -105,7 +107,7 @@ async def test_pages_hold_inputs_where_they_are_asked_for_and_count_them(open_ba
     async with open_backend() as ledger:
         run = await a_run(ledger, [a_row(n, payload=payload) for n, payload in enumerate(payloads, start=1)])
         await finish(ledger, [S] * 3)
-        page = partial(ledger.results.page, run.id, [State.SUCCEEDED], most=9)
+        page = partial(ledger.jobs.results.page, run.id, [State.SUCCEEDED], most=9)
         assert [job.input for job in await page(after=(0, 0), bytes_max=1_000)] == [None] * 3
         assert [job.input for job in await page(after=(0, 0), bytes_max=1_000, inputs=True)] == payloads
         assert [job.input for job in await page(after=(0, 0), bytes_max=400, inputs=True)] == payloads[:2]
@@ -119,13 +121,13 @@ async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_ba
         run = await a_run(ledger, len(sizes))
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             output = b'"' + b"a" * (size - 2) + b'"'
-            await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
-        finished = partial(ledger.results.page, run.id, [State.SUCCEEDED], most=9, bytes_max=1_000)
+            await ledger.writer.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
+        finished = partial(ledger.jobs.results.page, run.id, [State.SUCCEEDED], most=9, bytes_max=1_000)
         pages, facts, after, last = [], [], (0, 0), 0
         while page := await finished(after=after):
             pages.append([len(row.output or b"") for row in page])
             after = (page[-1].line, page[-1].job)
-        while found := (await ledger.audit.jobs_after(last, most=9, bytes_max=1_000)).jobs:
+        while found := (await ledger.reports.audit.jobs_after(last, most=9, bytes_max=1_000)).jobs:
             facts.append(len(found))
             last = found[-1].job
 
@@ -138,13 +140,13 @@ async def test_a_finished_job_has_what_its_row_needs(open_backend: OpenBackend) 
         run = await a_run(ledger, [a_row(1, "good"), a_row(2, "bad")])
         good = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         bad = await brought_to(ledger, State.OUTSTANDING, AT + 1, job=2)
-        await ledger.step(
+        await ledger.writer.step(
             transitions.completed(good, an_outcome(good, delay_ms=3, execution_ms=4), reason="status", at=AT + 9 * S)
         )
-        await ledger.step(
+        await ledger.writer.step(
             transitions.abandoned(bad, an_outcome(bad, Trouble.TIMED_OUT), reason="out of attempts", at=AT + 9 * S)
         )
-        first, second = await ledger.results.page(
+        first, second = await ledger.jobs.results.page(
             run=run.id, states=list(TERMINAL), after=(0, 0), most=9, bytes_max=10**6
         )
 
@@ -166,7 +168,7 @@ async def test_the_next_due_job_is_told_for_each_operation(open_backend: OpenBac
         for number, until in ((1, AT + 60 * S), (2, None), (3, AT)):
             job = await brought_to(ledger, State.OUTSTANDING, AT - 100 * S + number, job=number)
             due_at = AT + number * S
-            await ledger.step(
+            await ledger.writer.step(
                 transitions.retried(job, Trouble.FAILED, due_at=due_at, retry_until=until, reason="FAILED", at=AT - S)
             )
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
@@ -177,7 +179,7 @@ async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(
         await a_run(ledger, 3)
         sent = [await brought_to(ledger, State.SUBMITTING, AT + n, job=n) for n in (1, 2, 3)]
         for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
-            await ledger.step(transitions.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
+            await ledger.writer.step(transitions.unanswered(job, settle_at=settle_at, reason="cut", at=AT + S))
 
         page = await ledger.jobs.in_state(state=State.UNCERTAIN, after=(0, 0), most=9)
 
@@ -194,7 +196,7 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_backend: 
         while page := await ledger.jobs.in_state(state=State.SUBMITTING, after=after, most=2):
             after = (page[-1].due_at, page[-1].id)
             seen += [job.id for job in page]
-            await ledger.apply([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
+            await ledger.writer.apply([STEPS["unanswered"][1](job, AT + 9 * S) for job in page])
 
         assert seen == [1, 2, 3, 4, 5]
 
@@ -222,7 +224,7 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open
             )
 
         async def sent(endpoint: int, since: int, now: int = AT + 99 * S) -> Sent:
-            return await ledger.submissions.sent_since(since, endpoint_id=endpoint, now=now, answer_us=7 * S)
+            return await ledger.jobs.submissions.sent_since(since, endpoint_id=endpoint, now=now, answer_us=7 * S)
 
         # The third was never answered: the service may have seen it until its time-out.
         assert await sent(run.endpoint_id, AT + 10 * S) == Sent([AT + 21 * S], [AT + 37 * S])
@@ -237,10 +239,10 @@ async def test_the_ends_of_late_are_counted_for_each_run(open_backend: OpenBacke
         two = await a_run(ledger, 1, name="two")
         found = await jobs_now(ledger)
         names = ("completed", "abandoned", "cancelled", "claimed", "completed")
-        await ledger.apply([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
+        await ledger.writer.apply([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
 
-        assert await ledger.history.ends_since(since=AT) == {one.id: 3, two.id: 1}
-        assert await ledger.history.ends_since(since=AT + 4) == {two.id: 1}
+        assert await ledger.jobs.history.ends_since(since=AT) == {one.id: 3, two.id: 1}
+        assert await ledger.jobs.history.ends_since(since=AT + 4) == {two.id: 1}
 
 
 async def test_runs_are_created_listed_and_configured(open_backend: OpenBackend) -> None:

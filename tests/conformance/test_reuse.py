@@ -29,7 +29,9 @@ REUSE = Reuse(young_us=HOUR_US, version="v1")
 
 
 async def claimed(ledger: Ledger, run: int, reuse: Reuse | None = REUSE, *, most: int = 100) -> Claimed:
-    return await ledger.claims.take(run, endpoint=1, by_retry=False, most=most, ttl_of=lambda _: TTL_US, reuse=reuse)
+    return await ledger.jobs.claims.take(
+        run, endpoint=1, by_retry=False, most=most, ttl_of=lambda _: TTL_US, reuse=reuse
+    )
 
 
 async def with_results(ledger: Ledger, outputs: Sequence[bytes | None]) -> None:
@@ -39,14 +41,14 @@ async def with_results(ledger: Ledger, outputs: Sequence[bytes | None]) -> None:
     for claim, output in zip(claims, outputs, strict=True):
         job, at = claim.job, ledger.now() + S
         step = transitions.accepted(job, remote_id=f"remote-{job.id}", sent_at=at, at=at)
-        assert await ledger.step(step)
+        assert await ledger.writer.step(step)
         job = step.after
         outcome = Outcome(submission=job.submission, remote_id=job.remote_id, status="COMPLETED", output=output)
         if output is None:
             outcome = replace(outcome, status="FAILED", trouble=Trouble.FAILED, message="no")
-            assert await ledger.step(transitions.abandoned(job, outcome, reason="FAILED", at=at))
+            assert await ledger.writer.step(transitions.abandoned(job, outcome, reason="FAILED", at=at))
         else:
-            assert await ledger.step(transitions.completed(job, outcome, reason="status", at=at))
+            assert await ledger.writer.step(transitions.completed(job, outcome, reason="status", at=at))
 
 
 async def test_a_job_of_which_there_is_a_result_has_it_without_being_sent(open_backend: OpenBackend) -> None:
@@ -56,7 +58,7 @@ async def test_a_job_of_which_there_is_a_result_has_it_without_being_sent(open_b
         claims = (await claimed(ledger, run.id)).claims
 
         assert [claim.job.id for claim in claims] == [5, 7]
-        found = await ledger.results.page(run.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=1 << 20)
+        found = await ledger.jobs.results.page(run.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=1 << 20)
         assert [(job.job, job.output, job.remote_id) for job in found] == [
             (4, b'{"a":1}', "remote-1"),
             (6, b"null", "remote-3"),
@@ -74,13 +76,13 @@ async def test_each_of_it_is_an_event_with_its_reason_and_events_lead_to_the_sta
         await with_results(ledger, [b"1"])
         run = await a_run(ledger, 2, name="second")
         await claimed(ledger, run.id)
-        [event] = await ledger.history.of(2)
+        [event] = await ledger.jobs.history.of(2)
         assert (event.event, event.reason) == ("completed", f"reused: the result of {a_row(1).custom_id} of first")
         assert replay([event.event]) is State.SUCCEEDED
-        [event] = await ledger.history.of(3)
+        [event] = await ledger.jobs.history.of(3)
         assert (event.event, event.reason) == ("claimed", f"run; not reused: {NOTHING_YET}")
-        assert await ledger.reused.why_not([1, 2, 3]) == {1: NOTHING_YET, 3: NOTHING_YET}
-        origins = await ledger.reused.origins([1, 2, 3])
+        assert await ledger.jobs.reused.why_not([1, 2, 3]) == {1: NOTHING_YET, 3: NOTHING_YET}
+        origins = await ledger.jobs.reused.origins([1, 2, 3])
         assert {job: of.run for job, of in origins.items()} == {2: "first"}
 
 
@@ -104,7 +106,7 @@ async def test_nor_are_those_of_another_input_or_endpoint_or_service(open_backen
                 name=endpoint, service_url=url, endpoint=endpoint, source="/in", settings=SETTINGS
             )
             await taken_in(ledger, run, [a_row(1)])
-            taken = await ledger.claims.take(
+            taken = await ledger.jobs.claims.take(
                 run.id, endpoint=number, by_retry=False, most=9, ttl_of=lambda _: TTL_US, reuse=REUSE
             )
             assert len(taken.claims) == 1
@@ -119,7 +121,7 @@ async def test_an_old_result_is_not_taken_and_the_claim_says_why(open_backend: O
         clock.jump(HOUR_US + 2 * S)
         run = await a_run(ledger, 1, name="second")
         assert len((await claimed(ledger, run.id)).claims) == 1
-        assert await ledger.reused.why_not([2]) == {
+        assert await ledger.jobs.reused.why_not([2]) == {
             2: "the latest result is of 2026-01-01T00:00:01+00:00, older than 1 h"
         }
 
@@ -141,10 +143,10 @@ async def test_the_newest_of_several_results_is_taken_and_one_that_was_taken_doe
 async def test_a_damaged_result_is_not_taken(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await with_results(ledger, [b'{"a":1}'])
-        await ledger._access.execute(update(outcomes).values(output=b'{"a":2}'))
+        await ledger.jobs._access.execute(update(outcomes).values(output=b'{"a":2}'))
         run = await a_run(ledger, 1, name="second")
         assert len((await claimed(ledger, run.id)).claims) == 1
-        assert "cannot be read" in (await ledger.reused.why_not([2]))[2]
+        assert "cannot be read" in (await ledger.jobs.reused.why_not([2]))[2]
 
 
 async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(open_backend: OpenBackend) -> None:
@@ -153,7 +155,7 @@ async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(o
         await with_results(ledger, [b"1", b"2"])
         change = update(outcomes).where(outcomes.c.job_id == bindparam("of"))
         for job, output in enumerate(large, start=1):
-            await ledger._access.execute(change.values(output=output, checksum=checksum(job, output)), {"of": job})
+            await ledger.jobs._access.execute(change.values(output=output, checksum=checksum(job, output)), {"of": job})
         run = await a_run(ledger, 3, name="second")
         taken = await claimed(ledger, run.id)
         assert ([claim.job.id for claim in taken.claims], taken.is_at_end) == ([5], False)
@@ -169,7 +171,7 @@ async def test_what_is_claimed_by_nobody_is_taken_by_nobody_twice(open_backend: 
         await with_results(ledger, [b"1"])
         run = await a_run(ledger, 1, name="second")
         [claim] = (await claimed(ledger, run.id, None)).claims
-        assert await ledger.step(transitions.deferred(claim.job, due_at=NOW, reason="not sent", at=NOW))
+        assert await ledger.writer.step(transitions.deferred(claim.job, due_at=NOW, reason="not sent", at=NOW))
         assert (await claimed(ledger, run.id)).claims == []
         job = await job_now(ledger, 2)
         assert (job.state, job.submission) == (State.SUCCEEDED, claim.job.submission)
@@ -184,10 +186,10 @@ async def test_a_result_whose_job_is_gone_is_taken_by_nobody_and_what_was_taken_
         second = await a_run(ledger, 1, name="second")
         assert (await claimed(ledger, second.id)).claims == []
         assert await ledger.runs.take_back(1)
-        await ledger.intakes.clear("first")
+        await ledger.runs.intakes.clear("first")
         third = await a_run(ledger, 1, name="third")
         assert len((await claimed(ledger, third.id)).claims) == 1
-        [job] = await ledger.results.page(second.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=1 << 20)
+        [job] = await ledger.jobs.results.page(second.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=1 << 20)
         assert job.output == b"1"
         assert job.reused is not None
         assert job.reused.run == "first"

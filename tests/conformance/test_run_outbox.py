@@ -22,7 +22,7 @@ TELLS = RunSettings(notify="env:HOOK")
 async def cancelled(ledger: Ledger, run: int) -> None:
     """All of its jobs end."""
     await obeyed(ledger, Action.CANCEL, run=run)
-    while await ledger.cancels.end(run, most=1):
+    while await ledger.jobs.cancels.end(run, most=1):
         pass
 
 
@@ -30,9 +30,9 @@ async def test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_someb
     async with open_backend(clock=VirtualClock()) as ledger:
         told, silent = await a_run(ledger, 2, name="told", settings=TELLS), await a_run(ledger, 2, name="silent")
         await cancelled(ledger, silent.id)
-        assert await ledger.run_outbox.due(ledger.now(), 9) == []
+        assert await ledger.flows.run_outbox.due(ledger.now(), 9) == []
         await cancelled(ledger, told.id)
-        [message] = await ledger.run_outbox.due(ledger.now(), 9)
+        [message] = await ledger.flows.run_outbox.due(ledger.now(), 9)
         assert (message.run, message.name, message.news, message.notify) == (
             told.id,
             "told",
@@ -40,17 +40,17 @@ async def test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_someb
             "env:HOOK",
         )
         assert json.loads(message.body)["data"]["cancelled"] == 2
-        await ledger.run_outbox.owe_end(told.id)
-        await ledger.run_outbox.owe_end(silent.id)
-        assert await ledger.run_outbox.of(told.id) == [message]
-        assert await ledger.run_outbox.of(silent.id) == []
+        await ledger.flows.run_outbox.owe_end(told.id)
+        await ledger.flows.run_outbox.owe_end(silent.id)
+        assert await ledger.flows.run_outbox.of(told.id) == [message]
+        assert await ledger.flows.run_outbox.of(silent.id) == []
 
 
 async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_any_more(
     open_backend: OpenBackend,
 ) -> None:
     async with open_backend(clock=VirtualClock()) as ledger:
-        run, outbox = await a_run(ledger, 1, settings=TELLS), ledger.run_outbox
+        run, outbox = await a_run(ledger, 1, settings=TELLS), ledger.flows.run_outbox
         assert (await outbox.next_due(), await outbox.count_owed()) == (None, 0)
         await cancelled(ledger, run.id)
         [message] = await outbox.of(run.id)
@@ -69,11 +69,11 @@ async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_a
 async def test_a_standstill_is_owed_once_until_the_run_has_moved(open_backend: OpenBackend) -> None:
     async with open_backend(clock=VirtualClock()) as ledger:
         run = await a_run(ledger, 2, settings=TELLS)
-        assert await ledger.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
-        assert not await ledger.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
-        assert await ledger.run_outbox.owe_stop(run.id, RunNews.HELD, "the key is refused")
+        assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
+        assert not await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
+        assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.HELD, "the key is refused")
         await ledger.runs.configure(run.id, replace(TELLS, notify=None))
-        assert not await ledger.run_outbox.owe_stop(run.id, RunNews.STOPPED, "else")
-        [first, _] = await ledger.run_outbox.of(run.id)
+        assert not await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "else")
+        [first, _] = await ledger.flows.run_outbox.of(run.id)
         assert (first.notify, json.loads(first.body)["data"]["why"]) == (None, "the key is refused")
-        assert not await ledger.run_outbox.owe_stop(7, RunNews.STOPPED, "no such run")
+        assert not await ledger.flows.run_outbox.owe_stop(7, RunNews.STOPPED, "no such run")

@@ -46,5 +46,5 @@ async def test_a_run_of_which_a_job_may_have_been_taken_keeps_its_endpoint(
 async def test_a_run_whose_input_is_read_keeps_its_endpoint(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         run = await a_run(ledger)
-        await ledger.intakes.start(run)
+        await ledger.runs.intakes.start(run)
         assert not await ledger.runs.rebind(run.id, **OTHER)

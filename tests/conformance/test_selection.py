@@ -32,7 +32,9 @@ OOM, MISSING = "CUDA out of memory: {} GiB", "no such file: /data/{}.png"
 async def failed(ledger: Ledger, job: int, trouble: Trouble, message: str, *, at: int) -> None:
     outstanding = await brought_to(ledger, State.OUTSTANDING, at, job=job)
     outcome = an_outcome(outstanding, trouble, message=message)
-    assert await ledger.step(transitions.abandoned(outstanding, outcome, reason="out of attempts", at=at + 9 * S))
+    assert await ledger.writer.step(
+        transitions.abandoned(outstanding, outcome, reason="out of attempts", at=at + 9 * S)
+    )
 
 
 async def a_night(ledger: Ledger) -> Run:
@@ -55,7 +57,7 @@ async def chosen(ledger: Ledger, run: Run, tree: Filter, *, most: int = 100) -> 
     found: list[SelectedJob] = []
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.job_queries.page(run.id, tree, after=after, most=most)
+        page = await ledger.reports.job_queries.page(run.id, tree, after=after, most=most)
         assert len(page.jobs) <= most
         found += page.jobs
         after, is_last = page.after, page.is_last
@@ -98,7 +100,7 @@ async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_b
             expected = [job for job in every if matches(tree, facts_of(job))]
 
             assert await chosen(ledger, run, tree, most=most) == expected, text
-            counted = await ledger.job_queries.count(run.id, tree)
+            counted = await ledger.reports.job_queries.count(run.id, tree)
             assert (counted.n, counted.is_exact) == (len(expected), True), text
 
 
@@ -121,17 +123,17 @@ async def test_a_count_of_many_inputs_stops_with_at_least(open_backend: OpenBack
         run = await a_night(ledger)
         by_input = parse("input.lang=de", now=AT)
 
-        whole = await ledger.job_queries.count(run.id, by_input, inputs_max=9)
+        whole = await ledger.reports.job_queries.count(run.id, by_input, inputs_max=9)
         assert (whole.n, whole.is_exact, whole.looked_at) == (2, True, 9)
         some = parse("line<5 input.lang=de", now=AT)
-        assert (await ledger.job_queries.count(run.id, some, inputs_max=1)).looked_at == 4
+        assert (await ledger.reports.job_queries.count(run.id, some, inputs_max=1)).looked_at == 4
 
 
 async def kinds(ledger: Ledger, run: Run) -> list[tuple[str, int, int, int, int]]:
     """The kinds of failures of `run`: message of the sample, how many, first, last, sample."""
     return [
         (each.message or "", each.n, (each.first_at - AT) // S, (each.last_at - AT) // S, each.sample_job)
-        for each in await ledger.job_queries.clusters(run.id, most=10)
+        for each in await ledger.reports.job_queries.clusters(run.id, most=10)
     ]
 
 
@@ -145,9 +147,9 @@ async def test_failures_of_a_kind_are_a_cluster(open_backend: OpenBackend) -> No
             (MISSING.format(8), 1, 809, 809, 8),
             ("it took 600000 ms", 1, 609, 609, 6),
         ]
-        assert await ledger.job_queries.clustered(run.id) == (4, 5)
-        assert [each.n for each in await ledger.job_queries.clusters(run.id, most=1)] == [2]
-        assert await ledger.job_queries.clusters(99, most=10) == []
+        assert await ledger.reports.job_queries.clustered(run.id) == (4, 5)
+        assert [each.n for each in await ledger.reports.job_queries.clusters(run.id, most=1)] == [2]
+        assert await ledger.reports.job_queries.clusters(99, most=10) == []
 
 
 async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_after_all(
@@ -156,14 +158,14 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
     async with open_backend() as ledger:
         run = await a_night(ledger)
 
-        await ledger.step(transitions.reopened(await job_now(ledger, 5), at=AT + 5_000 * S))
+        await ledger.writer.step(transitions.reopened(await job_now(ledger, 5), at=AT + 5_000 * S))
         late = await job_now(ledger, 8)
-        await ledger.step(transitions.completed(late, an_outcome(late), reason="late", at=AT + 5_000 * S))
+        await ledger.writer.step(transitions.completed(late, an_outcome(late), reason="late", at=AT + 5_000 * S))
 
         found = await kinds(ledger, run)
         assert (OOM.format(31.5), 1, 509, 709, 7) in found
         assert not any("no such file" in message for message, *_ in found)
-        assert await ledger.job_queries.clustered(run.id) == (3, 3)
+        assert await ledger.reports.job_queries.clustered(run.id) == (3, 3)
 
         await failed(ledger, 5, Trouble.FAILED, OOM.format(80), at=AT + 6_000 * S)
         assert (OOM.format(80), 2, 509, 6_009, 5) in await kinds(ledger, run)
@@ -172,8 +174,8 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
 async def test_rows_of_an_intake_that_was_not_accepted_are_not_chosen(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         run = await a_run(ledger, 2)
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(3)])
 
         assert numbers(await chosen(ledger, run, EVERY)) == [1, 2]
-        assert (await ledger.job_queries.count(run.id, EVERY)).n == 2
+        assert (await ledger.reports.job_queries.count(run.id, EVERY)).n == 2

@@ -29,10 +29,12 @@ async def everything(ledger: Ledger, *, submissions: bool = True) -> list[object
         jobs = [msgspec.structs.replace(job, remote_id=None, sent_at=None, ttl_at=None) for job in jobs]
     return [
         jobs,
-        [await ledger.history.of(job.id) for job in jobs],
+        [await ledger.jobs.history.of(job.id) for job in jobs],
         await ledger.runs.counts(1),
-        await ledger.results.page(1, list(TERMINAL), after=(-1, -1), most=99, bytes_max=1 << 20) if submissions else [],
-        await ledger.cancels.due(now=AT + 10**12, after=(0, 0), most=99),
+        await ledger.jobs.results.page(1, list(TERMINAL), after=(-1, -1), most=99, bytes_max=1 << 20)
+        if submissions
+        else [],
+        await ledger.jobs.cancels.due(now=AT + 10**12, after=(0, 0), most=99),
     ]
 
 
@@ -66,14 +68,14 @@ async def test_a_step_is_taken_once_and_only_from_what_it_was_made_for(
         wrong = [made_for(step, **change) for change in WRONG if change.items() - msgspec.structs.asdict(job).items()]
         wrong += [made_for(step, state=other) for other in State if other is not state]
         for stale in wrong:
-            assert not await ledger.step(stale)
+            assert not await ledger.writer.step(stale)
             assert await everything(ledger, submissions=not late) == before
 
-        assert await ledger.apply([step]) == {1}
+        assert await ledger.writer.apply([step]) == {1}
         assert await job_now(ledger) == step.after
         assert await job_now(ledger, 2) == other[0].after
         after = await everything(ledger)
-        assert not await ledger.step(step)
+        assert not await ledger.writer.step(step)
         assert await everything(ledger) == after
 
 
@@ -86,10 +88,10 @@ async def test_the_steps_of_a_retry_are_taken_once_too(name: str, open_backend: 
         job = (await gone(ledger, job, *to, at=AT + 10 * S))[-1].after
         step = STEPS[name][1](job, AT + 20 * S)
 
-        assert await ledger.step(step)
+        assert await ledger.writer.step(step)
         assert await job_now(ledger) == step.after
         after = await everything(ledger)
-        assert not await ledger.step(step)
+        assert not await ledger.writer.step(step)
         assert await everything(ledger) == after
 
 
@@ -104,13 +106,13 @@ async def test_a_step_that_is_stale_leaves_those_beside_it_alone(
         wanted = {number for number in range(1, n + 1) if number not in stale}
         given = [step if step.before.id in wanted else made_for(step, attempt=4) for step in steps]
 
-        assert await ledger.apply(given) == wanted
+        assert await ledger.writer.apply(given) == wanted
         assert await jobs_now(ledger) == [step.after if step.before.id in wanted else step.before for step in steps]
 
 
 async def test_no_steps_are_no_work(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
-        assert await ledger.apply([]) == frozenset()
+        assert await ledger.writer.apply([]) == frozenset()
 
 
 async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(open_backend: OpenBackend) -> None:
@@ -122,7 +124,7 @@ async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(
         second = (await gone(ledger, first, *again, at=AT + 10 * S))[-1].after
 
         assert (second.state, second.submission) == (first.state, first.submission)
-        assert not await ledger.step(late)
+        assert not await ledger.writer.step(late)
         assert await job_now(ledger) == second
 
 
@@ -130,9 +132,9 @@ async def test_an_adopted_job_stays_what_the_webhook_said_when_the_answer_follow
     async with open_backend() as ledger:
         await a_run(ledger)
         sent = await brought_to(ledger, State.SUBMITTING, AT)
-        assert await ledger.step(transitions.adopted(sent, remote_id="r", at=AT + S))
+        assert await ledger.writer.step(transitions.adopted(sent, remote_id="r", at=AT + S))
 
-        assert not await ledger.step(transitions.accepted(sent, remote_id="r", sent_at=AT + 5, at=AT + 2 * S))
+        assert not await ledger.writer.step(transitions.accepted(sent, remote_id="r", sent_at=AT + 5, at=AT + 2 * S))
         job = await job_now(ledger)
         assert (job.state, job.remote_id, job.sent_at) == (State.OUTSTANDING, "r", AT + 5)
 
@@ -142,9 +144,9 @@ async def test_large_outputs_are_kept_as_they_came(open_backend: OpenBackend) ->
         run = await a_run(ledger, 2)
         outputs = [b'"' + b"a" * 100_000 + b'"', random.Random(1).randbytes(100_000)]
         for job, output in zip(await jobs_now(ledger), outputs, strict=True):
-            await ledger.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
+            await ledger.writer.step(transitions.completed(job, an_outcome(job, output=output), reason="status", at=AT))
 
-        page = await ledger.results.page(run.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8)
+        page = await ledger.jobs.results.page(run.id, [State.SUCCEEDED], after=(0, 0), most=9, bytes_max=10**8)
         assert [row.output for row in page] == outputs
 
 
@@ -155,16 +157,16 @@ async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_subm
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
         for change in ({"submission": 5}, {"attempt": 9}, {"id": 9}):
-            ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 50 * S, **change))
-            await ledger.apply([])
+            ledger.writer.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 50 * S, **change))
+            await ledger.writer.apply([])
             assert (await job_now(ledger)).unfinished_at == job.unfinished_at
-        ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 60 * S))
-        await ledger.apply([])
+        ledger.writer.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 60 * S))
+        await ledger.writer.apply([])
         assert (await job_now(ledger)).unfinished_at == AT + 60 * S
 
         await gone(ledger, job, "retried", at=AT + 70 * S)
-        ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 80 * S))
-        await ledger.apply([])
+        ledger.writer.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 80 * S))
+        await ledger.writer.apply([])
         assert (await job_now(ledger)).unfinished_at == job.unfinished_at
 
 
@@ -179,10 +181,10 @@ async def test_a_job_that_is_cancelled_after_it_was_reopened_keeps_its_error(ope
             for job in [job for job in await jobs_now(ledger) if job.state in GIVEN_UP]:
                 await gone(ledger, job, "reopened", at=later)
             for job in await jobs_now(ledger):
-                assert await ledger.step(transitions.cancelled_on_request(job, at=later + 50 * S))
+                assert await ledger.writer.step(transitions.cancelled_on_request(job, at=later + 50 * S))
             found = {job.line: (job.trouble, job.message) for job in await finished(ledger, run.id)}
             assert found == {1: ("cancelled", message), 2: ("cancelled", "the run was cancelled")}
 
 
 async def finished(ledger: Ledger, run: int) -> list[FinishedJob]:
-    return await ledger.results.page(run, list(State), after=(-1, -1), most=9, bytes_max=1_000)
+    return await ledger.jobs.results.page(run, list(State), after=(-1, -1), most=9, bytes_max=1_000)

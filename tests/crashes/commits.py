@@ -124,7 +124,7 @@ class LongWorld(World):
         assert [job.output for job in await p.results()] == [b'{"n":%d}' % n for n in range(1, JOBS + 1)]
         assert await audited(p.ledger) == []
         for job in range(1, JOBS + 1):
-            segments = await p.ledger.segments.of_job(job)
+            segments = await p.ledger.jobs.segments.of_job(job)
             given = [(each.given_segment, each.given_seq) for each in segments]
             assert given == sorted(given), "no segment goes back behind what another one went on from"
             assert len({each.submission for each in segments}) == len(segments)

@@ -91,7 +91,7 @@ def _started(arguments: tuple[str, ...], folder: Path) -> "subprocess.Popen[byte
 async def _opened(path: Path) -> AsyncIterator[Ledger]:
     """The ledger, which nobody works on."""
     async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         yield ledger
         group.cancel_scope.cancel()
 
@@ -99,23 +99,23 @@ async def _opened(path: Path) -> AsyncIterator[Ledger]:
 async def _apply(path: Path, wanted: list[Pipeline]) -> None:
     async with _opened(path) as ledger:
         for each in wanted:
-            assert await ledger.pipelines.define(each, now=ledger.now())
+            assert await ledger.flows.pipelines.define(each, now=ledger.now())
 
 
 async def _remove(path: Path) -> None:
     """Nothing fires any more, so that the last process comes to an end; what was due is in its place."""
     async with _opened(path) as ledger:
         looker = ScheduleEvaluator(ledger=ledger, say=lambda _: None, warn=lambda _: None)
-        for each in await ledger.pipelines.all():
+        for each in await ledger.flows.pipelines.all():
             before = await looker.settle(each.name, now := ledger.now())
             assert before is not None
-            await ledger.pipelines.pause(before, now=now, until=None, note="the end")
+            await ledger.flows.pipelines.pause(before, now=now, until=None, note="the end")
 
 
 async def _checked(path: Path) -> list[str]:
     async with _opened(path) as ledger:
         found: list[str] = []
-        for each in await ledger.pipelines.all():
+        for each in await ledger.flows.pipelines.all():
             assert each.pipeline.schedule is not None
             assert each.watermark is not None
             fires = fires_between(each.pipeline.schedule, each.name, each.applied_at, each.watermark.at_us, ALL)

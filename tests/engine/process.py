@@ -88,7 +88,7 @@ class Process:
         self.session, self.run = session, session.run
         self.warnings = heard.warnings
         self.steps: list[Transition] = []
-        self.ledger.subscribe(self.steps.extend)
+        self.ledger.writer.subscribe(self.steps.extend)
         served = engine.endpoints.served(self.run.endpoint_id)
         self.api: ServerlessEndpoint = served.api
         self.endpoint, self.collector = served.endpoint, served.collector
@@ -158,7 +158,7 @@ class Process:
 
     async def events(self, n: int = 1) -> list[EventRow]:
         """The history of the `n`th job."""
-        return await self.ledger.history.of(job=n)
+        return await self.ledger.jobs.history.of(job=n)
 
     async def story(self, n: int = 1) -> list[str]:
         """The history of the `n`th job, an `event trouble` each."""
@@ -251,9 +251,9 @@ async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Seque
     """The run with its jobs; `run` is there already where a crash came between it and its intake."""
     if run is None:
         run = await ledger.runs.create(name=name, service_url=URL, endpoint=ENDPOINT, source="/x", settings=settings)
-    intake = await ledger.intakes.start(run)
-    await ledger.intakes.add(intake, packed_rows(rows(jobs) if isinstance(jobs, int) else jobs))
-    await ledger.intakes.accept(intake)
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(jobs) if isinstance(jobs, int) else jobs))
+    await ledger.runs.intakes.accept(intake)
     found = await ledger.runs.named(name)
     assert found is not None
     return found

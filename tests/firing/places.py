@@ -17,8 +17,8 @@ async def misplaced(ledger: Ledger, pipeline: Defined, due: Collection[int]) -> 
     one flow or was skipped, and each gap counts its fires.
     """
     name = pipeline.name
-    fires = await ledger.fires.latest(pipeline.id, ALL)
-    gaps = await ledger.fires.gaps(pipeline.id, ALL)
+    fires = await ledger.flows.fires.latest(pipeline.id, ALL)
+    gaps = await ledger.flows.fires.gaps(pipeline.id, ALL)
     recorded = Counter(row.fire_at for row in fires)
     found = [f"{name}: {at} was recorded and never due" for at in recorded if at not in due]
     for at in due:

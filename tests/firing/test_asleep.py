@@ -58,7 +58,7 @@ async def test_after_a_sleep_each_rule_holds_for_what_came_meanwhile(asleep_us: 
         fires, overdue_us = HOURS[asleep_us], (30 * MINUTE_US + asleep_us) % HOUR_US
         for of, overlap, catch_up_h in all_of:
             due = due_in(catch_up_h, fires, overdue_us)
-            gaps = await ledger.fires.gaps(of.id, 9)
+            gaps = await ledger.flows.fires.gaps(of.id, 9)
             assert [gap.n for gap in gaps] == [fires - due] * (fires > due)
             assert any("missed" in line and line.startswith(of.name) for line in heard) == (fires > due)
             await check(ledger, of, overlap, due)
@@ -68,7 +68,7 @@ async def test_after_a_sleep_each_rule_holds_for_what_came_meanwhile(asleep_us: 
 
 async def check(ledger: Ledger, of: Defined, overlap: Overlap, due: int) -> None:
     """What has become of the latest `due` fires, which met a flow that runs."""
-    rows = (await ledger.fires.latest(of.id, 1_000))[:due]
+    rows = (await ledger.flows.fires.latest(of.id, 1_000))[:due]
     before, *flows = [flow for flow in await ledger.flows.live() if flow.pipeline == of.id]
     waiting = {Overlap.QUEUE: min(due, WAITING_MAX), Overlap.SKIP: 0}.get(overlap, min(due, 1))
     assert len(flows) == waiting
@@ -95,4 +95,4 @@ async def test_a_clock_that_is_set_back_fires_nothing_twice_and_is_told_once(tmp
         every_fire = [EPOCH_AT + n * HOUR_US for n in range(1, 7)]
         for of in all_of:
             assert await misplaced(ledger, of, every_fire) == []
-            assert len(await ledger.fires.latest(of.id, 99)) >= 2
+            assert len(await ledger.flows.fires.latest(of.id, 99)) >= 2

@@ -141,7 +141,7 @@ class Weeks:
             missed = None
             if before is not None and before.watermark is not None and before.pipeline.schedule is not None:
                 missed = gap(GapKind.PAUSED, before.pipeline.schedule, name, before.watermark.at_us, now)
-            assert await ledger.pipelines.define(pipeline, now=now, before=before, gap=missed)
+            assert await ledger.flows.pipelines.define(pipeline, now=now, before=before, gap=missed)
 
         self._done(work)
         self._note(name)
@@ -151,7 +151,7 @@ class Weeks:
         found: list[Defined] = []
 
         async def work(ledger: Ledger) -> None:
-            latest = await ledger.pipelines.named(name)
+            latest = await ledger.flows.pipelines.named(name)
             assert latest is not None
             found.append(latest)
 
@@ -169,7 +169,7 @@ class Weeks:
             assert found is not None
             assert found.watermark is not None
             if not found.watermark.is_paused(now):
-                await ledger.pipelines.pause(found, now=now, until=until, note="x")
+                await ledger.flows.pipelines.pause(found, now=now, until=until, note="x")
 
         self._done(work)
 
@@ -184,7 +184,9 @@ class Weeks:
             assert found.pipeline.schedule is not None
             if found.watermark.is_paused(now):
                 left_out = gap(GapKind.PAUSED, found.pipeline.schedule, name, found.watermark.at_us, now)
-                await ledger.pipelines.proceed(found, now=now, gap=None if catch_up else left_out, catch_up=catch_up)
+                await ledger.flows.pipelines.proceed(
+                    found, now=now, gap=None if catch_up else left_out, catch_up=catch_up
+                )
 
         self._done(work)
 
@@ -192,7 +194,7 @@ class Weeks:
         ahead = self._chance.choice((-DAY_US, 0, DAY_US)) // MINUTE_US * MINUTE_US
 
         async def work(ledger: Ledger) -> None:
-            found = await ledger.pipelines.named(name)
+            found = await ledger.flows.pipelines.named(name)
             assert found is not None
             at = (self._wall.now() + ahead) // DAY_US * DAY_US  # a fire of some of them
             await ledger.flows.add(found.id, name, found.definition, [at], FlowKind.TRIGGERED)
@@ -236,7 +238,7 @@ class Weeks:
     async def _process(self, work: Work, killer: _Killer) -> None:
         connect = async_creator(self._path, commits=killer)
         async with open_ledger(self._path, clock=self._wall, connect=connect) as ledger, anyio.create_task_group() as g:
-            await g.start(ledger.serve)
+            await g.start(ledger.writer.serve)
             await work(ledger)
             g.cancel_scope.cancel()
 
@@ -254,11 +256,11 @@ class Weeks:
         return found
 
     async def _problems_of(self, ledger: Ledger, name: str) -> list[str]:
-        pipeline = await ledger.pipelines.named(name)
+        pipeline = await ledger.flows.pipelines.named(name)
         assert pipeline is not None
         assert pipeline.watermark is not None
-        self.fires += len(await ledger.fires.latest(pipeline.id, ALL))
-        self.gaps += len(await ledger.fires.gaps(pipeline.id, ALL))
+        self.fires += len(await ledger.flows.fires.latest(pipeline.id, ALL))
+        self.gaps += len(await ledger.flows.fires.gaps(pipeline.id, ALL))
         return await misplaced(ledger, pipeline, self._due(name, pipeline.watermark.at_us))
 
     def _due(self, name: str, until: int) -> list[int]:

@@ -48,8 +48,8 @@ async def opened(path: Path, *, clock: Clock | None = None, boot: Boot = this_bo
         open_ledger(empty_ledger(path), clock=clock, connect=async_creator(path), boot=boot) as ledger,
         anyio.create_task_group() as group,
     ):
-        await group.start(ledger.serve)
-        await ledger.intakes.clear_dead(Dependencies(clock=clock).holding_intakes(path))
+        await group.start(ledger.writer.serve)
+        await ledger.runs.intakes.clear_dead(Dependencies(clock=clock).holding_intakes(path))
         yield ledger
         group.cancel_scope.cancel()
 
@@ -87,16 +87,16 @@ async def obeyed(
 
 async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
     """One whole intake of these batches, without a clash, accepted."""
-    intake = await ledger.intakes.start(run)
+    intake = await ledger.runs.intakes.start(run)
     for batch in batches:
         assert await added(ledger, intake, batch) == []
-    await ledger.intakes.accept(intake)
+    await ledger.runs.intakes.accept(intake)
     return intake
 
 
 async def added(ledger: Ledger, intake: Intake, rows: Iterable[Row]) -> list[Clash]:
     """Hands rows to an intake; returns those that cannot be taken."""
-    return await ledger.intakes.add(intake, packed_rows(rows))
+    return await ledger.runs.intakes.add(intake, packed_rows(rows))
 
 
 async def job_now(ledger: Ledger, job: int = 1) -> Job:
@@ -107,7 +107,7 @@ async def job_now(ledger: Ledger, job: int = 1) -> Job:
 
 async def jobs_now(ledger: Ledger) -> list[Job]:
     """Every job as it stands in the file."""
-    found = await ledger.jobs.of(range(1, await ledger.audit.jobs_number() + 1))
+    found = await ledger.jobs.of(range(1, await ledger.reports.audit.jobs_number() + 1))
     return [found[job] for job in sorted(found)]
 
 
@@ -125,7 +125,7 @@ async def gone(ledger: Ledger, job: Job, *names: str, at: int) -> list[Transitio
     taken: list[Transition] = []
     for n, name in enumerate(names):
         step = STEPS[name][1](job, at + n * 1_000_000)
-        assert await ledger.step(step), name
+        assert await ledger.writer.step(step), name
         taken.append(step)
         job = step.after
     return taken

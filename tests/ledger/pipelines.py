@@ -23,8 +23,8 @@ def every(hours: float, overlap: Overlap = Overlap.QUEUE, *, parallel: int = 1, 
 async def applied(ledger: Ledger, pipeline: Pipeline | None = None, *, now: int) -> Defined:
     """A pipeline that was applied then."""
     pipeline = pipeline or a_pipeline()
-    before = await ledger.pipelines.named(pipeline.name)
-    assert await ledger.pipelines.define(pipeline, now=now, before=before)
-    found = await ledger.pipelines.named(pipeline.name)
+    before = await ledger.flows.pipelines.named(pipeline.name)
+    assert await ledger.flows.pipelines.define(pipeline, now=now, before=before)
+    found = await ledger.flows.pipelines.named(pipeline.name)
     assert found is not None
     return found

@@ -252,7 +252,7 @@ def old_ledger(path: Path, version: str) -> Path:
 
 async def look_at(path: Path) -> int:
     async with read_ledger(path, clock=SystemClock()) as ledger:
-        return len(await ledger.limits.all())
+        return len(await ledger.runs.limits.all())
 
 
 def test_a_ledger_of_an_older_program_is_brought_up_before_it_is_looked_at(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_reasons_of_an_older_ledger_are_read_as_they_were_and_have_their_codes(t
 
     async def history() -> list[EventRow]:
         async with read_ledger(path, clock=SystemClock()) as ledger:
-            return await ledger.history.of(1)
+            return await ledger.jobs.history.of(1)
 
     rows = anyio.run(history)
     assert [(row.reason,) for row in rows] == before

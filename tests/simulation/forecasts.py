@@ -241,7 +241,7 @@ class _Played:
             await p.begin()
             await p.finish()
             finished_s = (self._clock.now() - begun_at) / SECOND_US
-            self.executions = await p.ledger.history.executions(
+            self.executions = await p.ledger.jobs.history.executions(
                 service_url=URL, endpoint=ENDPOINT, now=self._clock.now()
             )
         return finished_s

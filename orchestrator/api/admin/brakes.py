@@ -93,12 +93,12 @@ async def brakes_set(
 
 
 async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
-    kept, executed = await ledger.brakes.of(run.id), await ledger.brakes.executed()
+    kept, executed = await ledger.jobs.brakes.of(run.id), await ledger.jobs.brakes.executed()
     counts = await ledger.runs.counts(run.id)
     own = Took.together(took for place, took in executed.items() if place[0] == run.id)
     like = Took.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
     held_by, state = holder(ledger.path), kept.kept.breaker
-    beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
     return RunBrakeStatus(
         run=run.name,

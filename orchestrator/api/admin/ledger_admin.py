@@ -66,16 +66,16 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 async def ledger_info(ledger: Path) -> LedgerInfo:
     """Looks at the ledger, beside whoever works on it. Raises `UsageError` where there is none."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        size = await opened.upkeep.size()
+        size = await opened.reports.upkeep.size()
         held_by = holder(ledger)
-        beats = [beat for beat in await opened.heartbeats.all() if held_by and beat.is_fresh(opened.now())]
+        beats = [beat for beat in await opened.runs.heartbeats.all() if held_by and beat.is_fresh(opened.now())]
         return LedgerInfo(
             ledger=str(ledger),
-            schema=await opened.upkeep.schema(),
+            schema=await opened.reports.upkeep.schema(),
             file_bytes=size.pages * size.page_bytes,
             free_bytes=size.free_pages * size.page_bytes,
             log_bytes=_bytes_of(ledger, "-wal"),
-            rows=await opened.upkeep.rows(),
+            rows=await opened.reports.upkeep.rows(),
             held_by=held_by,
             at_work=tuple(
                 WorkingProcess(process=beat.process, since=beat.began_at, said_at=beat.beaten_at) for beat in beats
@@ -113,7 +113,7 @@ async def _copied(ledger: Ledger, temporary: Path) -> None:
         os.close(descriptor)
     except OSError as error:
         raise UsageError(f"{temporary}: cannot be written ({error.strerror})") from error
-    await ledger.copy_to(temporary)
+    await ledger.reports.upkeep.copy_to(temporary)
 
 
 def _put_in_place(temporary: Path, copy: Path) -> None:
@@ -138,7 +138,7 @@ async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None)
     async with command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         with given.lock(ledger, now=given.clock.now(), doing="ledger compact"):
             before = _bytes_of(ledger) + _bytes_of(ledger, "-wal")
-            await opened.upkeep.compact()
+            await opened.reports.upkeep.compact()
             return Compacted(
                 ledger=str(ledger), bytes_before=before, bytes_after=_bytes_of(ledger) + _bytes_of(ledger, "-wal")
             )

@@ -86,9 +86,9 @@ async def limits_reset(
 
 async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str | None = None) -> EndpointLimitStatus:
     """The limits of the endpoint that is `number` in the ledger."""
-    chosen = (await ledger.limits.all()).get(number, {})
+    chosen = (await ledger.runs.limits.all()).get(number, {})
     held_by = holder(ledger.path)
-    beats = [beat for beat in await ledger.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     its_runs = [run for run in runs if run.endpoint_id == number]
     return EndpointLimitStatus(
         endpoint=its_runs[0].endpoint,

@@ -75,7 +75,7 @@ def carried_out(found: RecheckedRun, done: Acknowledged) -> RecheckedRun:
 
 async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> NewValidator:
     """The validator of `run` with these `changes`, each file as it is now. Raises `UsageError`."""
-    if await ledger.handovers.is_handed_on(run.id):
+    if await ledger.flows.handovers.is_handed_on(run.id):
         raise UsageError(f"{run.name} is a stage of a flow, and what it brought is in the next one")
     settings = replace(run.settings, **changes)
     try:

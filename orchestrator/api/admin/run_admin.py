@@ -70,7 +70,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
         run = await run_named(opened, name)
         if to != run.name:
             with given.holding_intakes(ledger)(run.name), given.holding_intakes(ledger)(to):
-                await opened.intakes.clear(to)
+                await opened.runs.intakes.clear(to)
                 await _carried_out(opened, Action.RENAME, run, NewName(to))
         return Renamed(run=to, was=run.name)
 
@@ -85,17 +85,17 @@ async def delete(ledger: Path, name: str, dependencies: Dependencies | None = No
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name)
         with given.holding_intakes(ledger)(run.name):
-            await opened.intakes.clear(run.name)
+            await opened.runs.intakes.clear(run.name)
             counts = await opened.runs.counts(run.id)
             try:
                 with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
                     if not await opened.runs.take_back(run.id):
                         raise UsageError(f"{run.name}: {JOBS_THERE}; {_COLLECT_FIRST}")
-                    opened.intakes.pace.is_beside = lambda: False
-                    await opened.intakes.clear(run.name)
+                    opened.runs.intakes.pace.is_beside = lambda: False
+                    await opened.runs.intakes.clear(run.name)
             except LedgerBusyError:
                 await _carried_out(opened, Action.DELETE, run)
-                await opened.intakes.clear(run.name)
+                await opened.runs.intakes.clear(run.name)
         return Deleted(run=run.name, jobs=sum(counts.get(state.value, 0) for state in State))
 
 
@@ -142,7 +142,7 @@ async def note_export(ledger: Ledger, run: Run, output: Path, *, where: str, wri
     """Has the ledger know whose results stand in `output`, for `verify`, and by which filter they were chosen."""
     if not is_stream(output):
         told = Told(where=where.strip(), format=writing.format, order=writing.order)
-        await ledger.exports.note(_full(output), run.id, told)
+        await ledger.reports.exports.note(_full(output), run.id, told)
 
 
 def _full(path: Path) -> str:

@@ -21,7 +21,7 @@ async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) 
     try:
         with given.lock(request.ledger, now=given.clock.now(), doing="orchestrator runs tidy"):
             async with open_engine(request.ledger, request.connection, given, Silent()) as engine:
-                lent = await engine.ledger.scaling_overrides.all()
+                lent = await engine.ledger.runs.scaling_overrides.all()
                 if len(urls := {each.service_url for each in lent}) == 1:
                     engine.services.use_key_for(*urls)  # as of a `resume`
                 return await engine.workers.tidy()

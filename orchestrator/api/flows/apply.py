@@ -164,7 +164,7 @@ async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, e
             schedule = before.pipeline.schedule
             assert schedule is not None
             missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
-        if await ledger.pipelines.define(pipeline, now=now, before=before, gap=missed):
+        if await ledger.flows.pipelines.define(pipeline, now=now, before=before, gap=missed):
             version = 1 if before is None else before.version + 1
             return _shown(pipeline, file, now, Recording.RECORDED, version, environ)
 

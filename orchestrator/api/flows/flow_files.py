@@ -84,7 +84,9 @@ class LocalFiles:
             known = await self._made(run_name(flow.name, stage.name, again), stage, told, settings)
             await self.ledger.flows.begin_stage(flow.id, stage.name, run=known.id, source=told, sha256="", again=again)
         gathering = stage_gathering(pipeline, stage, before)
-        await self.ledger.handovers.follow(flow.id, stage.name, sources=sources, to_run=known, gathering=gathering)
+        await self.ledger.flows.handovers.follow(
+            flow.id, stage.name, sources=sources, to_run=known, gathering=gathering
+        )
         return known
 
     def row_maker(self, pipeline: Pipeline, stage: Stage) -> RowMapper:

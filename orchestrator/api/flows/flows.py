@@ -137,9 +137,9 @@ async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None =
         )
         return FlowShown(
             flow=status_of(flow, opened.path),
-            version=await opened.pipelines.version(flow.definition),
+            version=await opened.flows.pipelines.version(flow.definition),
             stages=shown,
-            notifications=tuple(map(_notification, await opened.outbox.of_flow(flow.id))),
+            notifications=tuple(map(_notification, await opened.flows.outbox.of_flow(flow.id))),
         )
 
 
@@ -203,9 +203,9 @@ async def flow_named(ledger: Ledger, name: str) -> Flow:
 
 async def pipeline_named(ledger: Ledger, name: str) -> Defined:
     """The pipeline of that name. Raises `UsageError`."""
-    if (found := await ledger.pipelines.named(name)) is not None:
+    if (found := await ledger.flows.pipelines.named(name)) is not None:
         return found
-    known = [each.name for each in await ledger.pipelines.all()]
+    known = [each.name for each in await ledger.flows.pipelines.all()]
     raise unknown_name("pipeline", name, ledger.path, known)
 
 

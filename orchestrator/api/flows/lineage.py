@@ -55,13 +55,13 @@ async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: De
         flow = await flow_named(opened, name)
         stage_of = {stage.run: stage.stage for stage in await opened.flows.stages([flow.id]) if stage.run is not None}
         order = list(stage_of)
-        kin = await opened.handovers.kin(order, custom_id)
+        kin = await opened.flows.handovers.kin(order, custom_id)
         if not kin:
             raise UsageError(f"{flow.name} has no row {custom_id}")
         names = {each.job: each.custom_id for each in kin}
-        parents = await opened.handovers.parents(names)
-        became = await opened.handovers.became(names)
-        reused, why_not = await opened.reused.origins(names), await opened.reused.why_not(names)
+        parents = await opened.flows.handovers.parents(names)
+        became = await opened.flows.handovers.became(names)
+        reused, why_not = await opened.jobs.reused.origins(names), await opened.jobs.reused.why_not(names)
         rows = sorted(kin, key=lambda each: (order.index(each.run), each.line, each.job))
         return Lineage(
             flow=flow.name,

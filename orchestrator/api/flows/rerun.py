@@ -35,7 +35,7 @@ async def flow_rerun(
     """
     async with beside(ledger, dependencies) as opened:
         flow = await flow_named(opened, name)
-        [pipeline] = (await opened.pipelines.definitions([flow.definition])).values()
+        [pipeline] = (await opened.flows.pipelines.definitions([flow.definition])).values()
         names = [each.name for each in pipeline.stages]
         if stage not in names:
             raise unknown_name("stage", stage, opened.path, names)

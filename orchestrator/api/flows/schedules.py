@@ -104,7 +104,7 @@ class ScheduleTrouble(msgspec.Struct, frozen=True, kw_only=True):
 async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
     """Every pipeline, in the order of their names. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
-        return await _statuses(opened, await opened.pipelines.all())
+        return await _statuses(opened, await opened.flows.pipelines.all())
 
 
 async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[ScheduleStatus]:
@@ -147,7 +147,7 @@ async def schedules_next(
 ) -> list[tuple[str, int, str]]:
     """The next fires of a pipeline, or of all, the soonest first: pipeline, microseconds UTC, and its zone's time."""
     async with looking_at(ledger, dependencies) as opened:
-        chosen = await opened.pipelines.all() if name is None else [await pipeline_named(opened, name)]
+        chosen = await opened.flows.pipelines.all() if name is None else [await pipeline_named(opened, name)]
         now = opened.now()
         found = [
             (fire, each.name, local(fire, each.pipeline.schedule.zone))
@@ -172,7 +172,7 @@ async def schedules_history(
                 flow=row.flow,
                 why=with_its_ledger(row.skipped or row.why or "", ledger),
             )
-            for row in await opened.fires.latest(pipeline.id, most)
+            for row in await opened.flows.fires.latest(pipeline.id, most)
         ]
         gaps = [
             ScheduleHistory(
@@ -183,7 +183,7 @@ async def schedules_history(
                 backfill=f"orchestrator backfill {name} --from {local(row.first_at, zone)}"
                 f" --to {local(row.until_at, zone)}",
             )
-            for row in await opened.fires.gaps(pipeline.id, most)
+            for row in await opened.flows.fires.gaps(pipeline.id, most)
         ]
         untold = [
             ScheduleHistory(
@@ -192,7 +192,7 @@ async def schedules_history(
                 flow=told.flow,
                 why=f"{'given up' if told.given_up_at else 'tried again'}: {told.problem}",
             )
-            for told in await opened.outbox.untold(pipeline.id, most)
+            for told in await opened.flows.outbox.untold(pipeline.id, most)
         ]
         return sorted((*fires, *gaps, *untold), key=lambda each: -each.fire_at)[:most]
 
@@ -214,7 +214,7 @@ async def schedules_pause(
                 raise UsageError(f"--until {until} is past")
             if before.watermark is not None and before.watermark.is_paused(now):
                 raise UsageError(f"{name} is paused already: {before.note}; orchestrator schedules continue {name}")
-            if await opened.pipelines.pause(before, now=now, until=ends, note=note):
+            if await opened.flows.pipelines.pause(before, now=now, until=ends, note=note):
                 return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
 
 
@@ -231,7 +231,7 @@ async def schedules_continue(
             left_out = None
             if not catch_up:
                 left_out = gap(GapKind.PAUSED, before.pipeline.schedule, name, before.watermark.at_us, now)
-            if await opened.pipelines.proceed(before, now=now, gap=left_out, catch_up=catch_up):
+            if await opened.flows.pipelines.proceed(before, now=now, gap=left_out, catch_up=catch_up):
                 await hand_over(opened)
                 return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
 
@@ -240,7 +240,7 @@ async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies |
     """It fires no more; its history and flows stay, and `apply` brings it back. Raises `UsageError`."""
     async with beside(ledger, dependencies) as opened:
         before, _ = await _settled(opened, name)
-        await opened.pipelines.unschedule(before.id)
+        await opened.flows.pipelines.unschedule(before.id)
         return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
 
 
@@ -264,8 +264,8 @@ async def schedules_check(
 ) -> list[ScheduleTrouble]:
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:
-        chosen = await opened.pipelines.all() if name is None else [await pipeline_named(opened, name)]
-        missed = await opened.fires.missed_since(opened.now() - MISSED_US)
+        chosen = await opened.flows.pipelines.all() if name is None else [await pipeline_named(opened, name)]
+        missed = await opened.flows.fires.missed_since(opened.now() - MISSED_US)
         held_by = holder(ledger)
         return [
             trouble for each in chosen for trouble in await _troubles(opened, each, missed.get(each.id, 0), held_by)
@@ -286,7 +286,7 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
         )
     texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
     texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.HELD]
-    untold = await ledger.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
+    untold = await ledger.flows.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
     texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)
     return [

@@ -140,4 +140,4 @@ def _up(health: Health | None) -> int:
 
 async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[Execution]:
     """The latest executions at an endpoint that the ledger knows of."""
-    return await ledger.history.executions(service_url=url, endpoint=endpoint, now=ledger.now())
+    return await ledger.jobs.history.executions(service_url=url, endpoint=endpoint, now=ledger.now())

@@ -69,7 +69,7 @@ class PartialResults:
             await anyio.sleep(AGAIN_S)
 
     async def _grow(self, path: Path) -> None:
-        self._place, began_at = await self._ledger.feed.end(), self._ledger.now()
+        self._place, began_at = await self._ledger.reports.feed.end(), self._ledger.now()
         self._file = _opened(path)
         self._known.clear()
         await self._write(self._so_far(began_at))

@@ -90,7 +90,7 @@ class LogBook:
 
     async def note_failures(self, ledger: Ledger, run: int) -> None:
         """Writes down the kinds of failures of `run`, the most frequent ones, with an example of each."""
-        for kind in await ledger.job_queries.clusters(run, most=KINDS_MAX):
+        for kind in await ledger.reports.job_queries.clusters(run, most=KINDS_MAX):
             message = f"{kind.n:,} {kind.trouble}: {(kind.message or '')[:EXAMPLE_CHARS_MAX]}"
             self.note("failures", message, level="warning")
 

@@ -28,7 +28,7 @@ async def ledger_summary(ledger: Ledger, standing: ServedRun, *, wall_s: float, 
     """The summary of a run by the ledger, and by what the process that served it sent. It took `wall_s` seconds."""
     run = standing.run
     counts = await ledger.runs.counts(run=run.id)
-    margins = await ledger.margins.of(run=run.id)
+    margins = await ledger.jobs.margins.of(run=run.id)
     safe_s = await safe_offline_s(ledger, run, counts, retention_us=standing.retention_us)
     summary = _summary_of(counts, margins, standing, safe_offline_s=safe_s, wall_s=wall_s, interrupted=interrupted)
     return await _with_failures(ledger, run, summary)
@@ -66,15 +66,15 @@ def _summary_of(
 
 async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
     """`summary` of `run`, with the kinds of failures that there are, and of executions that were tried again."""
-    summary = msgspec.structs.replace(summary, all_empty=await ledger.results.are_all_empty(run.id))
+    summary = msgspec.structs.replace(summary, all_empty=await ledger.jobs.results.are_all_empty(run.id))
     if summary.failed_executions:
         summary = msgspec.structs.replace(summary, largest_retried=await largest_retried(ledger, run))
     if not any(summary.jobs[state.value] for state in (State.FAILED, State.CANCELLED)):
         return summary
-    kinds, _ = await ledger.job_queries.clustered(run.id)
+    kinds, _ = await ledger.reports.job_queries.clustered(run.id)
     largest = [
         FailureKind(count=each.n, class_=each.trouble or "", sample=told(each.message or ""))
-        for each in await ledger.job_queries.clusters(run.id, most=KINDS_SHOWN)
+        for each in await ledger.reports.job_queries.clusters(run.id, most=KINDS_SHOWN)
     ]
     return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))
 

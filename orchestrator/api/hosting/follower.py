@@ -48,7 +48,7 @@ async def warn_if_still(ledger: Ledger, view: View) -> None:
         if not is_locked_here(ledger.path):
             continue
         now = ledger.now()
-        beats = [beat for beat in await ledger.heartbeats.all() if beat.process == this_process()]
+        beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.process == this_process()]
         if beats and not any(beat.is_fresh(now) for beat in beats):
             since = format_duration(now - max(beat.beaten_at for beat in beats))
             view.warn(
@@ -151,14 +151,14 @@ class FollowedRun(ServedRun):
         self.is_told_to_stop = await ledger.commands.is_stop_asked(after=self._commands_before)
         self.run = await as_it_is(ledger, self.run)
         self._controls = await ledger.runs.controls(run)
-        self._learned = await ledger.learned.of(self.run.endpoint_id)
-        beats = [beat for beat in await ledger.heartbeats.all() if beat.is_fresh(ledger.now())]
+        self._learned = await ledger.runs.learned.of(self.run.endpoint_id)
+        beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:
             if beat.began_at != self._beat.began_at:
                 self._sent_before = totals(beat.said) if self._beat is _NOBODY else Counter()
             self._beat, self._heard_at, self._is_silent = beat, ledger.now(), False
             await self._ask_anew()
-        self.progress.margin_min_s = (await ledger.margins.of(run)).min
+        self.progress.margin_min_s = (await ledger.jobs.margins.of(run)).min
         self.progress.recount(await ledger.runs.counts(run))
 
     async def ask(self) -> Acknowledged:

@@ -113,7 +113,7 @@ async def facts_of(ledger: Ledger, name: str | None, endpoint: str | None = None
     return Facts(
         ledger=ledger_state(ledger.path, seen, held_by, now),
         webhook_url=present.webhook_url,
-        raised_workers=[each.shown for each in await ledger.scaling_overrides.all()],
+        raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
         now=now,
         runs=[await state(run) for run in runs],
         word=wording(ledger.path, {run.name: run.service_url for run in runs}),

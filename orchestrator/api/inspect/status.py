@@ -58,17 +58,17 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
         runs = await runs_now(opened, held_by, among=among)
         number, jobs = await opened.runs.totals()
         left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
-        last = None if held_by else _last_of(await opened.heartbeats.all())
-        untold = await opened.outbox.count_untold(opened.now() - UNTOLD_US)
+        last = None if held_by else _last_of(await opened.runs.heartbeats.all())
+        untold = await opened.flows.outbox.count_untold(opened.now() - UNTOLD_US)
         return RunsShown(
             runs=runs,
             more=number - len(runs),
             more_jobs=left,
             last_process=last,
             untold=untold,
-            owed=await opened.outbox.count_owed() + await opened.run_outbox.count_owed(),
-            owed_problem=await opened.run_outbox.problem(),
-            raised_workers=[each.shown for each in await opened.scaling_overrides.all()],
+            owed=await opened.flows.outbox.count_owed() + await opened.flows.run_outbox.count_owed(),
+            owed_problem=await opened.flows.run_outbox.problem(),
+            raised_workers=[each.shown for each in await opened.runs.scaling_overrides.all()],
         )
 
 
@@ -77,7 +77,7 @@ async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
     where there is no ledger.
     """
     async with read_ledger(ledger, clock=SystemClock()) as opened:
-        return [] if holder(ledger) is not None else [each.shown for each in await opened.scaling_overrides.all()]
+        return [] if holder(ledger) is not None else [each.shown for each in await opened.runs.scaling_overrides.all()]
 
 
 def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
@@ -141,7 +141,7 @@ async def picture(
     how many seconds no result can expire, by run.
     """
     now = ledger.now()
-    seen = await ledger.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
+    seen = await ledger.reports.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
     said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
     return seen, said, await _safe_s(ledger, seen, said, now)
 
@@ -164,7 +164,7 @@ async def _safe_s(ledger: Ledger, seen: RunSummaries, present: ProcessReport, no
     at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
     said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
     if any(run.id not in said for run in at_risk):
-        waiting = await ledger.margins.waiting(now=now)
+        waiting = await ledger.jobs.margins.waiting(now=now)
         retention_us = {run.id: seen.retention_us(run) for run in at_risk}
         said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
     left_us = {run.id: min(said[run.id] - now, seen.retention_us(run)) for run in at_risk if run.id in said}
@@ -231,5 +231,5 @@ async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *,
     """
     if not _may_expire(run, counts):
         return None
-    safe_us = await ledger.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
+    safe_us = await ledger.jobs.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
     return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US

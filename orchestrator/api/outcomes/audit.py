@@ -138,15 +138,15 @@ async def audit_ledger(ledger: Ledger, findings: Findings, progress: Progress) -
     the runs can be read.
     """
     runs = await ledger.runs.all()
-    size = await ledger.audit.file_bytes()
+    size = await ledger.reports.audit.file_bytes()
     progress(f"the file, {size / 1e6:,.0f} MB", 0, 0)
-    for fault in await _readable(findings, "pages", ledger.audit.damage) or ():
+    for fault in await _readable(findings, "pages", ledger.reports.audit.damage) or ():
         findings.add(Flaw.DAMAGE, fault)
     figures = await _readable(findings, "jobs", partial(_jobs, ledger, findings, progress)) or AuditCounts()
     submissions = await _readable(findings, "submissions", partial(_submissions, ledger, findings, progress)) or 0
     for number, run in enumerate(runs):
         progress("counts", number, len(runs))
-        totals = await _readable(findings, "counts", partial(ledger.audit.totals, run.id))
+        totals = await _readable(findings, "counts", partial(ledger.reports.audit.totals, run.id))
         for fault in _count_faults(totals) if totals else ():
             findings.add(Flaw.COUNTS, fault)
     return msgspec.structs.replace(figures, runs=len(runs), submissions=submissions, file_bytes=size)
@@ -161,10 +161,10 @@ async def _readable(findings: Findings, what: str, part: Callable[[], Awaitable[
 
 
 async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> AuditCounts:
-    expected = await ledger.audit.jobs_number()
+    expected = await ledger.reports.audit.jobs_number()
     jobs = events = outcomes = checksums = after = 0
     while True:
-        page = await ledger.audit.jobs_after(job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
+        page = await ledger.reports.audit.jobs_after(job=after, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX)
         for kind, fault in page_faults(page):
             findings.add(kind, fault)
         events += sum(history.events.count(",") + 1 for history in page.histories)
@@ -181,7 +181,7 @@ async def _jobs(ledger: Ledger, findings: Findings, progress: Progress) -> Audit
 async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -> int:
     number = after = 0
     while True:
-        page = await ledger.audit.submissions_after(submission=after, most=PAGE_SUBMISSIONS)
+        page = await ledger.reports.audit.submissions_after(submission=after, most=PAGE_SUBMISSIONS)
         for submission in page.astray:
             findings.add(Flaw.SUBMISSION, f"submission {submission} belongs to a job that is not there")
         if not page.number:

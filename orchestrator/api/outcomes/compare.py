@@ -139,7 +139,7 @@ class _Comparison:
     async def _is_later(self, place: Place, job: FinishedJob) -> bool:
         if self._order is ResultOrder.INPUT:
             return (place.line, place.job) > (job.line, job.job)
-        places = self._ledger.results.place_of
+        places = self._ledger.jobs.results.place_of
         return await places(place.job) > await places(job.job)
 
     async def _surplus(self, row: Written, written_at: int) -> None:

@@ -27,7 +27,7 @@ async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
     """The job `custom_id` of the run `name`, with all that happened to it. Raises `UsageError` without such a job."""
     async with read_ledger(ledger, clock=SystemClock()) as opened:
         run = await run_named(opened, name)
-        detail = await opened.job_details.of(run.id, custom_id)
+        detail = await opened.reports.job_details.of(run.id, custom_id)
         if detail is None:
             raise UsageError(f"{run.name} has no job {custom_id!r}; its jobs: orchestrator jobs list {run.name}")
         return whole_of(run, detail)

@@ -63,12 +63,12 @@ async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> F
         jobs: list[JobRow] = []
         after, read, is_last = 0, 0, False
         while not is_last and read < SCAN_MAX and len(jobs) < limit:
-            page = await opened.job_queries.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
+            page = await opened.reports.job_queries.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
             jobs += map(job_row, page.jobs)
             after, is_last, read = page.after, page.is_last, read + page.inputs_read
         count, is_exact = len(jobs), is_last
         if len(jobs) == limit and not is_last:
-            whole = await opened.job_queries.count(run.id, chosen)
+            whole = await opened.reports.job_queries.count(run.id, chosen)
             count, is_exact = max(count, whole.n), whole.is_exact
             read = max(read, whole.looked_at)
         return FoundJobs(run=run.name, jobs=jobs, count=count, is_exact=is_exact, inputs_read=read)
@@ -103,8 +103,8 @@ async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
 
 async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
     """The `limit` largest kinds of failures of `run`."""
-    kinds, total = await ledger.job_queries.clustered(run.id)
-    largest = await ledger.job_queries.clusters(run.id, most=limit)
+    kinds, total = await ledger.reports.job_queries.clustered(run.id)
+    largest = await ledger.reports.job_queries.clusters(run.id, most=limit)
     rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
     rows += await _retried(ledger, run, rows, limit)
     counts = await ledger.runs.counts(run=run.id)
@@ -114,7 +114,7 @@ async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
 
 
 async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
-    first = await ledger.job_queries.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
+    first = await ledger.reports.job_queries.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
     return ClusterRow(
         number=number,
         cluster=cluster_name(cluster.error_key),
@@ -173,7 +173,7 @@ async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPrev
 
 async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsPreview:
     chosen = And((of, filter_of(where, now=ledger.now())))
-    whole = await ledger.job_queries.count(run.id, chosen, inputs_max=None)
+    whole = await ledger.reports.job_queries.count(run.id, chosen, inputs_max=None)
     first = await _first(ledger, run, chosen)
     took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
     return JobsPreview(
@@ -197,15 +197,15 @@ async def where_of(ledger: Ledger, run: Run, where: str, cluster: str | None) ->
 
 async def _first(ledger: Ledger, run: Run, chosen: Filter) -> list[SelectedJob]:
     """The first jobs of `run` that are `chosen`: those of the first page that has any."""
-    page = await ledger.job_queries.page(run.id, chosen, most=PAGE)
+    page = await ledger.reports.job_queries.page(run.id, chosen, most=PAGE)
     while not page.jobs and not page.is_last:
-        page = await ledger.job_queries.page(run.id, chosen, after=page.after, most=PAGE)
+        page = await ledger.reports.job_queries.page(run.id, chosen, after=page.after, most=PAGE)
     return list(page.jobs)
 
 
 async def _key(ledger: Ledger, run: Run, cluster: str) -> int:
     if cluster.isascii() and cluster.isdigit() and 1 <= int(cluster) <= RANK_MAX:
-        listed = await ledger.job_queries.clusters(run.id, most=int(cluster))
+        listed = await ledger.reports.job_queries.clusters(run.id, most=int(cluster))
         if len(listed) < int(cluster):
             raise UsageError(f"{run.name} has {counted(len(listed), 'kind')} of failures, and no number {cluster}")
         return listed[-1].error_key

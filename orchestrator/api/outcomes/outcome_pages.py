@@ -56,7 +56,7 @@ async def finished_jobs(
     What has a `trouble` belongs into the errors file: also a job that succeeded, should its output be damaged by now.
     """
     after = (-1, -1)
-    while found := await ledger.results.page(
+    while found := await ledger.jobs.results.page(
         run,
         rows.value,
         after=after,
@@ -79,9 +79,9 @@ async def chosen_jobs(
     states = {*rows.value, State.SUCCEEDED}  # whose output may be damaged
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.job_queries.page(run, chosen, after=after, most=PAGE_JOBS)
+        page = await ledger.reports.job_queries.page(run, chosen, after=after, most=PAGE_JOBS)
         left = [job.job for job in page.jobs]
-        while left and (found := await ledger.results.of(left, bytes_max=PAGE_BYTES_MAX, inputs=inputs)):
+        while left and (found := await ledger.jobs.results.of(left, bytes_max=PAGE_BYTES_MAX, inputs=inputs)):
             for job in map(row_of, found):
                 if job.state in states and rows.has(job):
                     yield job
@@ -125,7 +125,7 @@ async def ended_jobs(
     With `follow`: also those that end from now on, until all have. Raises `UsageError` where the run is deleted.
     """
     upto = after
-    async with aclosing(ledger.feed.changes()) as changes:
+    async with aclosing(ledger.reports.feed.changes()) as changes:
         async for _ in changes:
             is_over = not follow or await ledger.runs.has_ended(run)
             async for place, row in ended_since(ledger, run, rows, after=upto, inputs=inputs):
@@ -159,7 +159,7 @@ async def ended_since(
 
 
 async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_max: int, *, inputs: bool) -> Ended:
-    return await ledger.results.ended(
+    return await ledger.jobs.results.ended(
         run,
         rows.value,
         after=after,

@@ -150,7 +150,7 @@ def _everything_is_in_the_ledger() -> Iterator[None]:
 
 async def included(ledger: Ledger, run: int, include: Collection[Include]) -> Collection[Include]:
     """What rows of `run` are to `include`, with what those carry that have it: tables need a column for that."""
-    return (*include, Include.METADATA) if await ledger.results.have_metadata(run) else include
+    return (*include, Include.METADATA) if await ledger.jobs.results.have_metadata(run) else include
 
 
 async def check_is_there(ledger: Ledger, run: int) -> None:

@@ -18,8 +18,8 @@ async def largest_retried(ledger: Ledger, run: Run) -> tuple[RetriedKind, ...]:
 
 async def retried_kinds(ledger: Ledger, run: Run) -> list[tuple[Row, RetriedKind]]:
     """Those of `run`, the largest first: as the ledger has each, and as it is shown."""
-    rows = await ledger.failed_executions.kinds(run.id)
-    unfinished = await ledger.failed_executions.open(run.id) if rows else {}
+    rows = await ledger.reports.failed_executions.kinds(run.id)
+    unfinished = await ledger.reports.failed_executions.open(run.id) if rows else {}
     return [(row, _shown(row, run.settings.price_per_second, unfinished.get(row.error_key, 0))) for row in rows]
 
 

@@ -20,7 +20,7 @@ async def row_variables(
     ledger: Ledger, connection: ConnectionSettings, settings: RunSettings, environment: Mapping[str, str]
 ) -> RowVariables:
     """What the rows of a run with these settings may name, whose process reaches its service by `connection`."""
-    keys = own_keys(connection, environment, await ledger.pipelines.secret_variables())
+    keys = own_keys(connection, environment, await ledger.flows.pipelines.secret_variables())
     return RowVariables(environment, settings.allow_env, keys)
 
 

@@ -108,7 +108,7 @@ async def _written_to(ledger: Ledger, output: str) -> tuple[Run | None, Told]:
     all_runs = [run for run in await ledger.runs.all() if run.accepted]
     own = [run for run in all_runs if run.settings.output == output]
     latest = max(own, key=lambda run: run.settings.files_at, default=None)
-    export = await ledger.exports.of(output)
+    export = await ledger.reports.exports.of(output)
     if export is None or (latest is not None and latest.settings.files_at > export.exported_at):
         return latest, Told()
     found = next((run for run in all_runs if run.id == export.run), None)

@@ -40,7 +40,7 @@ class Flow:
     @classmethod
     async def of(cls, session: LedgerSession, rows: list[FlowRow]) -> "list[Flow]":
         """Those that stand in these rows of the ledger."""
-        definitions = await session.ledger.pipelines.definitions(row.definition for row in rows)
+        definitions = await session.ledger.flows.pipelines.definitions(row.definition for row in rows)
         return [cls(session, row, tuple(stage.name for stage in definitions[row.definition].stages)) for row in rows]
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class Flow:
             except StoppedError as error:
                 is_over, stopped = True, error
             if run is None and (row := (await self._begun()).get(of)) is not None and row.run is not None:
-                run, place = row.run, await ledger.results.first_place(row.run)
+                run, place = row.run, await ledger.jobs.results.first_place(row.run)
             page, place, is_latest = ([], 0, True) if run is None else await results_since(ledger, run, place)
             if page:
                 yield page

@@ -193,7 +193,7 @@ class LedgerSession:
         """How many bytes a webhook URL adds to a request of whoever works, at most."""
         if self._engine is not None:
             return self._engine.listener.url_bytes
-        beats = await self.ledger.heartbeats.all()
+        beats = await self.ledger.runs.heartbeats.all()
         return max((beat.said.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
 
     def know(self, endpoint: str, function: Callable[[dict[str, object]], object]) -> None:

@@ -23,17 +23,17 @@ PAGE_BYTES_MAX: Final = 8 * MIB
 async def first_key(ledger: Ledger, run: Run, order: Order, after: str | None) -> Key:
     """Where the first page begins, behind the job whose `custom_id` is `after`. Raises `UsageError` for no job."""
     if after is None:
-        return (-1, -1) if order == "input" else (await ledger.results.first_place(run.id), 0)
+        return (-1, -1) if order == "input" else (await ledger.jobs.results.first_place(run.id), 0)
     place = await ledger.jobs.place(run.id, after)
     if place is None:
         raise UsageError(f"after={after!r}: the run {run.name!r} has no job of this custom_id")
-    return (place.line, place.job) if order == "input" else (await ledger.results.place_of(place.job), 0)
+    return (place.line, place.job) if order == "input" else (await ledger.jobs.results.place_of(place.job), 0)
 
 
 async def page_from(ledger: Ledger, run: int, order: Order, key: Key) -> tuple[list[Result], Key, bool]:
     """The results behind `key`; where the next page begins, and whether these were all that there are by now."""
     if order == "input":
-        jobs = await ledger.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX, inputs=True)
+        jobs = await ledger.jobs.results.in_order(run, after=key, most=PAGE_JOBS, bytes_max=PAGE_BYTES_MAX, inputs=True)
         return [Result.of(job) for job in jobs], (jobs[-1].line, jobs[-1].job) if jobs else key, True
     page, place, is_latest = await results_since(ledger, run, key[0])
     return page, (place, 0), is_latest
@@ -43,7 +43,7 @@ async def results_since(ledger: Ledger, run: int, place: int) -> tuple[list[Resu
     """The results of a run that stand in the feed behind `place`, not too many at once; until where, and whether these
     were all.
     """
-    ended = await ledger.results.ended(
+    ended = await ledger.jobs.results.ended(
         run, tuple(TERMINAL), after=place, most=PAGE_EVENTS, bytes_max=PAGE_BYTES_MAX, inputs=True
     )
     if ended.upto is None:

@@ -81,7 +81,7 @@ class Submission:
                 attached = self.attached or await self._attach(ledger, run, quiet)
                 if settings != quiet:
                     await ledger.runs.configure(run.id, settings)
-                    await ledger.run_outbox.owe_end(run.id)
+                    await ledger.flows.run_outbox.owe_end(run.id)
                     await session.attach(run)
                 await session.look(attached, at_once=True)
             finally:
@@ -142,7 +142,7 @@ class Submission:
         )
 
     async def _read(self, ledger: Ledger, run: Run, settings: RunSettings) -> None:
-        first = await ledger.intakes.last_line(run.id) if self.appends else 0
+        first = await ledger.runs.intakes.last_line(run.id) if self.appends else 0
         pump = pump_of(
             self.inputs,
             variables=await row_variables(ledger, self.session.connection, settings, self.session.dependencies.environ),
@@ -153,7 +153,7 @@ class Submission:
             first=first,
             to_the_end=self.all_or_nothing,
         )
-        intake = await ledger.intakes.start(run, as_they_come=not self.all_or_nothing)
+        intake = await ledger.runs.intakes.start(run, as_they_come=not self.all_or_nothing)
 
         async def write(rows: Sequence[PackedRow]) -> None:
             await self._write(ledger, run, settings, intake, rows)
@@ -162,13 +162,13 @@ class Submission:
         for problem in pump.problems:
             self._problems.add(problem.line, problem.text)
         self._check()
-        taken = await ledger.intakes.accept(intake, drop=self.choices.is_on(request_settings.REPLACE_INPUT))
+        taken = await ledger.runs.intakes.accept(intake, drop=self.choices.is_on(request_settings.REPLACE_INPUT))
         messages.say_changed(self.session.view, run.name, taken)
 
     async def _write(
         self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]
     ) -> None:
-        clashes = await ledger.intakes.add(intake, rows)
+        clashes = await ledger.runs.intakes.add(intake, rows)
         self._taken += len(rows) - len(clashes)
         for clash in clashes:
             self._problems.add(clash.line, clash.text)

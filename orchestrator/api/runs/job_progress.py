@@ -108,7 +108,7 @@ def resumable(run: Run) -> Run:
 async def progress_of_jobs(ledger: Ledger, run: Run, limit: int) -> RunProgress:
     """How far the first `limit` jobs of `run` without an outcome are."""
     now = ledger.now()
-    rows = await ledger.segments.unfinished(run.id, after=0, most=limit + 1)
+    rows = await ledger.jobs.segments.unfinished(run.id, after=0, most=limit + 1)
     jobs = [_of_row(row, now) for row in rows[:limit]]
     return RunProgress(run=run.name, at=now, jobs=jobs, is_whole=len(rows) <= limit)
 

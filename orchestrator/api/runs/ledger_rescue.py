@@ -49,7 +49,7 @@ async def saved(ledger: Ledger) -> Path | None:
         copy: Path | None = None
         try:
             copy = _new_file(Path(folder() if callable(folder) else folder) / name)
-            await ledger.copy_to(copy)
+            await ledger.reports.upkeep.copy_to(copy)
         except (OSError, StorageError):
             if copy is not None:
                 copy.unlink(missing_ok=True)

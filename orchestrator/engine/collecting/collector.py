@@ -82,7 +82,7 @@ class Collector:
         self._wakes_at = 0
         self._missing = MissingJobCheck(endpoint=endpoint, ledger=ledger, plan=self._plan)
         self._counted_on_us = endpoint.estimates.retention.counted_on_us
-        ledger.subscribe(self._on_steps)
+        ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self._wakeup.wake)
 
     @property
@@ -170,7 +170,7 @@ class Collector:
         """Asks for whatever is due; returns the seconds until more is."""
         self._follow_endpoint()
         while self._is_due() and self._turns.wait_us() == 0:
-            await self._ledger.room()
+            await self._ledger.writer.room()
             await self._endpoint.api.down.clear()  # another large answer would only wait with those that do
             permit = await self._turns.leave()
             if permit is None:
@@ -255,7 +255,7 @@ class Collector:
         """
         if isinstance(found, Transition):
             self._posted.add(entry.job.id)
-            self._ledger.submit(found, partial(self._landed, entry))
+            self._ledger.writer.submit(found, partial(self._landed, entry))
         elif found is None:
             self._ask_again(entry, None)
         else:
@@ -300,7 +300,7 @@ class Collector:
         if unfinished_at is not None:
             entry.retry_in_doubt = None
             job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
-            self._ledger.record_unfinished(job)
+            self._ledger.writer.record_unfinished(job)
         is_queued = record.status == QUEUED
         begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
         self._plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)

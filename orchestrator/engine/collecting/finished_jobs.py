@@ -75,7 +75,7 @@ class FinishedJobs:
         judged = await self._validators.judged(job.run, record) if is_result else GOOD
         self._endpoint.runs.observe_validation(job.run, judged.unjudged)
         is_taken = is_result and judged.invalid is None
-        why = None if is_taken else await self._ledger.cancels.why(submission=job.submission or 0)
+        why = None if is_taken else await self._ledger.jobs.cancels.why(submission=job.submission or 0)
         return on_finished(
             self._endpoint,
             job,

@@ -106,7 +106,7 @@ class MissingJobCheck:
             self._many_missing = await self._endpoint.health.missing_jobs.are_many(
                 now,
                 outstanding=len(self._plan),
-                sent_since=lambda first: self._ledger.submissions.accepted_since(
+                sent_since=lambda first: self._ledger.jobs.submissions.accepted_since(
                     endpoint_id=self._endpoint.id, first=first
                 ),
             )

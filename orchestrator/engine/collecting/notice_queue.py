@@ -100,7 +100,7 @@ class NoticeQueue:
         """
         if after == 0:
             self._known_over = self._passed_over
-        page = await self._ledger.notices.after(after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
+        page = await self._ledger.jobs.notices.after(after=after, most=BATCH_MAX, bytes_max=self._bytes_max)
         for _, notice in page:
             self.add(notice)
         if page:

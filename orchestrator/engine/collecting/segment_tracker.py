@@ -25,7 +25,7 @@ def is_resumable(endpoint: Endpoint, job: Job) -> bool:
 async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, Standing]:
     """How far those of `jobs` have come that are resumable."""
     long = [job.id for job in jobs if is_resumable(endpoint, job)]
-    return await ledger.segments.standings(long) if long else {}
+    return await ledger.jobs.segments.standings(long) if long else {}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,7 +59,7 @@ class SegmentTracker:
             await self._keep(job, report, record, sent_at)
         elif is_first:
             begun_at = begun_at_of(job, record, sent_at) or sent_at
-            await self.ledger.segments.begun(job=job.id, submission=job.submission or 0, begun_at=begun_at)
+            await self.ledger.jobs.segments.begun(job=job.id, submission=job.submission or 0, begun_at=begun_at)
             self._seen[job.id] = job.submission, -1
 
     async def _keep(self, job: Job, report: Report, record: Record, sent_at: int) -> None:
@@ -76,7 +76,7 @@ class SegmentTracker:
             at=sent_at,
             begun_at=begun_at_of(job, record, sent_at) or sent_at,
         )
-        [latest] = await self.ledger.segments.report([said])
+        [latest] = await self.ledger.jobs.segments.report([said])
         if latest is not None:
             self._seen[job.id] = job.submission, latest.seq
             self.endpoint.stuck_detector.moved(job, latest.reported_at)

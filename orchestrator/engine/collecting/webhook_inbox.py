@@ -121,7 +121,7 @@ class WebhookInbox:
 
     async def note(self, notice: Notice) -> None:
         """Makes `notice` durable; raises `StorageError` when it could not be."""
-        await self._ledger.record_notice(notice)
+        await self._ledger.writer.record_notice(notice)
         self._queue.came(notice, beside=len(self._in_validation))
         self._wakeup.wake()
 
@@ -129,7 +129,7 @@ class WebhookInbox:
         """Will take up the notices that an earlier process did not get to; returns how many."""
         self._queue.read_all()
         self._wakeup.wake()
-        return await self._ledger.notices.count()
+        return await self._ledger.jobs.notices.count()
 
     async def catch_up(self) -> None:
         """Goes through everything that was noted: what it tells may save sending a job, or change how one ended."""
@@ -218,7 +218,7 @@ class WebhookInbox:
         foreign = [Settled(notice) for _, notice in sorted_out.foreign]
         if not taken and not settled and not foreign:
             return sorted_out.again
-        applied = await self._ledger.apply(taken, settled=[*settled, *foreign])
+        applied = await self._ledger.writer.apply(taken, settled=[*settled, *foreign])
         self._tell_endpoints((each.notice for each in settled if each.job is None or each.job in applied), found)
         stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
         return list(dict.fromkeys([*sorted_out.again, *stale]))
@@ -230,7 +230,7 @@ class WebhookInbox:
             for job in found.jobs.values()
             if job.segment and (endpoint := self._endpoint_of(job.endpoint)) is not None and is_resumable(endpoint, job)
         ]
-        return await self._ledger.segments.standings(long) if long else {}
+        return await self._ledger.jobs.segments.standings(long) if long else {}
 
     def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
         endpoint.disbelieve(WEBHOOK_OF_ANOTHER)
@@ -277,13 +277,13 @@ class WebhookInbox:
     async def _write_late(self, sorted_out: "_SortedOut") -> None:
         """What was learned of submissions that were given up. It is kept before their notices are forgotten."""
         if late := list(sorted_out.late.values()):
-            more = await self._ledger.submissions.ran(late)
+            more = await self._ledger.jobs.submissions.ran(late)
             for run, n in more.items():
                 self._paid_twice(run, n)
         if sorted_out.reports:
-            await self._ledger.segments.report(sorted_out.reports)
+            await self._ledger.jobs.segments.report(sorted_out.reports)
         if unnamed := sorted_out.unnamed:
-            named = await self._ledger.cancels.name(unnamed)
+            named = await self._ledger.jobs.cancels.name(unnamed)
             if named:
                 self._owed()
 

@@ -57,7 +57,7 @@ async def _cancel_all(
     whole = Chosen(0, 0, ())
     after, is_last = 0, False
     while not is_last:
-        page = await ledger.job_queries.page(command.run, chosen, after=after, most=most)
+        page = await ledger.reports.job_queries.page(command.run, chosen, after=after, most=most)
         after, is_last = page.after, page.is_last
         whole = await _cancel(ledger, owed, command, [job.job for job in page.jobs], whole)
     with anyio.move_on_after(ANSWERED_S_MAX):
@@ -73,7 +73,7 @@ async def _cancel(
 ) -> Chosen:
     if not ids:
         return so_far
-    found = await ledger.cancels.cancel(ids, command=command.id)
+    found = await ledger.jobs.cancels.cancel(ids, command=command.id)
     if found.owed:
         owed()
     return Chosen(so_far.ended + found.ended, so_far.owed + found.owed, (*so_far.submitting, *found.submitting))

@@ -25,7 +25,7 @@ async def resend(ledger: Ledger, run: int, *, before: int) -> int:
         lost = [
             transitions.retried(job, Trouble.LOST, due_at=now, retry_until=None, reason=REASON, at=now) for job in gone
         ]
-        resent += len(await ledger.apply(lost)) if lost else 0
+        resent += len(await ledger.writer.apply(lost)) if lost else 0
     return resent
 
 

@@ -58,7 +58,7 @@ async def _reopen(
     while not is_last:
         if (await ledger.runs.controls(command.run)).cancel:
             return reopened, False
-        page = await ledger.job_queries.page(command.run, chosen, after=after, most=most)
+        page = await ledger.reports.job_queries.page(command.run, chosen, after=after, most=most)
         after, is_last = page.after, page.is_last
         meant = [each.job for each in page.jobs if each.ended_at is not None and each.ended_at <= command.asked_at]
         found = [job for job in (await ledger.jobs.of(meant)).values() if job.state in {State.FAILED, State.CANCELLED}]

@@ -87,7 +87,7 @@ class Revalidator:
     async def _pages(self, run: Run, *, until: int) -> AsyncIterator[list[FinishedJob]]:
         """What had ended until then."""
         after = (-1, 0)
-        while page := await self.ledger.results.page(
+        while page := await self.ledger.jobs.results.page(
             run.id, [State.SUCCEEDED, State.FAILED], after=after, most=PAGE, bytes_max=PAGE_BYTES_MAX
         ):
             after = (page[-1].line, page[-1].job)

@@ -125,7 +125,7 @@ class LimitKeeper:
 
     async def read(self) -> None:
         """Puts in force what is set in the ledger."""
-        chosen = await self._ledger.limits.all()
+        chosen = await self._ledger.runs.limits.all()
         for number, (name, limits) in self._endpoints.items():
             of_endpoint = {operation: each.limit for operation, each in chosen.get(number, {}).items()}
             if others := limits.choose(of_endpoint):

@@ -87,13 +87,13 @@ class CommandStage(StageExecutor):
         self.nudge()
 
     async def _carry_out(self) -> None:
-        for group in await self.ledger.groups.all_of(self.run.id):
+        for group in await self.ledger.flows.groups.all_of(self.run.id):
             if group.open:
                 return
-            members = await self.ledger.groups.members(group)
-            relay = (await self.ledger.handovers.relays_to([self.run.id]))[self.run.id]
+            members = await self.ledger.flows.groups.members(group)
+            relay = (await self.ledger.flows.handovers.relays_to([self.run.id]))[self.run.id]
             printed, error = await self._tried(group, members)
-            await self.ledger.groups.hand_over(relay, group, members, printed=printed, error=error)
+            await self.ledger.flows.groups.hand_over(relay, group, members, printed=printed, error=error)
 
     async def _tried(self, group: Group, members: Sequence[Member]) -> tuple[Sequence[Printed], str | None]:
         """What it prints, or why it has failed; nothing of both where it was cancelled."""
@@ -116,7 +116,7 @@ class CommandStage(StageExecutor):
                 error = str(failed)
             if attempt >= most:
                 return (), f"{error} (tried {counted(most, 'time')})"
-            await self.ledger.groups.count_try(group.id)
+            await self.ledger.flows.groups.count_try(group.id)
             wait_s = min(AGAIN_S * 2 ** (attempt - 1), AGAIN_S_MAX)
             again = format_duration(round(wait_s * SECOND_US))
             self.warn(f"{self.run.name}: {error}; tried again in {again}")

@@ -130,7 +130,7 @@ class FlowExecutor:
             return True
         runs = [work.run.id for work in self.stages]
         counts = (await self.ledger.runs.counts_by_run(runs)).values()
-        return any(map(unfinished, counts)) or any([await self.ledger.handovers.is_owed(run) for run in runs])
+        return any(map(unfinished, counts)) or any([await self.ledger.flows.handovers.is_owed(run) for run in runs])
 
     async def _begun(self, stage: Stage) -> StageExecutor:
         sources = [work for work in self.stages if work.stage.name in stage.from_]

@@ -80,7 +80,7 @@ class Notifier:
         with anyio.move_on_after(FINISH_S_MAX):
             while self.is_at_work:
                 self._settled = anyio.Event()  # before it is asked, so that no news is missed
-                if not self._busy and not await self.ledger.outbox.pipelines_due(self.clock.now()):
+                if not self._busy and not await self.ledger.flows.outbox.pipelines_due(self.clock.now()):
                     return
                 if not self._busy:
                     self.on_change()
@@ -100,18 +100,18 @@ class Notifier:
 
     async def _run_once(self) -> float:
         now = self.clock.now()
-        for pipeline in await self.ledger.outbox.pipelines_due(now):
+        for pipeline in await self.ledger.flows.outbox.pipelines_due(now):
             if pipeline not in self._busy:
                 self._busy.add(pipeline)
                 self._tasks.start_soon(self._tell_all, pipeline)
-        due_at = await self.ledger.outbox.next_due(now)
+        due_at = await self.ledger.flows.outbox.next_due(now)
         return SELDOM_S if due_at is None else max(0.0, (due_at - self.clock.now()) / SECOND_US)
 
     async def _tell_all(self, pipeline: int) -> None:
         """One after the other, in the order in which they are owed."""
         try:
             async with self._places:
-                while (told := await self.ledger.outbox.first_due(pipeline, self.clock.now())) is not None:
+                while (told := await self.ledger.flows.outbox.first_due(pipeline, self.clock.now())) is not None:
                     await self._tell(told)
         except StorageError as error:
             log.warning("what became of a notification could not be written down: %s", error)
@@ -122,16 +122,16 @@ class Notifier:
             self._settled.set()
 
     async def _tell(self, told: Notification) -> None:
-        [pipeline] = (await self.ledger.pipelines.definitions([told.definition])).values()
+        [pipeline] = (await self.ledger.flows.pipelines.definitions([told.definition])).values()
         problem = await self.files.tell(replace(told, body=self.scrub(told.body)), pipeline)
         if problem is None:
-            await self.ledger.outbox.delivered(told.id)
+            await self.ledger.flows.outbox.delivered(told.id)
             return
         problem = self.scrub(problem.encode()).decode()
         due_at = next_try(tries=told.tries + 1, owed_at=told.owed_at, now=self.clock.now())
         if pipeline.notify is None:
             due_at = None
-        await self.ledger.outbox.undelivered(told.id, problem, due_at=due_at)
+        await self.ledger.flows.outbox.undelivered(told.id, problem, due_at=due_at)
         of = told.flow or pipeline.name
         if due_at is None:
             self.warn(f"{of}: nobody could be told that it is {told.news}, and it is given up: {problem}")

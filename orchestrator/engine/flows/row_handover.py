@@ -81,7 +81,7 @@ class RowHandover:
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
 
     def __post_init__(self) -> None:
-        self.ledger.subscribe(self._on_steps)
+        self.ledger.writer.subscribe(self._on_steps)
 
     def is_handing_over_to(self, run: int) -> bool:
         """Whether rows are on their way to `run` that its session may not have counted yet."""
@@ -131,12 +131,12 @@ class RowHandover:
         """Has all that is owed handed over, to each run by a task of its own."""
         if self._has_news or not self._feeding:
             self._has_news = False
-            self._feeding = await self.ledger.handovers.feeding()
+            self._feeding = await self.ledger.flows.handovers.feeding()
             if not self._feeding:
                 return
-        relays = {relay.to_run: relay for relay in await self.ledger.handovers.relays_owed()}
-        ready = set(await self.ledger.groups.runs_ready(self._let_through)) - relays.keys()
-        relays |= await self.ledger.handovers.relays_to(ready) if ready else {}
+        relays = {relay.to_run: relay for relay in await self.ledger.flows.handovers.relays_owed()}
+        ready = set(await self.ledger.flows.groups.runs_ready(self._let_through)) - relays.keys()
+        relays |= await self.ledger.flows.handovers.relays_to(ready) if ready else {}
         for to_run, relay in relays.items():
             if to_run not in self._busy:
                 self._busy.add(to_run)
@@ -156,7 +156,7 @@ class RowHandover:
 
     async def _hand_over(self, relay: Relay) -> bool:
         """A page of rows; False where there are none."""
-        page = await self.ledger.handovers.owed(relay.to_run, ROWS_MAX)
+        page = await self.ledger.flows.handovers.owed(relay.to_run, ROWS_MAX)
         if not page:
             return False
         done = [HandedOver(each) for each in page]
@@ -164,7 +164,7 @@ class RowHandover:
             maker = await self._maker(relay)
             done = await self._in_thread(relay, maker, partial(maker.made, page))
         async with self._arriving(relay) as tell:
-            await self.ledger.handovers.hand_over(relay, done, tell)
+            await self.ledger.flows.handovers.hand_over(relay, done, tell)
         return True
 
     @asynccontextmanager
@@ -187,7 +187,7 @@ class RowHandover:
 
     async def _maker(self, relay: Relay) -> RowMapper:
         if relay.to_run not in self._makers:
-            [pipeline] = (await self.ledger.pipelines.definitions([relay.definition])).values()
+            [pipeline] = (await self.ledger.flows.pipelines.definitions([relay.definition])).values()
             self._makers[relay.to_run] = self.files.row_maker(pipeline, pipeline.stage(relay.stage))
         return self._makers[relay.to_run]
 
@@ -224,16 +224,18 @@ class RowHandover:
         if not relay.is_gathering:
             return False
         done = 0
-        for group in await self.ledger.groups.ready(relay.to_run, GROUPS_MAX):
+        for group in await self.ledger.flows.groups.ready(relay.to_run, GROUPS_MAX):
             if not group.is_all or relay.to_run in self._let_through:
                 done += await self._hand_over_group(relay, group)
         return done > 0
 
     async def _hand_over_group(self, relay: Relay, group: Group) -> bool:
-        members = await self.ledger.groups.members(group)
+        members = await self.ledger.flows.groups.members(group)
         made = Made() if self._is_cancelled(relay) else await self._gathered(relay, group, members)
         async with self._arriving(relay) as tell:
-            return await self.ledger.groups.hand_over(relay, group, members, made.rows, error=made.error, tell=tell)
+            return await self.ledger.flows.groups.hand_over(
+                relay, group, members, made.rows, error=made.error, tell=tell
+            )
 
     async def _gathered(self, relay: Relay, group: Group, members: Sequence[Member]) -> Made:
         maker = await self._maker(relay)
@@ -244,14 +246,14 @@ class RowHandover:
             return Made()
         rows, size = [], 0
         for start in range(0, len(given), ROWS_MAX):
-            found = await self.ledger.handovers.rows([each.job for each in given[start : start + ROWS_MAX]])
+            found = await self.ledger.flows.handovers.rows([each.job for each in given[start : start + ROWS_MAX]])
             size += sum(len(each.stored_input) + len(each.stored or b"") for each in found)
             rows += found
             if size > GROUP_BYTES_MAX:
                 return Made(
                     error=f"the rows of {group.key} are over {GROUP_BYTES_MAX // MIB} MiB: too much for one call"
                 )
-        stages = await self.ledger.handovers.stage_names({each.run for each in given})
+        stages = await self.ledger.flows.handovers.stage_names({each.run for each in given})
         by_job = {each.job: each for each in rows}
         named = [(stages.get(each.run, ""), by_job[each.job]) for each in given if each.job in by_job]
         return await self._in_thread(relay, maker, partial(maker.gathered, group.key, group.line, named))

@@ -84,11 +84,11 @@ class RunNotifier:
         try:
             await self._look()
             async with self._sending:
-                while messages := await self.ledger.run_outbox.due(self.clock.now(), AT_ONCE_MAX):
+                while messages := await self.ledger.flows.run_outbox.due(self.clock.now(), AT_ONCE_MAX):
                     async with anyio.create_task_group() as group:
                         for message in messages:
                             group.start_soon(self._send, message)
-            due_at = await self.ledger.run_outbox.next_due()
+            due_at = await self.ledger.flows.run_outbox.next_due()
         except StorageError as error:
             log.warning("what is owed of runs is unknown: %s", error)
             return SELDOM_S
@@ -103,12 +103,12 @@ class RunNotifier:
                 self._stopped.pop(run, None)
             elif self._stopped.get(run) != why:
                 news = RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.HELD
-                await self.ledger.run_outbox.owe_stop(run, news, self.scrub(why.encode()).decode())
+                await self.ledger.flows.run_outbox.owe_stop(run, news, self.scrub(why.encode()).decode())
                 self._stopped[run] = why
 
     async def _send(self, message: RunMessage) -> None:
         problem = await self.tell(replace(message, body=self.scrub(message.body)))
-        outbox = self.ledger.run_outbox
+        outbox = self.ledger.flows.run_outbox
         if problem is None:
             await outbox.delivered(message.id)
             return

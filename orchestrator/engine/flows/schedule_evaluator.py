@@ -51,13 +51,13 @@ class ScheduleEvaluator:
         """Records everything that is due by `now`, a transaction at a time."""
         fires = 0
         while True:
-            scheduled = [each for each in await self.ledger.pipelines.all() if each.watermark is not None]
+            scheduled = [each for each in await self.ledger.flows.pipelines.all() if each.watermark is not None]
             self._warn_of_clock(scheduled, now)
             due = [each for each in scheduled if self._is_due(each, now)]
             if not due:
                 return Recorded(fires, self._next_of(scheduled, now))
             found = await self._found(due, now)
-            recorded = await self.ledger.fires.record(found)
+            recorded = await self.ledger.flows.fires.record(found)
             for each in found:
                 if each.pipeline in recorded:
                     fires += len(each.look.fires)
@@ -68,12 +68,12 @@ class ScheduleEvaluator:
         None where there is none.
         """
         while True:
-            found = await self.ledger.pipelines.named(name)
+            found = await self.ledger.flows.pipelines.named(name)
             if found is None or found.watermark is None or found.watermark.is_paused(now):
                 return found
             if found.watermark.at_us >= now and found.watermark.paused_at is None:
                 return found
-            await self.ledger.fires.record(await self._found([found], now))
+            await self.ledger.flows.fires.record(await self._found([found], now))
 
     async def _found(self, due: Sequence[Defined], now: int) -> list[Found]:
         """What is due of these, of as many as one transaction may record."""

@@ -167,7 +167,7 @@ class Scheduler:
             return None
         await self._begin(live, now)
         begun = await self.ledger.flows.live()
-        definitions = await self.ledger.pipelines.definitions(flow.definition for flow in begun)
+        definitions = await self.ledger.flows.pipelines.definitions(flow.definition for flow in begun)
         for flow in begun:
             await self._tell_if_late(flow, definitions[flow.definition])
             if flow.state in BEGUN:
@@ -176,7 +176,7 @@ class Scheduler:
 
     async def _begin(self, live: list[Flow], now: int) -> None:
         """The flows whose turn has come begin: by what is applied now, not by what each was recorded with."""
-        latest = {each.id: each.pipeline.schedule for each in await self.ledger.pipelines.all()}
+        latest = {each.id: each.pipeline.schedule for each in await self.ledger.flows.pipelines.all()}
         of_pipeline: defaultdict[int, list[Flow]] = defaultdict(list)
         for flow in live:
             of_pipeline[flow.pipeline].append(flow)

@@ -88,7 +88,7 @@ class StageExecutor(ABC):
 
     async def is_reached(self) -> bool:
         """Whether nothing of what it is handed at once is open any more."""
-        return not any(group.open for group in await self.ledger.groups.all_of(self.run.id))
+        return not any(group.open for group in await self.ledger.flows.groups.all_of(self.run.id))
 
     def let_through(self) -> None:
         """It may begin."""
@@ -109,7 +109,7 @@ class StageExecutor(ABC):
         """Asked in this order: what is no longer owed is on its way, or counted."""
         if not self.has_ended() or not all(source.is_over for source in self.sources):
             return False
-        if self.sources and await self.ledger.handovers.is_owed(self.run.id):
+        if self.sources and await self.ledger.flows.handovers.is_owed(self.run.id):
             return False
         return self.has_ended() and not self.relay.is_handing_over_to(self.run.id)
 

@@ -173,7 +173,7 @@ class EndpointRegistry:
             requests_per_worker=None if is_local else requests_per_worker,
             changed=changed,
         )
-        self.ledger.subscribe(endpoint.runs.on_steps)
+        self.ledger.writer.subscribe(endpoint.runs.on_steps)
         self.limits.add(endpoint.id, run.endpoint, limits)
         collector = Collector(endpoint=endpoint, ledger=self.ledger, task_pool=task_pool, validators=self.validators)
         dispatcher = Dispatcher(
@@ -191,24 +191,24 @@ class EndpointRegistry:
         Of `/run` the ledger knows what was sent. Of everything else nobody does: it goes evenly for a window.
         """
         served, now = self._served[number], self.clock.now()
-        self._written[number] = await self.ledger.learned.of(number)
+        self._written[number] = await self.ledger.runs.learned.of(number)
         served.endpoint.recall(self._written[number])
         for operation in set(Operation) - {Operation.RUN}:
             served.api.limiter.ease_in(operation)
         window_us = int(served.api.limiter.limit(Operation.RUN).window_s * SECOND_US)
         since = now - window_us - ANSWER_US_MAX
-        sent = await self.ledger.submissions.sent_since(
+        sent = await self.ledger.jobs.submissions.sent_since(
             endpoint_id=number, since=since, now=now, answer_us=ANSWER_US_MAX
         )
         served.api.limiter.hold(Operation.RUN, sent.answered, sent.unanswered)
-        served.endpoint.estimates.remember(await self.ledger.history.took(endpoint_id=number, now=now))
+        served.endpoint.estimates.remember(await self.ledger.jobs.history.took(endpoint_id=number, now=now))
 
     async def write_down(self) -> None:
         """Leaves to others what was learned since the last time. Raises `StorageError`."""
         for number, served in list(self._served.items()):  # meanwhile another may come in
             learned = served.endpoint.learned
             if learned != self._written.get(number, Learned()):
-                await self.ledger.learned.write(number, learned)
+                await self.ledger.runs.learned.write(number, learned)
                 self._written[number] = learned
 
     def adopt(self, jobs: Iterable[Job]) -> None:

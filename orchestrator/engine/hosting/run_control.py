@@ -85,8 +85,8 @@ class RunController:
         return AGAIN_S if to_cancel else SELDOM_S
 
     async def _cancel(self, run: int) -> None:
-        while await self.ledger.cancels.end(run, most=PAGE):
+        while await self.ledger.jobs.cancels.end(run, most=PAGE):
             pass
         now = self.ledger.now()
-        while await self.ledger.cancels.owe_run(run, most=PAGE, now=now):
+        while await self.ledger.jobs.cancels.owe_run(run, most=PAGE, now=now):
             self.owed()

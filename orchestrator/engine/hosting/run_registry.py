@@ -152,7 +152,7 @@ class RunRegistry:
                 requests_per_worker=self._services.requests_per_worker,
             )
             self.fresh.append(run.endpoint_id)
-            service.down.room = self._ledger.room
+            service.down.room = self._ledger.writer.room
             if self._listener.webhooks is not None:
                 self._listener.webhooks.share(service.down)
         self._retries.place(run)
@@ -164,7 +164,7 @@ class RunRegistry:
         self, run: Run, *, control: RunController, taking: TaskGroup, said: Callable[[], ProcessReport]
     ) -> RunSession:
         """Serves `run` from now on, at its endpoint, which is known."""
-        self._signs_with = await self._ledger.pipelines.secret_variables()
+        self._signs_with = await self._ledger.flows.pipelines.secret_variables()
         progress = await self._progress_of(run)
         brakes = await self.brakes.of(run, progress)
         session = self.sessions[run.id] = RunSession(
@@ -181,9 +181,9 @@ class RunRegistry:
 
     async def _progress_of(self, run: Run) -> Progress:
         """How `run` stands, from now on."""
-        margins = await self._ledger.margins.of(run=run.id)
+        margins = await self._ledger.jobs.margins.of(run=run.id)
         progress = Progress(run.id, {}, margin_min_s=margins.min, clock=self._clock)
-        self._ledger.subscribe(progress.on_steps)
+        self._ledger.writer.subscribe(progress.on_steps)
         await self._ledger.runs.recount(run.id, progress.recount)
         self._retries.follow(run.id, progress)
         return progress

@@ -130,7 +130,7 @@ class StuckJobs:
     async def _resubmit(self, jobs: list[int]) -> None:
         """Cancels them at the service. Their end, when it is collected, sends them anew."""
         now = self.ledger.now()
-        if await self.ledger.cancels.owe(jobs, CancelWhy.STUCK, now=now):
+        if await self.ledger.jobs.cancels.owe(jobs, CancelWhy.STUCK, now=now):
             self.owed()
 
     def _tell(self, summary: StuckSummary, oldest: Suspect, *, stalled: int, resubmit: bool) -> None:

@@ -158,7 +158,7 @@ class WorkerScaling:
 
     async def _known(self) -> dict[int, LentEndpoint]:
         if self._lent is None:
-            self._lent = {each.endpoint_id: each for each in await self._ledger.scaling_overrides.all()}
+            self._lent = {each.endpoint_id: each for each in await self._ledger.runs.scaling_overrides.all()}
         return self._lent
 
     def _wanting(self) -> Iterator[RunSession]:
@@ -192,7 +192,7 @@ class WorkerScaling:
             loan=loan,
             lent_at=self._ledger.now(),
         )
-        await self._ledger.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)
+        await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)
         try:
             await bounds.set(run.endpoint, wanted)
         except RefusedError as error:
@@ -200,7 +200,7 @@ class WorkerScaling:
                 await self._forget(lent[run.endpoint_id])
                 if known is not None:
                     lent[run.endpoint_id] = known
-                    await self._ledger.scaling_overrides.write(run.endpoint_id, known.rest_url, known.loan)
+                    await self._ledger.runs.scaling_overrides.write(run.endpoint_id, known.rest_url, known.loan)
             raise
         self._say(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
 
@@ -251,7 +251,7 @@ class WorkerScaling:
         )
 
     async def _forget(self, lent: LentEndpoint) -> None:
-        await self._ledger.scaling_overrides.forget(lent.endpoint_id)
+        await self._ledger.runs.scaling_overrides.forget(lent.endpoint_id)
         if self._lent is not None:
             self._lent.pop(lent.endpoint_id, None)
 

@@ -68,12 +68,12 @@ async def turn_to_take_in(
     """
     with ExitStack() as turn:
         await _until_held(turn, lambda: hold(name), say, stop)
-        await ledger.intakes.clear(name)
+        await ledger.runs.intakes.clear(name)
         try:
             yield
         finally:
             with anyio.move_on_after(CLEAR_S_MAX, shield=True), suppress(StorageError):
-                await ledger.intakes.clear(name)
+                await ledger.runs.intakes.clear(name)
 
 
 async def _until_held(
@@ -111,12 +111,12 @@ class Intake:
         """Takes in every batch and accepts the intake; what is no longer in the input goes where `drops` says so.
         Raises `InputError` with all the bad lines, and nothing is taken; what `advice` says then ends its message.
         """
-        intake = await self._ledger.intakes.start(self._run)
+        intake = await self._ledger.runs.intakes.start(self._run)
         ahead, read = anyio.create_memory_object_stream[_Read](READ_AHEAD)
         async with anyio.create_task_group() as group, read:
             group.start_soon(_read_ahead, batches, ahead)
             async for rows, faults in read:
-                clashes = await self._ledger.intakes.add(intake, rows)
+                clashes = await self._ledger.runs.intakes.add(intake, rows)
                 for problem in (*faults, *clashes):
                     self._problems.add(problem.line, problem.text)
                 self.rows_read += len(rows) + len(faults)
@@ -124,9 +124,9 @@ class Intake:
             self._problems.add(1, "the input is empty")
         if self._problems.total:
             raise self._problems.error(self._source, self._place_of, advice())
-        gone = Gone() if drops is None else await self._ledger.intakes.gone(intake)
+        gone = Gone() if drops is None else await self._ledger.runs.intakes.gone(intake)
         drop = drops is not None and gone.unsuccessful > 0 and await drops(gone)
-        taken = await self._ledger.intakes.accept(intake, drop=drop)
+        taken = await self._ledger.runs.intakes.accept(intake, drop=drop)
         return taken if drop else msgspec.structs.replace(taken, unsuccessful=gone.unsuccessful)
 
 

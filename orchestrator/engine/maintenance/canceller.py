@@ -53,7 +53,7 @@ class Canceller:
         self._troubles: dict[int, int] = {}
         self._polling = anyio.Lock()
         self._closely_until = 0
-        ledger.subscribe(self._on_steps)
+        ledger.writer.subscribe(self._on_steps)
         endpoints.on_owed(self.wake)
 
     def wake(self) -> None:
@@ -68,7 +68,7 @@ class Canceller:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Cancels until cancelled itself; what is owed then stays in the ledger for the next process."""
         soon = self._ledger.now() + CLOSE_LOOKS_FOR_US
-        if await self._ledger.cancels.due(now=soon, after=(0, 0), most=1):
+        if await self._ledger.jobs.cancels.due(now=soon, after=(0, 0), most=1):
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
@@ -87,7 +87,7 @@ class Canceller:
             now, after = self._ledger.now(), (0, 0)
             soon = now + int(SELDOM_S * SECOND_US)  # what comes due before the next look, as the end of a grace does
             later: list[Owed] = []
-            while not later and (page := await self._ledger.cancels.due(now=soon, after=after, most=PAGE)):
+            while not later and (page := await self._ledger.jobs.cancels.due(now=soon, after=after, most=PAGE)):
                 after = (page[-1].cancel_at, page[-1].submission)
                 due, later = _parted(page, now)
                 if due:
@@ -107,7 +107,7 @@ class Canceller:
         finally:
             if until:
                 with anyio.CancelScope(shield=True):  # what was answered need not be asked for again
-                    await self._ledger.cancels.settle(until)
+                    await self._ledger.jobs.cancels.settle(until)
         for owed in page:
             if owed.submission in until and owed.why is not CancelWhy.EXTRA:
                 self._endpoints.ask_now(owed.endpoint, owed.job)
@@ -118,7 +118,7 @@ class Canceller:
         if permit is None:
             until[owed.submission] = self._ledger.now() + BACKOFF_S_MAX * SECOND_US
             return
-        if not await self._ledger.cancels.is_owed(submission=owed.submission):
+        if not await self._ledger.jobs.cancels.is_owed(submission=owed.submission):
             permit.give_back()  # taken back while it waited for its turn
             return
         try:

@@ -47,17 +47,19 @@ class FlowRetention:
     async def run_once(self) -> None:
         """Removes all that may go."""
         now = self.ledger.now()
-        for pipeline in await self.ledger.pipelines.all():
+        for pipeline in await self.ledger.flows.pipelines.all():
             if (keep_us := pipeline.pipeline.keep_us) is None:
                 continue
             before = now - keep_us
             for run, name in await self.ledger.flows.outlived(pipeline.id, before):
                 await self._remove(run, name, before)
-            await self.ledger.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)  # further ones the next time
+            await self.ledger.flows.outbox.forget(
+                pipeline.id, before, most=NOTIFICATIONS_MAX
+            )  # further ones the next time
 
     async def _remove(self, run: int, name: str, before: int) -> None:
         """A run of a flow, unless somebody works on it."""
         with suppress(IntakeBusyError), self.hold(name):
             if await self.ledger.flows.give_up_run(run, before):
                 await self.serving.look_again(run)
-                await self.ledger.removals.clear(name)
+                await self.ledger.runs.removals.clear(name)

@@ -95,7 +95,7 @@ class Janitor:
         """When it last ran, and which duties failed; None before the first time."""
 
         self._wakeup = Wakeup()
-        ledger.subscribe(self._on_steps)
+        ledger.writer.subscribe(self._on_steps)
 
     async def recover(self, adopt: Callable[[list[Job]], None], *, endpoints: Collection[int]) -> Recovered:
         """Puts in order what an earlier process left at `endpoints`, which this process serves from now on; hands
@@ -109,7 +109,7 @@ class Janitor:
         async for page in self._pages(State.SUBMITTING, is_meant):
             retried |= {job.id for job in page if job.by_retry}
             never_left = self._ledger.never_left(page)
-            await self._ledger.apply([self._left(job, never_left) for job in page])
+            await self._ledger.writer.apply([self._left(job, never_left) for job in page])
         uncertain = outstanding = 0
         repay = Counter[Trouble | None]()
         async for page in self._pages(State.UNCERTAIN, is_meant):
@@ -117,7 +117,7 @@ class Janitor:
             repay.update(map(self._repaid_for, page))
         async for page in self._pages(State.OUTSTANDING, is_meant):
             forgotten = [job for job in page if self._is_local(job)]
-            await self._ledger.apply([queued_again(job, self._ledger.now()) for job in forgotten])
+            await self._ledger.writer.apply([queued_again(job, self._ledger.now()) for job in forgotten])
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay.update(map(self._repaid_for, kept))
@@ -208,7 +208,7 @@ class Janitor:
             due = [job for job in page if job.due_at <= now]
             if due:
                 over = await self._cancelled({job.run for job in due})
-                await self._ledger.apply([self._settled(job, is_over=job.run in over) for job in due])
+                await self._ledger.writer.apply([self._settled(job, is_over=job.run in over) for job in due])
             if len(due) < len(page):
                 return (page[len(due)].due_at - now) / SECOND_US
         return SELDOM_S  # the feed tells of the next one

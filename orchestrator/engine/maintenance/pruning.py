@@ -51,39 +51,39 @@ class Pruner:
             return SOON_S
         if not await self._forget_checkpoints():
             return SOON_S
-        await self.ledger.cancels.write_off(now=now)
+        await self.ledger.jobs.cancels.write_off(now=now)
         return None
 
     async def _forget_events(self, before: Mapping[int, int]) -> bool:
         """Whether that was all."""
         for _ in range(self.pages_max):
-            doomed = await self.ledger.pruning.events_doomed(before, after=self._events_after, most=self.page)
+            doomed = await self.ledger.reports.pruning.events_doomed(before, after=self._events_after, most=self.page)
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self.ledger.pruning.forget_events(before, ids)
+                await self.ledger.reports.pruning.forget_events(before, ids)
             self._events_after = doomed.upto
         return False
 
     async def _forget_checkpoints(self) -> bool:
         """Whether that was all."""
         for _ in range(self.pages_max):
-            doomed = await self.ledger.pruning.checkpoints_doomed(most=CHECKPOINTS_JOBS)
+            doomed = await self.ledger.reports.pruning.checkpoints_doomed(most=CHECKPOINTS_JOBS)
             if not doomed:
                 return True
-            await self.ledger.pruning.forget_checkpoints(doomed)
+            await self.ledger.reports.pruning.forget_checkpoints(doomed)
         return False
 
     async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:
         """Whether that was all. After the events: what those tell of is kept."""
         ttl_before = now - LATE_US - max(settings.retention_us for settings in self.settings_of.values())
         for _ in range(self.pages_max):
-            doomed = await self.ledger.pruning.submissions_doomed(
+            doomed = await self.ledger.reports.pruning.submissions_doomed(
                 before, ttl_before=ttl_before, after=self._submissions_after, most=self.page
             )
             if doomed.upto is None:
                 return True
             if ids := doomed.ids:
-                await self.ledger.pruning.forget_submissions(ids)
+                await self.ledger.reports.pruning.forget_submissions(ids)
             self._submissions_after = doomed.upto
         return False

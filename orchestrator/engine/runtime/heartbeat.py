@@ -69,7 +69,7 @@ class HeartbeatWriter:
     async def beat(self) -> None:
         """Says it now."""
         said = self._said()
-        await self._ledger.heartbeats.beat(said)
+        await self._ledger.runs.heartbeats.beat(said)
         self._last, self._beaten_at, self._latest = _steady(said), self._clock.now(), said
 
     @asynccontextmanager
@@ -86,7 +86,9 @@ class HeartbeatWriter:
         """Says for the last time how it stood, and why it stops, where anything was said of it."""
         if self._latest is not None:
             with anyio.move_on_after(GOODBYE_S_MAX, shield=True), suppress(StorageError):
-                await self._ledger.heartbeats.beat(msgspec.structs.replace(self._latest, stopped=why[:WHY_CHARS_MAX]))
+                await self._ledger.runs.heartbeats.beat(
+                    msgspec.structs.replace(self._latest, stopped=why[:WHY_CHARS_MAX])
+                )
 
 
 def _steady(said: ProcessReport) -> ProcessReport:

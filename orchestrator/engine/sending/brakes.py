@@ -86,12 +86,12 @@ class RunBrakes:
 
     async def load(self) -> None:
         """Goes on from what the ledger has."""
-        found, now = await self._ledger.brakes.of(self.run.id), self._clock.now()
+        found, now = await self._ledger.jobs.brakes.of(self.run.id), self._clock.now()
         rules_now = self._settings().breaker
         latest: list[Execution] = []
         if rules_now.first:
             since = min(found.kept.judged_from, now)
-            latest = await self._ledger.brakes.latest(self.run.id, rules_now.window, since=since)
+            latest = await self._ledger.jobs.brakes.latest(self.run.id, rules_now.window, since=since)
         self._kept = self._written = found.kept
         if found.kept.continued_at > now or found.kept.judged_from > now:  # of a process whose clock was ahead
             continued_at, judged_from = min(found.kept.continued_at, now), min(found.kept.judged_from, now)
@@ -114,7 +114,7 @@ class RunBrakes:
 
     async def _choose(self, rows: int) -> None:
         if not self._chosen:  # a run whose rows are yet to come has none that could go first
-            self._chosen = await self._ledger.brakes.choose(self.run.id, rows)
+            self._chosen = await self._ledger.jobs.brakes.choose(self.run.id, rows)
         if self._canary is None and self._chosen:
             self._canary_ids = frozenset(self._chosen)
             self._canary = {}  # what steps tell from now on is newer
@@ -199,7 +199,7 @@ class RunBrakes:
         held_by = self.hold(None) if self._left else None
         kept = msgspec.structs.replace(self._kept, breaker=self._breaker.state)
         if kept != self._written or held_by != self._held_by or is_last:
-            await self._ledger.brakes.keep(self.run.id, kept, held_by)
+            await self._ledger.jobs.brakes.keep(self.run.id, kept, held_by)
             self._written = kept
         self._held_by = held_by
         self._tell_whether_stopped()
@@ -388,12 +388,12 @@ class Brakes:
         self._spent = Spending()
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
-        ledger.subscribe(self._on_steps)
+        ledger.writer.subscribe(self._on_steps)
 
     async def of(self, run: Run, progress: Progress) -> RunBrakes:
         """Those of `run`, which is served from now on."""
         if not self._is_counted:
-            await self._ledger.brakes.recount(self._recount)
+            await self._ledger.jobs.brakes.recount(self._recount)
         found = RunBrakes(
             run=run,
             ledger=self._ledger,
@@ -418,7 +418,7 @@ class Brakes:
 
     async def follow(self) -> None:
         """Looks which runs people had go on."""
-        for run, at in (await self._ledger.brakes.continued()).items():
+        for run, at in (await self._ledger.jobs.brakes.continued()).items():
             if run in self._runs:
                 self._runs[run].go_on(at)
 

@@ -43,7 +43,7 @@ class Dispatcher:
             Lane(operation, endpoint=endpoint, turns=self.turns, sender=self.sender) for operation in SENDING
         )
         self.is_serving = False
-        ledger.subscribe(self._on_steps)
+        ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self.wake)
 
     def add(self, run: RunSender) -> None:

@@ -70,7 +70,9 @@ class RequestSender:
         for claim in claims:
             self.claimed.release(claim.job.id)
         with anyio.CancelScope(shield=True):
-            await self._ledger.apply([deferred(claim.job, due_at=now, reason="not sent", now=now) for claim in claims])
+            await self._ledger.writer.apply(
+                [deferred(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
+            )
 
     async def _send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
         """One request, from its turn to its step, which is posted: the job is in flight until that is durable."""
@@ -88,7 +90,7 @@ class RequestSender:
         except BaseException:
             self._left_flight(job.id)
             raise
-        self._ledger.submit(step, partial(self._landed, job.id))
+        self._ledger.writer.submit(step, partial(self._landed, job.id))
 
     def _landed(self, job: int, error: Exception | None) -> None:
         self._left_flight(job)
@@ -102,7 +104,7 @@ class RequestSender:
     async def _request(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> Answer | NotSent | Unanswered:
         """What came of the request for `claim`. If we end before it is known, it is written that nobody knows."""
         api, sent_at = self._endpoint.api, self._clock.now()
-        leaving = partial(self._ledger.mark, claim.job.submission or 0)
+        leaving = partial(self._ledger.marks.mark, claim.job.submission or 0)
         try:
             if claim.job.by_retry:
                 answer = await api.retry(permit, claim.job.remote_id or "")
@@ -122,7 +124,7 @@ class RequestSender:
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
                 now = self._clock.now()
-                await self._ledger.step(interrupted(self._endpoint, claim.job, sent_at=sent_at, now=now))
+                await self._ledger.writer.step(interrupted(self._endpoint, claim.job, sent_at=sent_at, now=now))
             raise
         self._endpoint.health.connectivity.record_success(answer.answered_at)
         return answer

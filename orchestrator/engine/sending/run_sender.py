@@ -155,7 +155,7 @@ class RunSender:
         """Claims jobs that are due for `operation`, as far as they are worth sending; `claimed_jobs` has them."""
         by_retry = operation is Operation.RETRY
         claim = partial(
-            self._ledger.claims.take,
+            self._ledger.jobs.claims.take,
             self.run,
             endpoint=self._endpoint.id,
             by_retry=by_retry,
@@ -221,7 +221,7 @@ class RunSender:
                 good.append(claim)
         if hopeless:
             with anyio.CancelScope(shield=True):
-                await self._ledger.apply(hopeless)
+                await self._ledger.writer.apply(hopeless)
         return good
 
     def _hopeless(self, job: Job, ttl_us: int) -> Transition:

@@ -1,6 +1,7 @@
 """The ledger as a file: its size, what it holds by table, and its unused room."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import func, select, text
@@ -37,3 +38,10 @@ class Upkeep(Repository):
     async def compact(self) -> None:
         """Writes the file anew without unused pages. Nobody else writes meanwhile. Raises `StorageError`."""
         await self._database.compact()
+
+    async def copy_to(self, path: Path) -> None:
+        """Writes all that is committed into the empty file at `path`, also where the ledger's own is gone.
+
+        Raises `StorageError`.
+        """
+        await self._database.copy_to(path)

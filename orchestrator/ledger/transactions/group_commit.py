@@ -90,13 +90,22 @@ class GroupCommitWriter:
     async def apply(self, steps: Sequence[Transition], *, settled: Sequence[Settled] = ()) -> frozenset[int]:
         """Takes `steps`, at most one for each job; returns the ids of the jobs whose step was not stale.
 
-        `settled` notices are forgotten in the same transaction.
+        `settled` notices are forgotten in the same transaction, those that belong to a step only if it was not stale.
+        Raises `StorageError` when nothing could be written.
         """
         entry: QueuedWrite[frozenset[int]] = QueuedWrite(steps=steps, settled=settled)
         return await self._hand_over(entry) or frozenset()
 
+    async def step(self, step: Transition) -> bool:
+        """Takes one step; False when it was stale."""
+        return bool(await self.apply((step,)))
+
+    async def flush(self) -> None:
+        """Returns when everything that was handed over before has been written, or could not be."""
+        await self.apply(())
+
     def submit(self, step: Transition, then: OnCommit) -> None:
-        """Takes `step`, stale or not, with the next batch, and calls `then` afterwards.
+        """Takes `step`, stale or not, with the next batch, and calls `then` afterwards with what went wrong, if so.
 
         For those whose task has nothing left to do: a task that waits costs more than its step (measured).
         """
@@ -108,7 +117,7 @@ class GroupCommitWriter:
             await self._has_room.wait()
 
     async def record_notice(self, notice: Notice) -> None:
-        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept."""
+        """Keeps a notice. Whoever is cancelled meanwhile does not learn whether it was kept. Raises `StorageError`."""
         entry: QueuedWrite[None] = QueuedWrite(notes=(notice,))
         self._put(entry)
         await entry.wait()

@@ -24,9 +24,9 @@ def a_ledger(folder: Path) -> Path:
 
     async def made() -> None:
         async with open_ledger(folder / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             await a_run(ledger, 2_000)
-            await ledger.heartbeats.beat(ProcessReport())
+            await ledger.runs.heartbeats.beat(ProcessReport())
             tasks.cancel_scope.cancel()
 
     anyio.run(made)

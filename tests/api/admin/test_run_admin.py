@@ -32,7 +32,7 @@ def a_ledger(folder: Path, settings: RunSettings | None = None) -> Path:
 
     async def made() -> None:
         async with open_ledger(folder / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             await a_run(ledger, len(PATHS), name="night", settings=settings or RunSettings())
             for job, path in enumerate(PATHS.values(), start=1):
                 await gone(ledger, await job_now(ledger, job), *path, at=CLOCK.now() + job * 10_000_000)
@@ -123,7 +123,7 @@ def test_the_files_of_a_run_that_is_deleted_meanwhile_stay_as_they_are(tmp_path:
             run = await opened.runs.named("noon")
             assert run is not None
             await opened.runs.take_back(run.id)
-            await opened.intakes.clear("noon")
+            await opened.runs.intakes.clear("noon")
             await write_files(opened, run.id, output, tmp_path / "e.jsonl")
 
     with pytest.raises(StorageError, match="the run was deleted meanwhile"):
@@ -157,7 +157,7 @@ def test_what_is_followed_is_what_a_filter_means(tmp_path: Path) -> None:
 
     async def ended() -> None:
         async with open_ledger(ledger, clock=CLOCK) as opened, anyio.create_task_group() as tasks:
-            await tasks.start(opened.serve)
+            await tasks.start(opened.writer.serve)
             await a_run(opened, 4)
             for job in (4, 2, 3, 1):
                 await gone(opened, await job_now(opened, job), *PATHS[State.SUCCEEDED], at=CLOCK.now() - 60_000_000)

@@ -98,7 +98,7 @@ async def test_it_is_recorded_in_a_ledger_that_is_made_and_only_anew_where_it_ch
         (Recording.RECORDED, 2),
     ]
     async with desk.opened() as ledger:
-        [now] = await ledger.pipelines.all()
+        [now] = await ledger.flows.pipelines.all()
     assert now.pipeline.schedule is not None
     assert now.pipeline.schedule.cron == ("45 2 * * *",)
     assert now.watermark is not None
@@ -121,14 +121,14 @@ async def test_what_a_pause_has_left_out_is_a_gap_once_it_is_changed(desk: Desk)
     hourly = CAPTIONS.replace("30 2", "0 *").replace("previous:%Y-%m-%d", "flow")
     await desk.apply(hourly)
     async with desk.opened() as ledger:
-        [before] = await ledger.pipelines.all()
-        assert await ledger.pipelines.pause(before, now=desk.clock.now(), until=None, note="a holiday")
+        [before] = await ledger.flows.pipelines.all()
+        assert await ledger.flows.pipelines.pause(before, now=desk.clock.now(), until=None, note="a holiday")
     desk.clock.jump(3 * HOUR_US)
     await desk.apply(CAPTIONS)
 
     async with desk.opened() as ledger:
-        [now] = await ledger.pipelines.all()
-        [gap] = await ledger.fires.gaps(now.id, 10)
+        [now] = await ledger.flows.pipelines.all()
+        [gap] = await ledger.flows.fires.gaps(now.id, 10)
         assert (gap.kind, gap.n) == (GapKind.PAUSED, 3)
         assert await ledger.flows.live() == []
         assert now.watermark is not None

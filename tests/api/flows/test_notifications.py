@@ -204,7 +204,7 @@ async def test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_ta
         flow, problems = await p.flow(FLOW), list[str]()
         for _ in range(3_000):
             await anyio.sleep(2)
-            [told] = await p.ledger.outbox.of_flow(flow.id)
+            [told] = await p.ledger.flows.outbox.of_flow(flow.id)
             if told.problem and told.tries > len(problems):
                 problems.append(told.problem)
             if told.told_at is not None or len(problems) == 7:
@@ -219,7 +219,7 @@ async def test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_ta
             "the connection gave no complete answer: ReadError",
         ]
         await anyio.sleep(1_200)
-        [told] = await p.ledger.outbox.of_flow(flow.id)
+        [told] = await p.ledger.flows.outbox.of_flow(flow.id)
         assert (told.told_at is not None, told.tries, told.problem) == (True, 8, "")
     assert len(receiver.got) == 8
     assert len(set(receiver.ids)) == len({request.content for request in receiver.got}) == 1
@@ -256,8 +256,8 @@ async def test_what_nobody_takes_for_a_day_is_given_up_and_said_so(tmp_path: Pat
         [row] = [row for row in await schedules_history(ledger, "p", 9, reading) if "told" in row.what]
         assert (row.what, row.flow, row.why) == ("done not told", FLOW, "given up: hooks.example answered 500")
         assert await schedules_check(ledger, dependencies=reading) != []
-        assert await p.ledger.outbox.count_owed() == 0, "it was given up"
-        assert [await p.ledger.outbox.count_untold(clock.now() - hours * HOUR_US) for hours in (24, 0)] == [1, 0]
+        assert await p.ledger.flows.outbox.count_owed() == 0, "it was given up"
+        assert [await p.ledger.flows.outbox.count_untold(clock.now() - hours * HOUR_US) for hours in (24, 0)] == [1, 0]
         clock.jump(25 * HOUR_US)
         assert await schedules_check(ledger, dependencies=reading) == []
 
@@ -277,7 +277,7 @@ async def test_without_its_secret_it_waits_and_whoever_has_it_sends_it(
         await triggered(p, telling(a_pipeline(tmp_path)))
         await p.idle()
         await p.scheduler.notifier.until_idle()
-        [told] = await p.ledger.outbox.of_flow((await p.flow(FLOW)).id)
+        [told] = await p.ledger.flows.outbox.of_flow((await p.flow(FLOW)).id)
         assert why in told.problem
         assert "hunter2" not in f"{told.problem}{p.warnings}"
     assert receiver.got == []
@@ -300,7 +300,7 @@ async def test_a_command_that_hangs_is_ended_with_what_it_has_begun(tmp_path: Pa
         await triggered(p, telling(pipeline, command=("false",)))
         await p.idle()
         await p.scheduler.notifier.until_idle()
-        [told] = await p.ledger.outbox.of_flow((await p.flow(FLOW)).id)
+        [told] = await p.ledger.flows.outbox.of_flow((await p.flow(FLOW)).id)
     assert await commanded(told, pipeline, os.environ, within_s=1) == "the command sh did not end within 1 s"
     assert ends(int((tmp_path / "pid").read_text()))
 
@@ -324,17 +324,19 @@ async def test_a_command_that_fails_or_is_not_there_is_begun_again(tmp_path: Pat
         await p.idle()
         await p.scheduler.notifier.until_idle()
         flow = await p.flow(FLOW)
-        assert (await p.ledger.outbox.of_flow(flow.id))[0].problem.startswith("the command ./tell.sh cannot be run (No")
+        assert (await p.ledger.flows.outbox.of_flow(flow.id))[0].problem.startswith(
+            "the command ./tell.sh cannot be run (No"
+        )
         script = tmp_path / "tell.sh"
         script.write_text("#!/bin/sh\necho the mail server is away >&2\nexit 75\n")
         script.chmod(0o755)
         await anyio.sleep(6)
         await p.scheduler.notifier.until_idle()
-        [told] = await p.ledger.outbox.of_flow(flow.id)
+        [told] = await p.ledger.flows.outbox.of_flow(flow.id)
         assert told.problem == "the command ./tell.sh has ended with exit code 75: the mail server is away"
         script.write_text("#!/bin/sh\nexit 0\n")
         await anyio.sleep(60)
-        assert (await p.ledger.outbox.of_flow(flow.id))[0].told_at is not None
+        assert (await p.ledger.flows.outbox.of_flow(flow.id))[0].told_at is not None
 
 
 async def test_a_mended_address_gets_what_waits_and_who_tells_nobody_any_more_gives_up(tmp_path: Path) -> None:
@@ -348,7 +350,7 @@ async def test_a_mended_address_gets_what_waits_and_who_tells_nobody_any_more_gi
         await anyio.sleep(6)
         await applied(p.ledger, replace(pipeline, notify=None), now=p.ledger.now())
         await anyio.sleep(60)
-        [told] = await p.ledger.outbox.of_flow((await p.flow(FLOW)).id)
+        [told] = await p.ledger.flows.outbox.of_flow((await p.flow(FLOW)).id)
         assert told.given_up_at is not None
         assert told.problem == "its pipeline tells nobody any more"
     assert [request.url.host for request in receiver.got] == ["hooks.example", "mended.example"]
@@ -365,7 +367,7 @@ async def test_one_receiver_that_hangs_keeps_no_other_pipeline_waiting(tmp_path:
         await p.idle()
         await anyio.sleep(5)
         assert sorted(body["data"]["pipeline"] for body in receiver.bodies) == ["p", "q"]
-        [(p_told, q_told)] = [[(await p.ledger.outbox.of_flow(n))[0].told_at for n in (1, 2)]]
+        [(p_told, q_told)] = [[(await p.ledger.flows.outbox.of_flow(n))[0].told_at for n in (1, 2)]]
         assert [p_told is None, q_told is None].count(True) == 1
 
 
@@ -397,7 +399,7 @@ async def life(folder: Path, receiver: Receiver, clock: VirtualClock, killing: K
         await p.scheduler.notifier.until_idle()
         assert await p.states() == {FLOW: "succeeded"}
         flow = await p.flow(FLOW)
-        assert [told.told_at is not None for told in await p.ledger.outbox.of_flow(flow.id)] == [True]
+        assert [told.told_at is not None for told in await p.ledger.flows.outbox.of_flow(flow.id)] == [True]
 
 
 def lived(folder: Path, receiver: Receiver, killing: Killing) -> bool:

@@ -98,7 +98,7 @@ async def triggered(p: Flowing, pipeline: Pipeline) -> str:
 async def ended(p: Flowing, run: str) -> list[FinishedJob]:
     found = await p.ledger.runs.named(run)
     assert found is not None
-    return await p.ledger.results.page(found.id, list(State), after=(0, 0), most=10_000, bytes_max=1 << 24)
+    return await p.ledger.jobs.results.page(found.id, list(State), after=(0, 0), most=10_000, bytes_max=1 << 24)
 
 
 async def test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input(tmp_
 async def leads_to_the_input(p: Flowing, jobs: Sequence[int], first: int) -> None:
     """Each of these was made of one row, and that of one of the first run."""
     for _ in range(2):
-        parents = await p.ledger.handovers.parents(jobs)
+        parents = await p.ledger.flows.handovers.parents(jobs)
         assert set(parents) == set(jobs)
         assert all(len(each) == 1 for each in parents.values())
         jobs = sorted({each[0] for each in parents.values()})
@@ -139,7 +139,7 @@ async def handed_over(p: Flowing, from_run: str, to_run: str) -> list[int]:
     found = await p.ledger.runs.named(to_run)
     assert found is not None
     rows = await ended(p, from_run)
-    children = await p.ledger.handovers.children([job.job for job in rows], found.id)
+    children = await p.ledger.flows.handovers.children([job.job for job in rows], found.id)
     return [children[job.job] for job in rows]
 
 
@@ -194,7 +194,7 @@ async def test_a_step_that_raises_is_a_failed_job_downstream_which_can_be_made_a
         (tmp_path / "steps.py").write_text(STEPS.replace("% 2:", "% 3 == 0:"))
         jobs = await p.ledger.jobs.of([job.job for job in failed])
         for job in jobs.values():
-            assert await p.ledger.step(reopened(job, at=p.ledger.now()))
+            assert await p.ledger.writer.step(reopened(job, at=p.ledger.now()))
         await anyio.sleep(60)
         assert [job.state.value for job in await ended(p, f"{name}/embed")] == [
             "succeeded",
@@ -343,7 +343,7 @@ async def each_row_has_arrived_once(p: Flowing) -> None:
     assert await p.states() == {name: "partial"}
     assert await handed_over(p, f"{name}/caption", f"{name}/embed") == [1, 2, 3, 0]
     assert await handed_over(p, f"{name}/embed", f"{name}/index") == [1] * 6 + [0]
-    assert await p.ledger.handovers.relays_owed() == []
+    assert await p.ledger.flows.handovers.relays_owed() == []
     index = await ended(p, f"{name}/index")
     assert len(index) == len({job.custom_id for job in index}) == 6
     caption = await p.ledger.runs.named(f"{name}/caption")

@@ -50,8 +50,8 @@ async def followed(folder: Path) -> AsyncIterator[SimpleNamespace]:
 
 async def says(ledger: Ledger, said: ProcessReport, began_at: int) -> None:
     """Another process, which began then, says it."""
-    ledger.heartbeats._began_at = began_at
-    await ledger.heartbeats.beat(said)
+    ledger.runs.heartbeats._began_at = began_at
+    await ledger.runs.heartbeats.beat(said)
 
 
 async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once_and_not_displaced(
@@ -64,7 +64,7 @@ async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once
         [warning] = f.heard.warnings
         assert "has said nothing for 30 s" in warning
         assert f.it.held_by is not None
-        await f.ledger.heartbeats.beat(ProcessReport())
+        await f.ledger.runs.heartbeats.beat(ProcessReport())
         await anyio.sleep(1)
         await f.it.look()
         await anyio.sleep(60)
@@ -80,12 +80,12 @@ async def test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_as
         return sum((command.action, command.run) == (Action.SERVE, f.run.id) for command in pending)
 
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(ProcessReport())
+        await f.ledger.runs.heartbeats.beat(ProcessReport())
         async with anyio.create_task_group() as group:
             group.start_soon(f.it.ask)
             await anyio.sleep(10)
         assert await asked() == 1
-        await f.ledger.heartbeats.beat(ProcessReport(webhook_bytes=7))
+        await f.ledger.runs.heartbeats.beat(ProcessReport(webhook_bytes=7))
         await f.it.look()
         assert await asked() == 1, "it only says something else"
         await says(f.ledger, ProcessReport(), f.clock.now() + 1)
@@ -100,7 +100,7 @@ async def test_a_successor_that_finds_what_was_asked_of_another_is_asked_itself(
         answers.append((await f.it.ask()).outcome)
 
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(ProcessReport())
+        await f.ledger.runs.heartbeats.beat(ProcessReport())
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             for reply in (OF_ANOTHER, Reply("it is served")):
@@ -120,16 +120,16 @@ async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has
         return ProcessReport(meters=(meter,), runs={f.run.id: msgspec.structs.replace(RunReport(), **of_run)})
 
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(said(50))
+        await f.ledger.runs.heartbeats.beat(said(50))
         await f.it.look()
         assert (f.it.sent, f.it.is_over, f.it.held_up) == ({}, False, None)
         assert f.it.progress.unfinished == 3
         collecting = Collecting(by=CollectedBy.WEBHOOKS, safe_until=None)
-        await f.ledger.heartbeats.beat(said(80, held="no key", collecting=collecting))
+        await f.ledger.runs.heartbeats.beat(said(80, held="no key", collecting=collecting))
         await f.it.look()
         assert f.it.sent == {"run": 30, "throttled": 3}
         assert (f.it.held_up, f.it.is_adoptable, f.it.is_over) == ("no key", True, False)
-        await f.ledger.heartbeats.beat(said(80, stopped="the key is refused"))
+        await f.ledger.runs.heartbeats.beat(said(80, stopped="the key is refused"))
         await f.it.look()
         assert f.it.is_over, "nothing more is sent, and nothing is at the service"
         await says(f.ledger, said(5, is_released=True), f.clock.now() + 1)
@@ -155,7 +155,7 @@ async def test_what_was_there_before_is_known_when_following_begins(tmp_path: Pa
     """Else the whole run is divided by the seconds for which a process followed it."""
     view = First()
     async with followed(tmp_path) as f:
-        await f.ledger.heartbeats.beat(ProcessReport())
+        await f.ledger.runs.heartbeats.beat(ProcessReport())
         connection = ConnectionSettings(api_key="key", serverless_url=f.run.service_url)
         around = Dependencies(clock=f.clock, environ={}, connect=async_creator)
         request = RunRequest(ledger=f.path, name="run", source=None, endpoint=None, connection=connection)

@@ -246,7 +246,7 @@ async def test_a_late_flow_is_told_once_and_failed_flows_in_a_row_pause_the_sche
         late = [line for line in p.warnings if "is late: it has not ended 5 min after its time" in line]
         assert len(late) == 2
         assert any("p is paused after 2 failed flows in a row" in line for line in p.warnings)
-        paused = await p.ledger.pipelines.named("p")
+        paused = await p.ledger.flows.pipelines.named("p")
         assert paused is not None
         assert paused.note == "2 failed flows in a row"
 

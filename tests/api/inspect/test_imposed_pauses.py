@@ -70,11 +70,11 @@ async def test_while_it_lasts_status_says_that_no_question_is_wanted(tmp_path: P
         await p.begin()
         while p.api.limiter.throttled_until(Operation.STATUS) <= p.clock.now() + 60 * S:  # noqa: ASYNC110  nobody tells of it
             await anyio.sleep(1)
-        await p.ledger.heartbeats.beat(p.engine.said())
+        await p.ledger.runs.heartbeats.beat(p.engine.said())
         [seen] = await runs_now(p.ledger, "process 7")
         assert seen.finding == UNWANTED
         await p.finish()
-        await p.ledger.heartbeats.beat(p.engine.said())
+        await p.ledger.runs.heartbeats.beat(p.engine.said())
         [seen] = await runs_now(p.ledger, "process 7")
         assert seen.finding is None
 
@@ -138,7 +138,7 @@ async def test_a_cancel_that_is_to_wait_an_hour_does_not_hold_up_the_end_of_a_ru
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING, 2)
         for job in (1, 2):
-            assert await p.ledger.cancels.owe([job], CancelWhy.ASKED, now=p.clock.now()) == [job]
+            assert await p.ledger.jobs.cancels.owe([job], CancelWhy.ASKED, now=p.clock.now()) == [job]
             began_s = anyio.current_time()
             await p.canceller.finish()
             assert anyio.current_time() - began_s < 60

@@ -52,7 +52,9 @@ async def with_one_run(ledger: Ledger) -> None:
     for number, state in ((1, State.OUTSTANDING), (2, State.OUTSTANDING), (3, State.FAILED)):
         await brought_to(ledger, state, AT + number * S, job=number)
     for job, margin_us in zip((await jobs_now(ledger))[3:], (7 * S, 9 * S), strict=True):
-        await ledger.step(transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT))
+        await ledger.writer.step(
+            transitions.completed(job, an_outcome(job, margin_us=margin_us), reason="status", at=AT)
+        )
 
 
 def multiplied(path: Path, number: int) -> None:
@@ -73,7 +75,7 @@ def key(table: str) -> str:
 async def test_a_look_at_ten_thousand_runs_takes_as_many_questions_as_a_look_at_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await with_one_run(ledger)
-        await ledger.heartbeats.beat(ProcessReport(janitor=JanitorSummary(at=AT, failing=("prune",))))
+        await ledger.runs.heartbeats.beat(ProcessReport(janitor=JanitorSummary(at=AT, failing=("prune",))))
         with statements() as asked_of_one:
             [one] = await runs_now(ledger, None)
         multiplied(tmp_path / "l.db", MANY - 1)
@@ -102,7 +104,7 @@ async def test_what_the_process_at_work_says_of_some_runs_is_believed_and_the_ot
         [alone] = await runs_now(ledger, None)
         now = ledger.now()
         said = Collecting(by=CollectedBy.POLLING, safe_until=now + 77 * S)
-        await ledger.heartbeats.beat(ProcessReport(runs={1: RunReport(collecting=said)}))
+        await ledger.runs.heartbeats.beat(ProcessReport(runs={1: RunReport(collecting=said)}))
         [told] = await runs_now(ledger, "process 4711")
         [stale] = await runs_now(ledger, None)
 

@@ -22,7 +22,7 @@ from tests.ledger.ledgers import a_run
 def with_runs(path: Path, *names: str) -> Path:
     async def made() -> None:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             for name in names:
                 await a_run(ledger, 1, name=name)
             tasks.cancel_scope.cancel()

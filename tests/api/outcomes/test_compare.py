@@ -68,7 +68,7 @@ async def end(ledger: Ledger, job: int) -> None:
         step = transitions.abandoned(sent, outcome, reason="told", at=EPOCH_AT + job * S + S // 2)
     else:
         step = transitions.completed(sent, outcome, reason="told", at=EPOCH_AT + job * S + S // 2)
-    await ledger.apply([step])
+    await ledger.writer.apply([step])
 
 
 def verified(folder: Path, *, name: str | None = None, complete: bool = False) -> Verification:
@@ -301,7 +301,9 @@ def test_an_output_that_is_damaged_in_the_ledger_stands_among_the_errors_and_sto
                     await gone(ledger, await job_now(ledger, job), "claimed", "accepted", at=EPOCH_AT + job * S)
                 )[1:]
                 outcome = an_outcome(step.after, output=LARGE)
-                await ledger.step(transitions.completed(step.after, outcome, reason="status", at=EPOCH_AT + 9 * S))
+                await ledger.writer.step(
+                    transitions.completed(step.after, outcome, reason="status", at=EPOCH_AT + 9 * S)
+                )
             with closing(sqlite3.connect(tmp_path / "db")) as connection:
                 connection.execute("UPDATE outcomes SET output = zeroblob(99) WHERE job_id = 2")
                 connection.commit()

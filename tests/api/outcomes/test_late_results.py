@@ -236,13 +236,13 @@ async def test_notices_are_gone_through_to_the_last_one_when_that_is_asked_for(t
         await p.until(State.OUTSTANDING, 3)
         for n in (1, 2, 3):
             record = Record(remote_id=f"r-{n}", status="COMPLETED", output=b"%d" % n)
-            await p.ledger.record_notice(
+            await p.ledger.writer.record_notice(
                 Notice(submission=await submission_of(p, n), received_at=p.clock.now(), record=record)
             )
         assert await p.inbox.recover() == 3
         await p.inbox.catch_up()
         assert [result.output for result in await p.results()] == [b"1", b"2", b"3"]
-        assert await p.ledger.notices.count() == 0
+        assert await p.ledger.jobs.notices.count() == 0
 
 
 async def test_who_begins_goes_through_all_notices_before_anything_else(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_who_begins_goes_through_all_notices_before_anything_else(tmp_path
         await p.until(State.OUTSTANDING, 3)
         for n in (1, 2, 3):
             record = Record(remote_id=f"r-{n}", status="COMPLETED", output=b"%d" % n)
-            await p.ledger.record_notice(
+            await p.ledger.writer.record_notice(
                 Notice(submission=await submission_of(p, n), received_at=p.clock.now(), record=record)
             )
     async with process(tmp_path / "db", Scripted(), clock=p.clock, webhooks=True) as p:

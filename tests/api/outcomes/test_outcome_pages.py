@@ -152,12 +152,12 @@ async def test_rows_that_are_new_join_the_run_and_jobs_of_an_unfinished_intake_c
     transport = Scripted(run=numbered(), status=COMPLETED)
     async with process(tmp_path / "db", transport, jobs=1) as p:
         await p.begin()
-        unfinished = await p.ledger.intakes.start(p.run)
-        await p.ledger.intakes.add(unfinished, packed_rows(rows(3)))
+        unfinished = await p.ledger.runs.intakes.start(p.run)
+        await p.ledger.runs.intakes.add(unfinished, packed_rows(rows(3)))
         await p.finish()
         await anyio.sleep(30)
         assert len(transport.of("run")) == 1
-        await p.ledger.intakes.clear(p.run.name)
+        await p.ledger.runs.intakes.clear(p.run.name)
         taken = await Intake(p.ledger, p.run, source="x").take(iter([InputBatch(rows(3), [])]), advice=lambda: "")
         assert (taken.rows, taken.new, taken.gone) == (3, 2, 0)
 
@@ -218,7 +218,7 @@ def test_what_was_granted_counts_against_the_budget_before_it_is_written() -> No
 async def test_progress_counts_what_the_ledger_counts_and_only_its_run(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(run=numbered(), status=FAILED), jobs=5) as p:
         other = Progress(p.run.id + 1, {}, margin_min_s=None, clock=VirtualClock())
-        p.ledger.subscribe(other.on_steps)
+        p.ledger.writer.subscribe(other.on_steps)
         await p.begin()
         await p.finish()
         counted = await p.ledger.runs.counts(run=p.run.id)

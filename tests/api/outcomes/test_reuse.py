@@ -45,7 +45,7 @@ def reusing(folder: Path, *, version: str = "", rows: int = 2) -> Pipeline:
 
 async def flowed(p: Flowing, pipeline: Pipeline, hour: int) -> str:
     """A flow of the pipeline, carried out to its end."""
-    known = await p.ledger.pipelines.named("p")
+    known = await p.ledger.flows.pipelines.named("p")
     of = known if known and known.pipeline == pipeline else await applied(p.ledger, pipeline, now=p.ledger.now())
     [name] = await p.ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT + hour * HOUR_US], FlowKind.TRIGGERED)
     p.scheduler.on_change()
@@ -117,7 +117,7 @@ async def test_groups_of_what_was_taken_again_are_as_they_were(tmp_path: Path, b
             stages = tuple(replace(stage, reuse_us=24 * HOUR_US) for stage in pipeline.stages)
             name = await flowed(p, replace(pipeline, stages=stages), len(found))
             assert (await p.states())[name] == "succeeded"
-            assert await p.ledger.groups.runs_ready() == []
+            assert await p.ledger.flows.groups.runs_ready() == []
             found.append(await made(p, f"{name}/total"))
             sent.append(len(transport.of("run")))
     assert found[0] == found[1]
@@ -160,7 +160,7 @@ def test_killed_at_a_commit_each_row_has_one_end_and_what_was_reused_was_not_sen
             assert second is not None
             assert (await p.ledger.runs.counts(second.id))["reused"] == 2
             for job in range(1, 5):
-                events = [each.event for each in await p.ledger.history.of(job)]
+                events = [each.event for each in await p.ledger.jobs.history.of(job)]
                 assert replay(events) is State.SUCCEEDED
             findings = Findings()
             await audit_ledger(p.ledger, findings, lambda *_: None)

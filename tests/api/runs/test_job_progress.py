@@ -68,7 +68,7 @@ async def test_the_story_of_a_job_tells_of_its_segments_and_checkpoints(tmp_path
         await p.begin()
         await p.finish()
         [name] = await p.ledger.jobs.custom_ids([1])
-        story = await p.ledger.job_details.of(p.run.id, name)
+        story = await p.ledger.reports.job_details.of(p.run.id, name)
         assert story is not None
         whole = whole_of(p.run, story)
     told = [(step.event, step.reason) for step in whole.timeline]
@@ -111,7 +111,7 @@ async def test_a_cancelled_run_waits_for_the_next_checkpoint_of_its_jobs(
         assert (await p.story())[-1] == "cancelled cancelled"
         took_s = (p.clock.now() - at) / SECOND_US
         assert within_s - 130 <= took_s <= within_s
-        assert (await p.ledger.segments.checkpoint(1) or ((), b""))[1] == str(checkpoint).encode()
+        assert (await p.ledger.jobs.segments.checkpoint(1) or ((), b""))[1] == str(checkpoint).encode()
 
 
 @pytest.mark.slow

@@ -155,7 +155,7 @@ async def test_a_flow_that_has_ended_goes_on_with_jobs_that_are_queued_again(tmp
             steps.write("\n\nnone = total\n")
         failed = await ended(p, f"{name}/total")
         for job in (await p.ledger.jobs.of([row.job for row in failed])).values():
-            assert await p.ledger.step(reopened(job, at=p.ledger.now()))
+            assert await p.ledger.writer.step(reopened(job, at=p.ledger.now()))
         assert await p.states() == {name: "running"}
         await goes_on(p)
         assert await p.states() == {name: "succeeded"}

@@ -29,9 +29,9 @@ def _ledger(tmp_path: Path) -> Path:
 
     async def made() -> None:
         async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             run = await a_run(ledger)
-            await ledger.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
+            await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
             tasks.cancel_scope.cancel()
 
     anyio.run(made)

@@ -101,17 +101,17 @@ def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) 
 async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> Run:
     """The run `r`, of so many rows."""
     run = await ledger.runs.create(name="r", service_url="http://s", endpoint="e", source="-", settings=RunSettings())
-    intake = await ledger.intakes.start(run)
+    intake = await ledger.runs.intakes.start(run)
     await added(ledger, intake, [a_row(n) for n in range(1, jobs + 1)])
     if accepted:
-        await ledger.intakes.accept(intake)
+        await ledger.runs.intakes.accept(intake)
     return run
 
 
 def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             await taken_in(ledger, accepted=False)
             tasks.cancel_scope.cancel()
 
@@ -124,7 +124,7 @@ def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> Non
 def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_left(jobs: int, tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             await taken_in(ledger, jobs=jobs)
             tasks.cancel_scope.cancel()
 
@@ -150,7 +150,7 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
 def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later(tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             run = await taken_in(ledger, jobs=1)
             await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
             tasks.cancel_scope.cancel()

@@ -36,7 +36,7 @@ def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
 
     async def made() -> None:
         async with open_ledger(folder / "orchestrator.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             rows = [a_row(n, f"n-{n}", payload=b'{"lang":"%s"}' % (b"de" if n % 2 else b"en")) for n in range(1, 6)]
             rows[1] = msgspec.structs.replace(rows[1], metadata=b'{"page":7}')
             await a_run(ledger, rows, name="night")
@@ -49,7 +49,7 @@ def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
                 step = transitions.abandoned(
                     outstanding, outcome, reason="out of attempts", at=at + (60 * job + 30) * S
                 )
-                assert await ledger.step(step)
+                assert await ledger.writer.step(step)
             tasks.cancel_scope.cancel()
 
     anyio.run(made)
@@ -143,7 +143,7 @@ def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None
 def test_where_nothing_failed_for_good_the_failed_executions_are_counted(tmp_path: Path) -> None:
     async def made() -> None:
         async with open_ledger(tmp_path / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             await a_run(ledger, 2, name="captions")
             for n in (1, 2):
                 steps = ("claimed", "accepted", "retried_remotely")
@@ -189,11 +189,11 @@ def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_th
 
     async def tried_again() -> None:
         async with open_ledger(ledger_file, clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.serve)
+            await tasks.start(ledger.writer.serve)
             [job] = (await ledger.jobs.of([3])).values()
             at = (job.sent_at or 0) + 3_600 * S
             afresh = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
-            assert await ledger.step(transitions.reopened(job, at=at, afresh=afresh))
+            assert await ledger.writer.step(transitions.reopened(job, at=at, afresh=afresh))
             await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
             tasks.cancel_scope.cancel()
 

@@ -287,7 +287,9 @@ async def test_no_more_is_asked_for_while_many_bytes_of_outputs_wait_to_be_writt
         await p.until(State.OUTSTANDING, jobs)
         commit_s = 2.0
         waiting: list[int] = []
-        p.ledger.subscribe(lambda _: waiting.append(len(transport.of("status")) - p.progress.count(State.SUCCEEDED)))
+        p.ledger.writer.subscribe(
+            lambda _: waiting.append(len(transport.of("status")) - p.progress.count(State.SUCCEEDED))
+        )
         await p.finish()
 
     assert PENDING_BYTES_MAX // size < max(waiting) < jobs // 3 * 2

@@ -157,7 +157,7 @@ async def test_a_job_does_not_go_on_for_ever(tmp_path: Path, limit: dict[str, in
         await p.finish()
         [failure] = await p.failures()
         assert failure.message == message
-        assert await p.ledger.segments.checkpoint(1) is not None
+        assert await p.ledger.jobs.segments.checkpoint(1) is not None
 
 
 async def test_a_job_that_has_failed_goes_on_from_its_last_checkpoint_when_it_is_tried_again(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ async def test_a_late_result_of_an_earlier_segment_counts_and_of_one_given_back_
     async with process(tmp_path / "db", transport, settings=resumable(), webhooks=True) as p:
         await p.begin()
         await p.until_event(lambda step: step.after.state is State.OUTSTANDING and step.after.segment == 2)
-        first = (await p.ledger.segments.of_job(1))[0].submission
+        first = (await p.ledger.jobs.segments.of_job(1))[0].submission
         await tell(p, first, says("COMPLETED", output={"unfinished": True, "seq": 9, "checkpoint": 9}))
         await anyio.sleep(1)
         assert (await p.job()).state is State.OUTSTANDING
-        checkpoint = await p.ledger.segments.checkpoint(1)
+        checkpoint = await p.ledger.jobs.segments.checkpoint(1)
         assert checkpoint is not None
         assert checkpoint[1] == b"9"
         await tell(p, first, says("COMPLETED", output={"done": True}))
@@ -293,10 +293,10 @@ async def test_a_job_that_is_to_be_cancelled_is_not_continued(tmp_path: Path) ->
     async with process(tmp_path / "db", transport, settings=resumable()) as p:
         await p.begin()
         await p.until(State.OUTSTANDING)
-        await p.ledger.cancels.owe([1], CancelWhy.ASKED, now=p.clock.now() + 3_600 * SECOND_US)
+        await p.ledger.jobs.cancels.owe([1], CancelWhy.ASKED, now=p.clock.now() + 3_600 * SECOND_US)
         await p.finish()
         assert (await p.story())[-1] == "cancelled cancelled"
-        checkpoint = await p.ledger.segments.checkpoint(1)
+        checkpoint = await p.ledger.jobs.segments.checkpoint(1)
         assert checkpoint is not None
         assert checkpoint[1] == b"2"
 

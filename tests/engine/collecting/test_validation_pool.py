@@ -93,7 +93,7 @@ async def test_the_same_mistake_in_different_outputs_is_one_kind_of_failure(tmp_
     settings = RunSettings(schema=schema(tmp_path, document), max_attempts=1)
     async with process(tmp_path / "db", Scripted(status=in_turn(*bad)), jobs=2, settings=settings) as p:
         await ended(p)
-        kinds, failed = await p.ledger.job_queries.clustered(p.run.id)
+        kinds, failed = await p.ledger.reports.job_queries.clustered(p.run.id)
         assert (kinds, failed) == (1, 2)
 
 

@@ -276,7 +276,7 @@ async def test_what_a_dead_process_noted_is_dealt_with_by_the_next_one(tmp_path:
         await p.until(State.OUTSTANDING, 3)
         for n in (1, 2):
             assert await tell(p, await submission_of(p, n), says("COMPLETED", f"r-{n}", output=n)) == 200
-        assert len(await p.ledger.notices.after(after=0, most=9, bytes_max=1_000)) == 2, "answered, so durable"
+        assert len(await p.ledger.jobs.notices.after(after=0, most=9, bytes_max=1_000)) == 2, "answered, so durable"
     transport = Scripted(status=lambda asked: says("COMPLETED", asked.remote_id, output=int(asked.remote_id[2:])))
     async with process(tmp_path / "db", transport, webhooks=True) as p:
         await p.begin()

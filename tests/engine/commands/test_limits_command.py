@@ -38,7 +38,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
     clock = SystemClock()
     with dispatcher_lock(path, now=clock.now()):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
-            await group.start(ledger.serve)
+            await group.start(ledger.writer.serve)
             commands = CommandInbox(ledger=ledger, obeyed=nothing_else)
             watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
@@ -54,7 +54,7 @@ async def runs(path: Path, *runs: tuple[str, str, str]) -> Path:
             await ledger.runs.create(name=name, service_url=url, endpoint=endpoint, source="-", settings=RunSettings())
             run = await ledger.runs.named(name)
             assert run is not None
-            await ledger.intakes.accept(await ledger.intakes.start(run))
+            await ledger.runs.intakes.accept(await ledger.runs.intakes.start(run))
     return path
 
 
@@ -99,7 +99,7 @@ async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: 
         for each in (RUN, Operation.STATUS)
     )
     async with at_work(path) as ledger:
-        await ledger.heartbeats.beat(ProcessReport(meters=meters))
+        await ledger.runs.heartbeats.beat(ProcessReport(meters=meters))
         line = of((await limits(path, "captions"))[0])["run"]
         assert (line.used, line.allowed, line.throttled) == (7, 1000, 2)
         found = {run.run: run for run in await status(path)}

@@ -101,7 +101,7 @@ class World:
 
     async def meters(self) -> tuple[MeterReading, ...]:
         """What the process at work says to the other one."""
-        [beat] = await self.other.heartbeats.all()
+        [beat] = await self.other.runs.heartbeats.all()
         return beat.said.meters
 
     async def send(self, requests: int = 1) -> list[Answer]:
@@ -123,7 +123,7 @@ async def world(
         anyio.create_task_group() as group,
     ):
         for each in (ledger, other):
-            await group.start(each.serve)
+            await group.start(each.writer.serve)
         if await other.runs.named("captions") is None:
             await other.runs.create(
                 name="captions", service_url="http://service", endpoint="ep", source="-", settings=RunSettings()
@@ -286,10 +286,10 @@ async def test_meters_are_written_for_those_who_look_from_outside_soon_and_when_
         await anyio.sleep(20)
         [reading] = await there.meters()
         assert reading.used == 0
-        beats = {beat.beaten_at for _ in range(30) for beat in await there.other.heartbeats.all()}
+        beats = {beat.beaten_at for _ in range(30) for beat in await there.other.runs.heartbeats.all()}
         for _ in range(30):
             await anyio.sleep(1)
-            beats |= {beat.beaten_at for beat in await there.other.heartbeats.all()}
+            beats |= {beat.beaten_at for beat in await there.other.runs.heartbeats.all()}
         assert len(beats) == 1 + 30 // BEAT_S, "nothing has changed: it only says that it lives"
 
 
@@ -337,7 +337,7 @@ async def test_operations_that_this_program_does_not_know_are_left_alone(tmp_pat
         await anyio.sleep(0.05)  # between two transactions of the ledger
         with closing(sqlite3.connect(tmp_path / "l.db")) as newer, newer:
             newer.execute("INSERT INTO limits VALUES (1, 'teleport', 1, 1, NULL, 0)")
-        assert await there.other.limits.all() == {}
+        assert await there.other.runs.limits.all() == {}
 
 
 @pytest.mark.parametrize(("pacing", "at_once"), [("even", 3), ("window", 200)])

@@ -101,4 +101,4 @@ async def test_results_that_are_all_empty_are_told_at_any_size(
     async with process(tmp_path / "db", service, jobs=max(1, len(outputs))) as p:
         if outputs:
             await ended(p)
-        assert await p.ledger.results.are_all_empty(p.run.id) is are_empty
+        assert await p.ledger.jobs.results.are_all_empty(p.run.id) is are_empty

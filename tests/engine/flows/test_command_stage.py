@@ -54,7 +54,7 @@ async def test_a_command_is_given_the_files_and_its_lines_are_rows(tmp_path: Pat
         ]
         assert "[1.50]" in (tmp_path / "report.jsonl").read_text()
         rows = await ended(p, f"{name}/report")
-        parents = (await p.ledger.handovers.parents([row.job for row in rows])).get(rows[1].job, ())
+        parents = (await p.ledger.flows.handovers.parents([row.job for row in rows])).get(rows[1].job, ())
         of = await p.ledger.jobs.of(parents)
         assert len(of) == 2
         assert await handed_over(p, f"{name}/caption", f"{name}/report") == [0, 1, 0]
@@ -128,7 +128,7 @@ async def test_tries_are_counted_across_processes(tmp_path: Path) -> None:
 
         [row] = await ended(p, f"{name}/report")
         [job] = (await p.ledger.jobs.of([row.job])).values()
-        assert await p.ledger.step(reopened(job, at=p.ledger.now()))
+        assert await p.ledger.writer.step(reopened(job, at=p.ledger.now()))
         p.scheduler.on_change()
         await anyio.sleep(60)
         assert (tmp_path / "tries").read_text() == "tried\n" * 4

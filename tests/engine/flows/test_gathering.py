@@ -66,7 +66,7 @@ async def test_all_that_came_of_a_row_goes_to_one_call(tmp_path: Path, by: str) 
         assert list(found) == ["r1", "r2", "r3", "r4", "r5"]  # nothing came of r6
         assert found["r3"] == {"of": ["r3/0", "r3/1", "r3/2"], "stages": ["embed"]}
         assert await handed_over(p, f"{name}/embed", f"{name}/total") == [1] * 15
-        assert await p.ledger.groups.runs_ready() == []
+        assert await p.ledger.flows.groups.runs_ready() == []
 
 
 async def test_a_group_of_all_is_one_call_with_the_rows_of_several_stages(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_group_of_all_is_one_call_with_the_rows_of_several_stages(tmp_pa
         rows = ["r1", "r2", "r3", "r1", "r2/0", "r2/1", "r3/0", "r3/1", "r3/2"]
         assert found == {f"all/{number}": {"row": row} for number, row in enumerate(rows)}
         assert await handed_over(p, f"{name}/embed", f"{name}/total") == [9] * 6
-        parents = await p.ledger.handovers.parents([job.job for job in await ended(p, f"{name}/total")])
+        parents = await p.ledger.flows.handovers.parents([job.job for job in await ended(p, f"{name}/total")])
         assert {len(each) for each in parents.values()} == {9}
 
 
@@ -101,7 +101,7 @@ async def test_a_call_that_fails_is_a_failed_job_which_can_be_made_anew(tmp_path
         with (tmp_path / "steps.py").open("a") as steps:
             steps.write(f"\n\n{step} = total\n")
         for job in (await p.ledger.jobs.of([two.job])).values():
-            assert await p.ledger.step(reopened(job, at=p.ledger.now()))
+            assert await p.ledger.writer.step(reopened(job, at=p.ledger.now()))
         await anyio.sleep(60)
         found = await ended(p, f"{name}/total")
         assert [(job.custom_id, job.state) for job in found] == [("r1", State.FAILED), ("r2", State.QUEUED)] or (

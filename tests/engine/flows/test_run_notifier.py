@@ -50,7 +50,7 @@ async def carried_out(desk: Desk, receiver: Receiver, settings: RunSettings = TE
 async def messages(desk: Desk) -> list[RunMessage]:
     path = desk.folder / "ledger.db"
     async with command_ledger(path, clock=desk.clock, connect=async_creator(path)) as ledger:
-        return await ledger.run_outbox.of(1)
+        return await ledger.flows.run_outbox.of(1)
 
 
 async def test_the_end_of_a_run_is_told_once_and_the_next_one_too(tmp_path: Path) -> None:

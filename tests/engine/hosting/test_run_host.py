@@ -35,9 +35,9 @@ async def taken_in(
     run = await ledger.runs.named(name) or await ledger.runs.create(
         name=name, service_url=url, endpoint=endpoint, source="/x", settings=RunSettings()
     )
-    intake = await ledger.intakes.start(run)
-    await ledger.intakes.add(intake, packed_rows(rows(first + jobs)[first:]))
-    await ledger.intakes.accept(intake)
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(first + jobs)[first:]))
+    await ledger.runs.intakes.accept(intake)
     return run.id
 
 

@@ -107,9 +107,9 @@ async def a_run(
     run = await ledger.runs.create(
         name=name, service_url=url, endpoint=endpoint, source="/x", settings=settings or RunSettings()
     )
-    intake = await ledger.intakes.start(run)
-    await ledger.intakes.add(intake, packed_rows(rows(jobs, s3_config=s3_config)))
-    await ledger.intakes.accept(intake)
+    intake = await ledger.runs.intakes.start(run)
+    await ledger.runs.intakes.add(intake, packed_rows(rows(jobs, s3_config=s3_config)))
+    await ledger.runs.intakes.accept(intake)
     await engine.runs.learn_settings()
     found = await ledger.runs.named(name)
     assert found is not None
@@ -201,7 +201,7 @@ async def test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_w
             await anyio.lowlevel.checkpoint()
             await engine.take_on(second)
         assert len(engine.endpoints.all()) == 2
-        assert await engine.ledger.learned.of(first.id) == first.learned
+        assert await engine.ledger.runs.learned.of(first.id) == first.learned
 
 
 @pytest.mark.slow
@@ -265,12 +265,12 @@ async def test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_wheth
     service = Accepting()
     async with engine_at(tmp_path / "db", {HERE: service}) as engine:
         waiting, due = await a_run(engine, "waiting", jobs=3), await a_run(engine, "due", jobs=3)
-        claims = await engine.ledger.claims.take(
+        claims = await engine.ledger.jobs.claims.take(
             waiting.id, endpoint=waiting.endpoint_id, by_retry=False, most=3, ttl_of=lambda _: 3_600 * S
         )
         in_a_day = engine.clock.now() + 86_400 * S
         put_off = [deferred(each.job, due_at=in_a_day, reason="later", at=engine.clock.now()) for each in claims.claims]
-        await engine.ledger.apply(put_off)
+        await engine.ledger.writer.apply(put_off)
         sessions = [await engine.take_on(run) for run in (waiting, due)]
         breaker = engine.endpoints.served(due.endpoint_id).endpoint.health.submissions.breaker
         while not breaker.is_tripped:

@@ -88,11 +88,11 @@ async def test_a_refused_or_cancelled_intake_and_the_run_that_was_made_for_it_ar
         with pytest.raises(InputError):
             await desk.take_in("refused", iter([InputBatch([*rows(3), *rows(3)], [])]))
         assert await desk.names() == []
-        ledger.intakes.pace.is_beside = lambda: True
+        ledger.runs.intakes.pace.is_beside = lambda: True
         with anyio.CancelScope() as cancelled:
             await desk.take_in("cancelled", cut_off(cancelled))
         assert cancelled.cancelled_caught
         assert await desk.names() == []
-        assert await ledger.audit.jobs_number() == 0
+        assert await ledger.reports.audit.jobs_number() == 0
         await desk.take_in("cancelled", iter([InputBatch(rows(3), [])]))
         assert await desk.names() == ["cancelled"]

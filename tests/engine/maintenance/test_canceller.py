@@ -51,7 +51,7 @@ async def sent_twice(p: Process) -> tuple[int, int]:
 
 
 async def owed(p: Process) -> list[str]:
-    due = await p.ledger.cancels.due(now=p.clock.now() + 10**12, after=(0, 0), most=10)
+    due = await p.ledger.jobs.cancels.due(now=p.clock.now() + 10**12, after=(0, 0), most=10)
     return [each.remote_id for each in due]
 
 
@@ -155,7 +155,7 @@ def cancelled_once_asked(transport: Scripted) -> Reply:
 async def outstanding_and_owed(p: Process, why: CancelWhy) -> None:
     await p.begin()
     await p.until(State.OUTSTANDING)
-    assert await p.ledger.cancels.owe([1, 2, 3], why, now=p.clock.now()) == [1]
+    assert await p.ledger.jobs.cancels.owe([1, 2, 3], why, now=p.clock.now()) == [1]
     p.canceller.wake()
 
 
@@ -204,7 +204,7 @@ def test_what_is_owed_outlives_a_crash_and_is_settled_by_the_next_process(tmp_pa
         async with process(tmp_path / "db", Scripted()) as p:
             await p.start("dispatcher", "collector")
             await p.until(State.OUTSTANDING)
-            await p.ledger.cancels.owe([1], CancelWhy.STUCK, now=p.clock.now())
+            await p.ledger.jobs.cancels.owe([1], CancelWhy.STUCK, now=p.clock.now())
 
     async def goes_on() -> None:
         transport = Scripted(
@@ -228,7 +228,7 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
         await p.until(State.OUTSTANDING, 2)
         del p.endpoints._served[p.endpoint.id]
         await p.start("canceller")
-        await p.ledger.cancels.owe([1, 2], CancelWhy.ASKED, now=p.clock.now())
+        await p.ledger.jobs.cancels.owe([1, 2], CancelWhy.ASKED, now=p.clock.now())
         await anyio.sleep(30)
         assert (await owed(p), transport.of("cancel")) == (["r-1", "r-2"], [])
 
@@ -238,7 +238,7 @@ async def test_cancellations_keep_to_their_limit(tmp_path: Path) -> None:
     async with process(tmp_path / "db", transport, jobs=150) as p:
         await p.begin()
         await p.until(State.OUTSTANDING, 150)
-        await p.ledger.cancels.owe(range(1, 151), CancelWhy.ASKED, now=p.clock.now())
+        await p.ledger.jobs.cancels.owe(range(1, 151), CancelWhy.ASKED, now=p.clock.now())
         await p.canceller.finish()
         sent = transport.times("cancel")
         assert len(sent) == 150
@@ -291,8 +291,8 @@ async def test_a_run_that_goes_on_after_all_loses_no_job_to_a_cancelling_that_ha
         await p.until(State.UNCERTAIN)
         await wish(p, Action.CANCEL)
         await wish(p, Action.CONTINUE)
-        assert await p.ledger.cancels.end(p.run.id, most=9) == 0
-        assert await p.ledger.cancels.owe_run(p.run.id, most=9, now=p.clock.now()) == 0
+        assert await p.ledger.jobs.cancels.end(p.run.id, most=9) == 0
+        assert await p.ledger.jobs.cancels.owe_run(p.run.id, most=9, now=p.clock.now()) == 0
         assert (await p.counts())["uncertain"] == 1
         assert await owed(p) == []
 

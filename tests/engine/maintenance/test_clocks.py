@@ -65,7 +65,7 @@ async def test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is
     transport = Scripted(status=REFUSED)
     async with process(tmp_path / "db", transport) as p:
         began_at_s = anyio.current_time()
-        safe_until = await p.ledger.margins.safe_until(p.run.id, retention_us=1_800 * SECOND, now=p.clock.now())
+        safe_until = await p.ledger.jobs.margins.safe_until(p.run.id, retention_us=1_800 * SECOND, now=p.clock.now())
         assert (safe_until or 0) < p.clock.now(), "whoever looks is told of no safety"
         await p.begin()
         await anyio.sleep(1)

@@ -48,12 +48,12 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
         [lost, _] = (
-            await p.ledger.claims.take(
+            await p.ledger.jobs.claims.take(
                 p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=2, ttl_of=p.builder.ttl_us
             )
         ).claims
         if marked:
-            p.ledger.mark(lost.job.submission or 0)
+            p.ledger.marks.mark(lost.job.submission or 0)
         await p.start("collector", "janitor", "dispatcher")
         await anyio.sleep(110)
         assert (await p.job(lost.job.id)).state is State.SUBMITTING
@@ -220,10 +220,10 @@ async def test_a_debt_is_written_off_once_the_service_has_deleted_the_job(tmp_pa
     async with process(tmp_path / "db", Scripted(), settings=settings) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        await p.ledger.cancels.owe([1], CancelWhy.ASKED, now=p.clock.now())
+        await p.ledger.jobs.cancels.owe([1], CancelWhy.ASKED, now=p.clock.now())
 
         async def owed() -> int:
-            return len(await p.ledger.cancels.due(now=p.clock.now(), after=(0, 0), most=9))
+            return len(await p.ledger.jobs.cancels.due(now=p.clock.now(), after=(0, 0), most=9))
 
         await p.pruner.run_once()
         assert await owed() == 1

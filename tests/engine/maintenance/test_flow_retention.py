@@ -45,7 +45,7 @@ def kept(folder: Path, keep_h: int | None = 10) -> Pipeline:
 
 
 async def flowed(p: Flowing, pipeline: Pipeline, hour: int) -> None:
-    known = await p.ledger.pipelines.named("p")
+    known = await p.ledger.flows.pipelines.named("p")
     of = known if known and known.pipeline == pipeline else await applied(p.ledger, pipeline, now=p.ledger.now())
     await p.ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT + hour * HOUR_US], FlowKind.TRIGGERED)
     p.scheduler.on_change()
@@ -106,7 +106,7 @@ async def test_what_is_not_to_go_stays(tmp_path: Path) -> None:
         failed = next(job for job in jobs.values() if job.state == "failed")
         session = p.engine.runs.sessions[caption.id]
         await session.hold_back()
-        assert await p.ledger.step(reopened(failed, at=p.ledger.now()))
+        assert await p.ledger.writer.step(reopened(failed, at=p.ledger.now()))
         await applied(p.ledger, kept(tmp_path), now=p.ledger.now())
         await outlived.run_once()
         assert not await p.ledger.flows.give_up_run(caption.id, p.ledger.now()), "nor by who had seen it before"
@@ -116,8 +116,8 @@ async def test_what_is_not_to_go_stays(tmp_path: Path) -> None:
 
 async def test_nothing_of_it_is_done_in_long_transactions(tmp_path: Path) -> None:
     async with flowing(tmp_path) as p:
-        assert p.ledger.removals.pace.rows == ROWS_FIRST
-        assert p.ledger.intakes.pace is not p.ledger.removals.pace
+        assert p.ledger.runs.removals.pace.rows == ROWS_FIRST
+        assert p.ledger.runs.intakes.pace is not p.ledger.runs.removals.pace
 
 
 def test_killed_at_a_commit_the_next_process_removes_the_rest(tmp_path: Path) -> None:

@@ -66,16 +66,16 @@ async def test_submissions_that_can_bring_nothing_more_are_forgotten_some_days_a
         await gone(ledger, await job_now(ledger, 1), "completed", at=AT + 60 * S)
         await gone(ledger, await job_now(ledger, 2), *AGAIN, "unanswered", "abandoned", at=AT + 100 * S)
         await gone(ledger, await job_now(ledger, 3), *AGAIN, "accepted", at=AT + 200 * S)
-        before, latest = attempts(path), await ledger.submissions.latest()
+        before, latest = attempts(path), await ledger.jobs.submissions.latest()
         over = AT + TTL_US + SETTINGS.retention_us + LATE_US
 
         await tidied(ledger, over - S)
         assert attempts(path) == before == {1: [1, 2, 3], 2: [1, 2], 3: [1, 2]}
-        assert [len(await ledger.history.of(job=n)) for n in (1, 2, 3)] == [1, 1, 5]
+        assert [len(await ledger.jobs.history.of(job=n)) for n in (1, 2, 3)] == [1, 1, 5]
 
         await tidied(ledger, over + 1_000 * S)
         assert attempts(path) == {1: [3], 2: [2], 3: [1, 2]}, "the third is not finished"
-        assert await ledger.submissions.latest() == latest
+        assert await ledger.jobs.submissions.latest() == latest
         assert await faults(ledger) == []
 
 
@@ -88,7 +88,7 @@ async def test_the_submission_that_brought_the_result_and_those_owed_a_cancel_ar
             await gone(ledger, await job_now(ledger, 1), *AGAIN[1:], "unanswered", "retried", "claimed", at=AT + S)
         )[-1]
         late = an_outcome(resent.after, submission=won, remote_id="r-1")
-        await ledger.step(
+        await ledger.writer.step(
             transitions.completed(resent.after, late, reason="webhook of an earlier submission", at=AT + 60 * S)
         )
         first = (await gone(ledger, await job_now(ledger, 2), "claimed", at=AT + 100 * S))[0].after.submission
@@ -101,7 +101,7 @@ async def test_the_submission_that_brought_the_result_and_those_owed_a_cancel_ar
             )
 
         assert (await job_now(ledger, 1)).state is State.SUCCEEDED
-        await ledger._writer.run(owe)
+        await ledger.writer.run(owe)
         await tidied(ledger, AT + 400 * TTL_US)
 
         assert attempts(path) == {1: [1, 3], 2: [1, 2]}
@@ -130,20 +130,20 @@ async def test_what_was_not_finished_when_it_was_passed_over_is_gone_through_aga
 async def test_of_a_job_that_has_ended_the_newest_checkpoint_is_left(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 2)
-        taken = await ledger.claims.take(
+        taken = await ledger.jobs.claims.take(
             1, endpoint=1, by_retry=False, most=2, ttl_of=lambda _: TTL_US, is_resumable=True
         )
         for claim in taken.claims:
             step = transitions.accepted(claim.job, remote_id=f"r-{claim.job.id}", sent_at=AT, at=AT)
-            assert await ledger.step(step)
+            assert await ledger.writer.step(step)
             for seq in range(5):
                 report = Report(seq=seq, share=None, message=None, checkpoint=b'{"n":%d}' % seq)
                 reported = Reported(
                     job=claim.job.id, submission=claim.job.submission or 0, report=report, at=AT, begun_at=AT
                 )
-                await ledger.segments.report([reported])
+                await ledger.jobs.segments.report([reported])
         job = await job_now(ledger, 1)
-        assert await ledger.step(transitions.completed(job, an_outcome(job), reason="status", at=AT + S))
+        assert await ledger.writer.step(transitions.completed(job, an_outcome(job), reason="status", at=AT + S))
         await tidied(ledger, AT + 2 * S)
-        assert [row.seq for row in await ledger.segments.checkpoints(1)] == [4]
-        assert [row.seq for row in await ledger.segments.checkpoints(2)] == [0, 1, 2, 3, 4], "it goes on"
+        assert [row.seq for row in await ledger.jobs.segments.checkpoints(1)] == [4]
+        assert [row.seq for row in await ledger.jobs.segments.checkpoints(2)] == [0, 1, 2, 3, 4], "it goes on"

@@ -29,7 +29,7 @@ async def seen(path: Path, *, age_s: int, ended: bool = False) -> RunStatus:
         run = await a_run(ledger)
         await brought_to(ledger, State.OUTSTANDING, now)
         news = RunReport(collecting=said, stuck=StuckSummary(in_queue=3))
-        await ledger.heartbeats.beat(ProcessReport(runs={run.id: news}, janitor=JanitorSummary(at=now)))
+        await ledger.runs.heartbeats.beat(ProcessReport(runs={run.id: news}, janitor=JanitorSummary(at=now)))
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("UPDATE heartbeats SET beaten_at = beaten_at - ?", (age_s * SECOND_US,))
             connection.commit()
@@ -57,9 +57,9 @@ async def test_without_news_looking_goes_through_the_jobs(tmp_path: Path, age_s:
 
 async def test_what_a_newer_program_says_otherwise_is_no_news(tmp_path: Path) -> None:
     async with at_work(empty_ledger(tmp_path / "l.db")) as ledger:
-        await ledger.heartbeats.beat(ProcessReport())
+        await ledger.runs.heartbeats.beat(ProcessReport())
         with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
             connection.execute("UPDATE heartbeats SET said = ?", (b'{"runs": [1]}',))
             connection.commit()
-        [beat] = await ledger.heartbeats.all()
+        [beat] = await ledger.runs.heartbeats.all()
     assert beat.said == ProcessReport()

@@ -28,7 +28,7 @@ async def claimed(p: Process) -> list[Job]:
     return [
         each.job
         for each in (
-            await p.ledger.claims.take(
+            await p.ledger.jobs.claims.take(
                 p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
             )
         ).claims
@@ -63,7 +63,7 @@ async def test_after_a_long_pause_a_job_leaves_as_soon_as_it_is_queued(tmp_path:
         [job] = await claimed(p)
         await p.start("dispatcher")
         await anyio.sleep(LONG_S)
-        await p.ledger.step(put_off(p, job, 0))
+        await p.ledger.writer.step(put_off(p, job, 0))
         await anyio.sleep(0.1)
         assert len(transport.of("run")) == 1
 
@@ -72,7 +72,7 @@ async def test_a_job_that_was_put_off_leaves_at_its_time_whatever_the_clock_does
     transport = Scripted(run=numbered())
     async with process(tmp_path / "db", transport, jobs=2) as p:
         first, second = await claimed(p)
-        await p.ledger.apply([put_off(p, first, 100), put_off(p, second, LONG_S)])
+        await p.ledger.writer.apply([put_off(p, first, 100), put_off(p, second, LONG_S)])
         await p.start("dispatcher")
         await anyio.sleep(99.9)
         assert not transport.of("run")
@@ -92,8 +92,8 @@ async def test_a_job_whose_retry_does_not_get_its_turn_soon_is_sent_anew(tmp_pat
             failed = transitions.retried(
                 sent.after, Trouble.FAILED, due_at=now, retry_until=now + 60 * S, reason="FAILED", at=now
             )
-            await p.ledger.step(sent)
-            await p.ledger.step(failed)
+            await p.ledger.writer.step(sent)
+            await p.ledger.writer.step(failed)
         await p.start("dispatcher")
         await anyio.sleep(10)
         assert (len(transport.of("retry")), len(transport.of("run"))) == (1, 1)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 async def last_word(path: Path) -> str | None:
     async with opened(path) as ledger:
-        [beat] = await ledger.heartbeats.all()
+        [beat] = await ledger.runs.heartbeats.all()
         return beat.said.stopped
 
 

@@ -29,7 +29,7 @@ async def watched(path: Path) -> AsyncIterator[tuple[Ledger, list[int]]]:
         open_ledger(path, clock=clock, connect=async_creator(path)) as ledger,
         anyio.create_task_group() as group,
     ):
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         watch = LedgerWatch(ledger.commits_of_others)
         watch.subscribe(lambda: rings.append(clock.now()))
         await group.start(watch.serve)
@@ -48,7 +48,7 @@ async def write_here(ledger: Ledger) -> None:
     async def block(transaction: Transaction) -> None:
         await transaction.connection.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
 
-    await ledger._writer.run(block)
+    await ledger.writer.run(block)
 
 
 async def test_a_commit_of_another_process_rings_within_a_second_and_once(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_transaction_that_takes_very_long_is_told_as_trouble_of_the_ledg
 
     async def write(ledger: Ledger) -> None:
         with pytest.raises(StorageError):
-            await ledger._writer.run(block)
+            await ledger.writer.run(block)
 
     async with watched(path) as (ledger, rings), anyio.create_task_group() as group:
         group.start_soon(write, ledger)

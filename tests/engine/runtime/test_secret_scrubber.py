@@ -73,10 +73,10 @@ async def test_what_a_worker_reports_is_scrubbed_before_it_is_kept(tmp_path: Pat
     async with process(tmp_path / "db", transport, jobs=ROWS[:1], settings=settings, environ=ENVIRON) as p:
         await p.begin()
         await p.finish()
-        checkpoint = await p.ledger.segments.checkpoint(1)
+        checkpoint = await p.ledger.jobs.segments.checkpoint(1)
         assert checkpoint is not None
         assert checkpoint[1] == b'{"url":"[env:S3_SECRET]"}'
-        assert (await p.ledger.segments.of_job(1))[0].message == "at [env:S3_SECRET]"
+        assert (await p.ledger.jobs.segments.of_job(1))[0].message == "at [env:S3_SECRET]"
     assert "wJalr" not in kept(tmp_path / "db")
 
 
@@ -86,7 +86,7 @@ async def test_the_next_process_knows_what_an_earlier_one_has_handed_out(tmp_pat
     ) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        assert p.ledger.claims.secret_names == {"S3_ID", "S3_SECRET"}
+        assert p.ledger.jobs.claims.secret_names == {"S3_ID", "S3_SECRET"}
     async with process(tmp_path / "db", Scripted(status=answers), settings=ALLOWED, environ=ENVIRON) as p:
         await p.begin()
         await p.finish()

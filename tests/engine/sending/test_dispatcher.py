@@ -136,7 +136,7 @@ async def test_jobs_are_claimed_for_a_quarter_of_a_second_at_most(tmp_path: Path
             nonlocal most
             most = max(most, p.progress.count("submitting"))
 
-        p.ledger.subscribe(look)
+        p.ledger.writer.subscribe(look)
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING, 300)
         assert anyio.current_time() == pytest.approx(3.0, abs=0.1)

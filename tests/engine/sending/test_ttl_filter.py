@@ -169,7 +169,7 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
     async with process(tmp_path / "db", Scripted(run=numbered()), jobs=jobs, limits=limits) as p:
         await p.api.limiter.permit(Operation.RETRY)
         claims = (
-            await p.ledger.claims.take(
+            await p.ledger.jobs.claims.take(
                 p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=3, ttl_of=p.builder.ttl_us
             )
         ).claims
@@ -177,19 +177,19 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         taken = [
             transitions.accepted(each.job, remote_id=f"x-{n}", sent_at=now, at=now) for n, each in enumerate(claims)
         ]
-        await p.ledger.apply(taken)
+        await p.ledger.writer.apply(taken)
         failed = [
             transitions.retried(step.after, Trouble.FAILED, due_at=now + n, retry_until=until, reason="FAILED", at=now)
             for n, (step, until) in enumerate(zip(taken[1:], (now + 100 * S, None), strict=True))
         ]
-        await p.ledger.apply(failed)
+        await p.ledger.writer.apply(failed)
         (again,) = (
-            await p.ledger.claims.take(
+            await p.ledger.jobs.claims.take(
                 p.run.id, endpoint=p.run.endpoint_id, by_retry=True, most=1, ttl_of=p.builder.ttl_us
             )
         ).claims  # its request came to nothing: only another `/retry` may make up for it
         until = now + 100 * S
-        await p.ledger.step(
+        await p.ledger.writer.step(
             transitions.deferred(
                 again.job, due_at=now, reason="429", at=now, trouble=Trouble.THROTTLED, retry_until=until
             )

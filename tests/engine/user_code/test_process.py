@@ -110,7 +110,7 @@ async def test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more(tmp
         open_ledger(empty_ledger(tmp_path / "ledger.db"), clock=SystemClock()) as ledger,
         anyio.create_task_group() as group,
     ):
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         run = await owed_to(ledger, tmp_path, 1, "steps.py:hangs_there")
         (tmp_path / "steps.py").write_text(f"{BOLD}\ndef hangs_there(row):\n    hangs({{'begun': {str(begun)!r}}})\n")
         relay = RowHandover(ledger=ledger, files=Files(ledger), session_of=lambda _: None, warn=print)
@@ -118,8 +118,8 @@ async def test_a_hand_over_that_hangs_is_left_where_nobody_wants_it_any_more(tmp
         with anyio.fail_after(30):
             await anyio.to_thread.run_sync(lambda: begun.open().close())  # waits until it has begun
             relay.leave(run.id)
-            while await ledger.handovers.is_owed(run.id):
-                await ledger.flush()
+            while await ledger.flows.handovers.is_owed(run.id):
+                await ledger.writer.flush()
         counts = await ledger.runs.counts(run.id)
         assert {state: count for state, count in counts.items() if count} == {"failed": 1}
         group.cancel_scope.cancel()

@@ -31,7 +31,7 @@ async def completed(ledger: Ledger, job: int, *, at: int, delay_ms: int | None, 
         delay_ms=delay_ms,
         execution_ms=execution_ms,
     )
-    assert await ledger.step(completed_step(outstanding, outcome, reason="status", at=at))
+    assert await ledger.writer.step(completed_step(outstanding, outcome, reason="status", at=at))
 
 
 async def test_the_latest_executions_of_an_endpoint_are_remembered_oldest_first(tmp_path: Path) -> None:
@@ -42,12 +42,12 @@ async def test_the_latest_executions_of_an_endpoint_are_remembered_oldest_first(
         await completed(ledger, 2, at=AT + 2 * S, delay_ms=None, execution_ms=None)  # the service did not say
         await brought_to(ledger, State.CANCELLED, AT + 5 * S, job=4)
         await brought_to(ledger, State.OUTSTANDING, AT + 7 * S, job=5)
-        found = await ledger.history.took(endpoint_id=run.endpoint_id, now=AT + 3 * S)
+        found = await ledger.jobs.history.took(endpoint_id=run.endpoint_id, now=AT + 3 * S)
         assert [(each.delay_ms, each.execution_ms) for each in found] == [(10, 1_000), (None, 3_000), (None, None)]
         assert 2_000 <= found[-1].whole_ms <= 3_000
-        assert await ledger.history.took(endpoint_id=run.endpoint_id + 1, now=AT + 3 * S) == []
+        assert await ledger.jobs.history.took(endpoint_id=run.endpoint_id + 1, now=AT + 3 * S) == []
         later = AT + S + AGE_US_MAX
-        assert [each.execution_ms for each in await ledger.history.took(endpoint_id=1, now=later)] == [
+        assert [each.execution_ms for each in await ledger.jobs.history.took(endpoint_id=1, now=later)] == [
             3_000,
             None,
         ]
@@ -61,7 +61,7 @@ async def test_failures_tell_how_long_they_took_and_what_never_ran_tells_nothing
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection, connection:
         connection.execute("UPDATE outcomes SET execution_ms = 700 WHERE job_id = 1")
     async with opened(tmp_path / "l.db") as ledger:
-        found = await ledger.history.took(endpoint_id=1, now=AT + 9 * S)
+        found = await ledger.jobs.history.took(endpoint_id=1, now=AT + 9 * S)
     assert [each.execution_ms for each in found] == [700]
 
 
@@ -89,9 +89,9 @@ async def test_only_so_many_are_read_and_only_so_far_back(tmp_path: Path) -> Non
     jobs = EVENTS_LEARNED_FROM_MAX + 10
     many(tmp_path / "l.db", jobs)
     async with opened(tmp_path / "l.db") as ledger:
-        found = await ledger.history.took(endpoint_id=1, now=AT)
+        found = await ledger.jobs.history.took(endpoint_id=1, now=AT)
         assert [each.execution_ms for each in found] == list(range(jobs - EXECUTIONS_MAX + 1, jobs + 1))
     with closing(sqlite3.connect(tmp_path / "l.db")) as connection, connection:
         connection.execute("UPDATE events SET event = 'accepted' WHERE job_id > 1")  # so many that nothing is left
     async with opened(tmp_path / "l.db") as ledger:
-        assert await ledger.history.took(endpoint_id=1, now=AT) == []
+        assert await ledger.jobs.history.took(endpoint_id=1, now=AT) == []

@@ -95,12 +95,12 @@ async def test_what_was_refused_is_removed_in_transactions_of_that_size_too(tmp_
     commits, path = Commits(), tmp_path / "l.db"
     connect = async_creator(path, delay=lambda: 0.01, commits=commits)  # so slow that few rows would do
     async with open_ledger(path, clock=VirtualClock(), connect=connect) as ledger, anyio.create_task_group() as group:
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         run = await a_run(ledger)
-        await added(ledger, await ledger.intakes.start(run), [a_row(n) for n in range(2, 500)])
-        ledger.intakes.pace.is_beside = lambda: True
+        await added(ledger, await ledger.runs.intakes.start(run), [a_row(n) for n in range(2, 500)])
+        ledger.runs.intakes.pace.is_beside = lambda: True
         before = commits.number
-        await ledger.intakes.clear("run")
+        await ledger.runs.intakes.clear("run")
         assert commits.number - before > 1 + (500 - ROWS_FIRST) // ROWS_FIRST
-        assert await ledger.audit.jobs_number() == 1
+        assert await ledger.reports.audit.jobs_number() == 1
         group.cancel_scope.cancel()

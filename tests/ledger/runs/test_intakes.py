@@ -41,7 +41,9 @@ async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
 
 async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
     return (
-        await ledger.claims.take(run.id, endpoint=run.endpoint_id, by_retry=False, most=100, ttl_of=lambda _: TTL_US)
+        await ledger.jobs.claims.take(
+            run.id, endpoint=run.endpoint_id, by_retry=False, most=100, ttl_of=lambda _: TTL_US
+        )
     ).claims
 
 
@@ -79,7 +81,7 @@ async def test_more_repeats_than_before_get_the_numbers_that_follow(tmp_path: Pa
 async def test_a_custom_id_that_stands_twice_is_told_with_both_lines(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
-        intake = await ledger.intakes.start(await a_new_run(ledger))
+        intake = await ledger.runs.intakes.start(await a_new_run(ledger))
         told = "custom_id 'a' stands on line 1 already; give each row its own"
 
         assert await added(ledger, intake, [a_row(1, "a"), a_row(2, "a"), a_row(3, "b")]) == [Clash(2, told)]
@@ -90,7 +92,7 @@ async def test_a_custom_id_that_stands_twice_is_told_with_both_lines(tmp_path: P
 async def test_a_known_custom_id_that_stands_twice_is_told_too(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, [a_row(1, "a")])
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         told = "custom_id 'a' stands on line 7 already; give each row its own"
 
         same = b'{"line":1}'
@@ -105,7 +107,7 @@ async def test_a_changed_input_is_told(tmp_path: Path) -> None:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")])
         await brought_to(ledger, State.SUCCEEDED, AT, job=2)
         before = dump(path)["payloads"]
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         (clash,) = await added(ledger, intake, [a_row(1, "a"), a_row(2, "b", payload=b"{}")])
 
         assert clash.line == 2
@@ -123,13 +125,13 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
             a_row(5, "a", payload=b'{"line":1}', policy=b'{"ttl":20000}', s3_config=b'{"bucketName":"x"}'),
             a_row(2, "b"),
         ]
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         assert await added(ledger, intake, changed) == []
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [1, 2]
         assert [row[4:] for row in rows["payloads"]] == [(None, None), (b'{"ttl":10000}', None)]
 
-        assert await ledger.intakes.accept(intake) == IntakeResult(rows=2, new=0, gone=0)
+        assert await ledger.runs.intakes.accept(intake) == IntakeResult(rows=2, new=0, gone=0)
         rows = dump(path)
         assert [row[5] for row in rows["jobs"]] == [5, 2]
         assert [row[4:] for row in rows["payloads"]] == [(b'{"ttl":20000}', b'{"bucketName":"x"}'), (None, None)]
@@ -139,11 +141,11 @@ async def test_a_changed_line_and_policy_apply_only_when_the_intake_is_accepted(
 async def test_rows_that_are_new_and_rows_that_are_gone_are_counted(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         run = await a_run(ledger, [a_row(1, "a"), a_row(2, "b"), a_row(3, "c")])
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(1, "a"), a_row(4, "d")])
         await added(ledger, intake, [])
 
-        assert await ledger.intakes.accept(intake) == IntakeResult(rows=2, new=1, gone=2)
+        assert await ledger.runs.intakes.accept(intake) == IntakeResult(rows=2, new=1, gone=2)
         (found,) = await ledger.runs.all()
         assert (found.rows, found.accepted) == (2, True)
         assert await ledger.runs.counts(run=run.id) == {"queued": 4}
@@ -153,10 +155,10 @@ async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Pa
     path = tmp_path / "l.db"
     async with opened(path) as ledger:
         run = await a_new_run(ledger)
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(1), a_row(2)])
         next_at = partial(ledger.jobs.next_queued_at, run.id, endpoint=run.endpoint_id, by_retry=False, now=AT)
-        page = partial(ledger.results.page, run.id, list(State), after=(0, 0), most=9, bytes_max=10**6)
+        page = partial(ledger.jobs.results.page, run.id, list(State), after=(0, 0), most=9, bytes_max=10**6)
 
         assert await claimable(ledger, run) == []
         assert counted(path) == {}
@@ -165,7 +167,7 @@ async def test_jobs_of_an_intake_do_not_exist_before_it_is_accepted(tmp_path: Pa
         (found,) = await ledger.runs.all()
         assert (found.rows, found.accepted) == (0, False)
 
-        await ledger.intakes.accept(intake)
+        await ledger.runs.intakes.accept(intake)
         assert await next_at() == 0
         assert len(await page()) == 2
         assert len(await claimable(ledger, run)) == 2
@@ -176,18 +178,18 @@ async def test_an_unfinished_intake_is_removed_with_its_new_run(tmp_path: Path) 
     async with opened(path) as ledger:
         kept = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="kept")
         before = dump(path, without=["sqlite_sequence"])
-        intake = await ledger.intakes.start(await a_new_run(ledger, "cut off"))
+        intake = await ledger.runs.intakes.start(await a_new_run(ledger, "cut off"))
         await added(ledger, intake, [a_row(line) for line in range(1, 50)] + repeats(30_001, 30_002))
-        second = await ledger.intakes.start(kept)
+        second = await ledger.runs.intakes.start(kept)
         await added(ledger, second, [a_row(9, "a", payload=b'{"line":1}'), a_row(10, "c")])
         await added(ledger, intake, [a_row(line) for line in range(50, 100)])
 
     async with opened(path) as ledger:
         assert dump(path, without=["sqlite_sequence"]) == before
-        third = await ledger.intakes.start(kept)
+        third = await ledger.runs.intakes.start(kept)
         assert third.id > second.id
-        await ledger.intakes.clear("kept")
-        await ledger.intakes.clear("kept")
+        await ledger.runs.intakes.clear("kept")
+        await ledger.runs.intakes.clear("kept")
         assert dump(path, without=["sqlite_sequence"]) == before
 
 
@@ -204,7 +206,7 @@ async def test_jobs_that_were_sent_stay_when_a_later_intake_is_removed(tmp_path:
     async with opened(path) as ledger:
         run = await a_run(ledger, [a_row(1, "a")])
         job = await brought_to(ledger, State.OUTSTANDING, ledger.now() - 2_000_000)  # later ones would be brought back
-        intake = await ledger.intakes.start(run)
+        intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(9, "a", payload=b'{"line":1}')])
     async with opened(path) as ledger:
         assert await job_now(ledger) == job

@@ -109,7 +109,7 @@ async def test_a_ledger_has_all_its_connections_from_the_start(tmp_path: Path) -
             async with AsyncExitStack() as at_once:
                 for _ in range(READERS_MAX):
                     connection = await at_once.enter_async_context(ledger._database.reading())
-                    assert await Runs(ledger._access.within(connection)).all() == []
+                    assert await Runs(ledger.jobs._access.within(connection)).all() == []
 
 
 async def test_the_ledger_is_as_durable_as_it_says(tmp_path: Path) -> None:

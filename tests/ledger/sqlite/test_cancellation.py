@@ -27,7 +27,7 @@ AT = EPOCH_AT + 1_000 * S
 @asynccontextmanager
 async def really_opened(path: Path) -> AsyncIterator[Ledger]:
     async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
         yield ledger
         group.cancel_scope.cancel()
 
@@ -48,7 +48,7 @@ async def test_callers_cancelled_at_random_points_are_told_exactly_what_is_in_th
         async def take(job: Job, scope: anyio.CancelScope) -> None:
             with scope:
                 await turns(chance.randrange(30))
-                told[job.id] = await ledger.step(STEPS["claimed"][1](job, AT + job.id))
+                told[job.id] = await ledger.writer.step(STEPS["claimed"][1](job, AT + job.id))
 
         async def cancel(scope: anyio.CancelScope) -> None:
             await turns(chance.randrange(60))
@@ -132,10 +132,10 @@ async def test_a_cancelled_writer_still_writes_what_it_was_handed(tmp_path: Path
         return str((await transaction.connection.execute(text("SELECT 'written'"))).scalar_one())
 
     async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as group:
-        await group.start(ledger.serve)
+        await group.start(ledger.writer.serve)
 
         async def caller() -> None:
-            results.append(await ledger._writer.run(block))
+            results.append(await ledger.writer.run(block))
 
         group.start_soon(caller)
         await turns(2)

@@ -166,12 +166,12 @@ async def claimed(path: Path, *, jobs: int, boot: str | None = BOOT) -> list[int
     async with opened(path, boot=lambda: boot) as ledger:
         run = await ledger.runs.named("run") or await a_run(ledger, 9)
         claims = (
-            await ledger.claims.take(
+            await ledger.jobs.claims.take(
                 run.id, endpoint=run.endpoint_id, by_retry=False, most=jobs, ttl_of=lambda _: TTL_US
             )
         ).claims
         found = [claim.job.submission or 0 for claim in claims]
-        ledger.mark(found[0])
+        ledger.marks.mark(found[0])
         return found
 
 

@@ -38,9 +38,9 @@ async def test_a_lone_write_goes_at_once_and_the_next_waits_for_company(tmp_path
         await anyio.sleep(1)
         begun_s = running_loop().time()
         first, second = await jobs_now(ledger)
-        await ledger.step(claimed(first))
+        await ledger.writer.step(claimed(first))
         assert running_loop().time() == begun_s
-        await ledger.step(claimed(second))
+        await ledger.writer.step(claimed(second))
         assert running_loop().time() == pytest.approx(begun_s + group_commit.GATHER_S)
 
 
@@ -55,9 +55,9 @@ async def test_what_comes_during_a_commit_waits_for_company(tmp_path: Path) -> N
         def post_another(applied: Sequence[Transition]) -> None:
             written.append((len(applied), running_loop().time() - begun_s))
             if left:  # that of the commit is not over: the writer has something to write whenever it is done
-                ledger.submit(claimed(left.pop()), lambda _: None)
+                ledger.writer.submit(claimed(left.pop()), lambda _: None)
 
-        ledger.subscribe(post_another)
+        ledger.writer.subscribe(post_another)
         post_another([])
         await anyio.sleep(1)
     assert [steps for steps, _ in written] == [0, 1, 1, 1, 1, 1]
@@ -78,9 +78,9 @@ async def test_outputs_that_take_much_memory_wait_for_no_company(tmp_path: Path)
             if left:
                 job = left.pop()
                 done = transitions.completed(job, an_outcome(job, output=large), reason="status", at=AT)
-                ledger.submit(done, lambda _: None)
+                ledger.writer.submit(done, lambda _: None)
 
-        ledger.subscribe(post_another)
+        ledger.writer.subscribe(post_another)
         post_another([])
         await anyio.sleep(1)
     assert written == [0.0] * 6
@@ -93,16 +93,16 @@ async def test_brief_blocks_share_a_transaction_with_all_that_waits(tmp_path: Pa
         await anyio.sleep(1)
         one, two, three, four = await jobs_now(ledger)
         together: list[list[int]] = []
-        ledger.subscribe(lambda applied: together.append([step.after.id for step in applied]))
+        ledger.writer.subscribe(lambda applied: together.append([step.after.id for step in applied]))
 
         async def brief(job: Job) -> None:
             async def block(transaction: Transaction) -> int:
                 return len(await transaction.apply([claimed(job)]))
 
-            assert await ledger._writer.run_briefly(block) == 1
+            assert await ledger.writer.run_briefly(block) == 1
 
         async def step(job: Job) -> None:
-            assert await ledger.step(claimed(job))
+            assert await ledger.writer.step(claimed(job))
 
         async with anyio.create_task_group() as group:
             for work, job in ((brief, one), (step, two), (brief, three), (step, four)):
@@ -118,11 +118,11 @@ async def test_a_brief_block_that_fails_fails_alone(tmp_path: Path) -> None:
         told: list[str] = []
 
         async def good() -> None:
-            told.append(await ledger._writer.run_briefly(a_word))
+            told.append(await ledger.writer.run_briefly(a_word))
 
         async def bad() -> None:
             with pytest.raises(LookupError, match="a defect of ours"):
-                await ledger._writer.run_briefly(a_defect)
+                await ledger.writer.run_briefly(a_defect)
 
         async with anyio.create_task_group() as group:
             for work in (good, bad, good):
@@ -138,19 +138,19 @@ async def test_a_brief_block_meets_a_job_as_a_step_behind_it_has_left_it(tmp_pat
         await anyio.sleep(1)
         cancelled, failed = await jobs_now(ledger)
         told: list[str] = []
-        ledger.subscribe(lambda applied: told.extend(f"{step.event} {step.after.id}" for step in applied))
+        ledger.writer.subscribe(lambda applied: told.extend(f"{step.event} {step.after.id}" for step in applied))
 
         async def claim(transaction: Transaction) -> list[int]:
             return [step.after.id for step in await transaction.apply([claimed(cancelled), claimed(failed)])]
 
         async def claim_both() -> None:
-            assert await ledger._writer.run_briefly(claim) == [failed.id]
+            assert await ledger.writer.run_briefly(claim) == [failed.id]
 
         async with anyio.create_task_group() as group:
             group.start_soon(claim_both)
             await anyio.lowlevel.checkpoint()
             step = transitions.cancelled_on_request(cancelled, at=AT)
-            ledger.submit(step, lambda _: told.append("written"))
+            ledger.writer.submit(step, lambda _: told.append("written"))
         assert told == [f"cancelled {cancelled.id}", f"claimed {failed.id}", "written"]
 
 
@@ -160,14 +160,14 @@ async def test_what_is_handed_over_during_the_commit_of_a_block_alone_is_written
         await anyio.sleep(1)
         first, second, third = await jobs_now(ledger)
         told: list[list[int]] = []
-        ledger.subscribe(lambda applied: told.append([step.after.id for step in applied]))
+        ledger.writer.subscribe(lambda applied: told.append([step.after.id for step in applied]))
 
         async def claim(transaction: Transaction) -> None:
             for job in (second, third):
-                ledger.submit(claimed(job), lambda _: None)
+                ledger.writer.submit(claimed(job), lambda _: None)
             await transaction.apply([claimed(first)])
 
-        await ledger._writer.run_briefly(claim)
+        await ledger.writer.run_briefly(claim)
         assert told == [[first.id]]
         await anyio.sleep(1)
         assert told == [[first.id], [second.id, third.id]]
@@ -178,13 +178,13 @@ async def test_so_many_brief_blocks_and_no_more_share_a_transaction(tmp_path: Pa
         await a_run(ledger, 2 * group_commit.BATCH_BRIEF_MAX + 1)
         await anyio.sleep(1)
         told: list[int] = []
-        ledger.subscribe(lambda applied: told.append(len(applied)))
+        ledger.writer.subscribe(lambda applied: told.append(len(applied)))
 
         async def claim(job: Job) -> None:
             async def block(transaction: Transaction) -> None:
                 await transaction.apply([claimed(job)])
 
-            await ledger._writer.run_briefly(block)
+            await ledger.writer.run_briefly(block)
 
         async with anyio.create_task_group() as group:
             for job in await jobs_now(ledger):

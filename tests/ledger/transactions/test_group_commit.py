@@ -65,10 +65,10 @@ async def test_callers_that_come_together_share_a_transaction(tmp_path: Path) ->
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 50)
         feed: list[int] = []
-        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        ledger.writer.subscribe(lambda applied: feed.append(len(applied)))
         async with anyio.create_task_group() as group:
             for job in await jobs_now(ledger):
-                group.start_soon(ledger.step, claimed(job))
+                group.start_soon(ledger.writer.step, claimed(job))
 
         assert feed == [50]
 
@@ -77,12 +77,12 @@ async def test_two_steps_of_one_job_are_written_in_order_in_two_transactions(tmp
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
         feed: list[list[str]] = []
-        ledger.subscribe(lambda applied: feed.append([step.event.value for step in applied]))
+        ledger.writer.subscribe(lambda applied: feed.append([step.event.value for step in applied]))
         first = claimed(await job_now(ledger))
         second = STEPS["accepted"][1](first.after, AT + 2 * S)
         async with anyio.create_task_group() as group:
-            group.start_soon(ledger.step, first)
-            group.start_soon(ledger.step, second)
+            group.start_soon(ledger.writer.step, first)
+            group.start_soon(ledger.writer.step, second)
 
         assert feed == [["claimed"], ["accepted"]]
         assert await job_now(ledger) == second.after
@@ -94,13 +94,13 @@ async def test_a_batch_is_bounded_in_steps_and_in_entries(tmp_path: Path) -> Non
     async with opened(path) as ledger:
         await a_run(ledger, many)
         feed: list[int] = []
-        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        ledger.writer.subscribe(lambda applied: feed.append(len(applied)))
         found = await jobs_now(ledger)
         for job in found:
-            ledger.record_unfinished(job)
+            ledger.writer.record_unfinished(job)
         async with anyio.create_task_group() as group:
             for job in found:
-                group.start_soon(ledger.step, claimed(job))
+                group.start_soon(ledger.writer.step, claimed(job))
 
         assert sum(feed) == many
         assert max(feed) <= group_commit.BATCH_STEPS_MAX
@@ -114,19 +114,19 @@ async def test_outputs_share_a_transaction_and_wait_in_memory_only_as_far_as_the
         await a_run(ledger, 2 * group_commit.PENDING_BYTES_MAX // len(large) + 4)
         found = await jobs_now(ledger)
         feed: list[int] = []
-        ledger.subscribe(lambda applied: feed.append(len(applied)))
+        ledger.writer.subscribe(lambda applied: feed.append(len(applied)))
         posted = 0
         for job in found:
             with anyio.move_on_after(0):
-                await ledger.room()
-                ledger.submit(
+                await ledger.writer.room()
+                ledger.writer.submit(
                     transitions.completed(job, an_outcome(job, output=large), reason="status", at=AT), lambda _: None
                 )
                 posted += 1
         assert posted == group_commit.PENDING_BYTES_MAX // len(large) + 1
-        await ledger.room()
-        await ledger.flush()
-        await ledger.room()
+        await ledger.writer.room()
+        await ledger.writer.flush()
+        await ledger.writer.room()
 
     assert feed == [1] * posted
 
@@ -140,8 +140,8 @@ async def test_pages_of_large_outputs_are_not_kept(tmp_path: Path) -> None:
         await raw.set_trace_callback(asked.append)
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             outcome = an_outcome(job, output=b'"' + b"x" * size + b'"')
-            await ledger.step(transitions.completed(job, outcome, reason="status", at=AT))
-            await ledger.flush()
+            await ledger.writer.step(transitions.completed(job, outcome, reason="status", at=AT))
+            await ledger.writer.flush()
             asked.append("flushed")
 
     assert [word for word in asked if "shrink" in word or word == "flushed"] == [
@@ -160,15 +160,15 @@ async def test_a_block_gets_its_result_and_steps_taken_inside_reach_the_feed(tmp
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger)
         feed: list[Transition] = []
-        ledger.subscribe(feed.extend)
+        ledger.writer.subscribe(feed.extend)
         step = claimed(await job_now(ledger))
 
         async def block(transaction: Transaction) -> list[Transition]:
             return await transaction.apply([step])
 
-        assert await ledger._writer.run(block) == [step]
-        assert await ledger._writer.run(block) == []
-        assert await ledger._writer.run(a_word) == "word"
+        assert await ledger.writer.run(block) == [step]
+        assert await ledger.writer.run(block) == []
+        assert await ledger.writer.run(a_word) == "word"
         assert feed == [step]
 
 
@@ -179,14 +179,14 @@ async def test_a_bad_entry_fails_alone(tmp_path: Path) -> None:
         told: dict[int, bool] = {}
         raised: list[BaseException] = []
         feed: list[int] = []
-        ledger.subscribe(lambda applied: feed.extend(step.after.id for step in applied))
+        ledger.writer.subscribe(lambda applied: feed.extend(step.after.id for step in applied))
 
         async def take(step: Transition) -> None:
-            told[step.before.id] = await ledger.step(step)
+            told[step.before.id] = await ledger.writer.step(step)
 
         async def spoil() -> None:
             try:
-                await ledger._writer.run(a_defect)
+                await ledger.writer.run(a_defect)
             except LookupError as error:
                 raised.append(error)
 
@@ -211,7 +211,7 @@ async def test_a_step_that_the_schema_forbids_fails_alone(tmp_path: Path) -> Non
 
         async def take(step: Transition) -> None:
             try:
-                outcomes[step.before.id] = await ledger.step(step)
+                outcomes[step.before.id] = await ledger.writer.step(step)
             except Exception as error:  # noqa: BLE001  what it is, is the question
                 outcomes[step.before.id] = type(error).__name__
 
@@ -258,7 +258,7 @@ async def test_what_was_handed_over_before_the_end_is_written(tmp_path: Path) ->
     async with opened(path) as ledger:
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
-        ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 77 * S))
+        ledger.writer.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + 77 * S))
 
     await anyio.sleep(1_100)  # a time that lies ahead would be brought back
     async with opened(path) as ledger:
@@ -273,7 +273,7 @@ async def test_what_nobody_waits_for_is_written_with_what_somebody_hands_over_or
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
         for seconds in (76, 77):
-            ledger.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + seconds * S))
+            ledger.writer.record_unfinished(msgspec.structs.replace(job, unfinished_at=AT + seconds * S))
         await anyio.sleep(group_commit.UNFINISHED_S / 2)
         assert (await job_now(ledger)).unfinished_at == job.unfinished_at, "a transaction of its own"
 
@@ -351,7 +351,7 @@ async def test_whoever_comes_after_the_end_is_refused_at_once(tmp_path: Path) ->
         pass
     begun_s = running_loop().time()
     with pytest.raises(StorageError, match=r"l\.db: the ledger is closed"):
-        await ledger.record_notice(Notice(submission=1, received_at=AT, record=None))
+        await ledger.writer.record_notice(Notice(submission=1, received_at=AT, record=None))
 
     assert running_loop().time() == begun_s
 

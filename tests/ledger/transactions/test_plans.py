@@ -49,21 +49,21 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
 
 
 def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
-    return ledger.claims.take(
+    return ledger.jobs.claims.take(
         1, endpoint=1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind
     )
 
 
 async def ended_by_wish(ledger: Ledger) -> None:
     await obeyed(ledger, Action.CANCEL, run=1)
-    await ledger.cancels.end(1, most=99)
+    await ledger.jobs.cancels.end(1, most=99)
 
 
 async def cleared(ledger: Ledger) -> None:
     run = await ledger.runs.named("run")
     assert run is not None
-    await added(ledger, await ledger.intakes.start(run), [a_row(99)])
-    await ledger.intakes.clear("run")
+    await added(ledger, await ledger.runs.intakes.start(run), [a_row(99)])
+    await ledger.runs.intakes.clear("run")
 
 
 QUESTIONS: dict[str, tuple[str, Question]] = {
@@ -88,42 +88,42 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
     ),
     "safe until": (
         "jobs_at_service (state=?)",
-        lambda ledger: ledger.margins.safe_until(1, retention_us=1, now=AT),
+        lambda ledger: ledger.jobs.margins.safe_until(1, retention_us=1, now=AT),
     ),
     "past": (
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
-        lambda ledger: ledger.history.took(endpoint_id=1, now=AT),
+        lambda ledger: ledger.jobs.history.took(endpoint_id=1, now=AT),
     ),
     "finished page": (
         "jobs_in_line (run_id=? AND line>?)",
-        lambda ledger: ledger.results.page(1, list(TERMINAL), after=(3, 1), most=9, bytes_max=MIB),
+        lambda ledger: ledger.jobs.results.page(1, list(TERMINAL), after=(3, 1), most=9, bytes_max=MIB),
     ),
     "jobs of submissions": ("INTEGER PRIMARY KEY", lambda ledger: ledger.jobs.of_submissions([1, 2])),
     "chosen by state": (
         "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.job_queries.page(1, StateIs(State.FAILED), after=5, most=9),
+        lambda ledger: ledger.reports.job_queries.page(1, StateIs(State.FAILED), after=5, most=9),
     ),
     "of a cluster": (
         "SEARCH outcomes USING COVERING INDEX outcomes_of_cluster (error_key=? AND rowid>? AND rowid<?)",
-        lambda ledger: ledger.job_queries.page(1, ClusterIs(7), after=5, most=9),
+        lambda ledger: ledger.reports.job_queries.page(1, ClusterIs(7), after=5, most=9),
     ),
     "named": (
         "sqlite_autoindex_jobs_1 (run_id=? AND custom_id=?)",
-        lambda ledger: ledger.job_queries.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
+        lambda ledger: ledger.reports.job_queries.page(1, Text("id", Comparison.EQUAL, "a"), after=5, most=9),
     ),
     "unfinished intake": (
         "jobs_claimable (run_id=? AND endpoint_id=? AND due_at=? AND priority=? AND rowid>?)",
         cleared,
     ),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
-    "history": ("events_of_job", lambda ledger: ledger.history.of(1)),
+    "history": ("events_of_job", lambda ledger: ledger.jobs.history.of(1)),
     "events": (
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.pruning.events_doomed({1: 2 * AT}, after=0, most=9),
+        lambda ledger: ledger.reports.pruning.events_doomed({1: 2 * AT}, after=0, most=9),
     ),
     "submissions": (
         "SEARCH submissions USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-        lambda ledger: ledger.pruning.submissions_doomed({1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
+        lambda ledger: ledger.reports.pruning.submissions_doomed({1: 2 * AT}, ttl_before=2 * AT, after=0, most=9),
     ),
 }
 

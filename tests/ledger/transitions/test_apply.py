@@ -30,7 +30,7 @@ async def test_a_late_answer_to_run_is_stale_and_leaves_its_remote_id_on_its_sub
         await gone(ledger, sent, "unanswered", "retried", "claimed", at=AT + 2 * S)
         before = dump(path, without=["submissions"])
 
-        assert not await ledger.step(answer)
+        assert not await ledger.writer.step(answer)
         assert dump(path, without=["submissions"]) == before
         assert [row[3] for row in dump(path)["submissions"]] == ["late", None]
 
@@ -44,8 +44,8 @@ async def test_the_first_result_wins_whichever_submission_it_is_of(tmp_path: Pat
         early = an_outcome(first, remote_id="of-the-first", output=b"1")
         late = an_outcome(second, output=b"2")
 
-        assert await ledger.step(transitions.completed(second, early, reason="webhook", at=AT + 50 * S))
-        assert not await ledger.step(transitions.completed(second, late, reason="status", at=AT + 51 * S))
+        assert await ledger.writer.step(transitions.completed(second, early, reason="webhook", at=AT + 50 * S))
+        assert not await ledger.writer.step(transitions.completed(second, late, reason="status", at=AT + 51 * S))
         (outcome,) = dump(path)["outcomes"]
         assert (outcome[1], outcome[2], outcome[4]) == (first.submission, "of-the-first", b"1")
         ended = {row[0]: (row[3], row[8], row[9]) for row in dump(path)["submissions"]}
@@ -73,8 +73,8 @@ async def test_many_jobs_are_reopened_at_once(tmp_path: Path) -> None:
     async with opened(path) as ledger:
         await a_run(ledger, 30)
         found = await jobs_now(ledger)
-        await ledger.apply(over := [STEPS["cancelled"][1](job, AT) for job in found])
-        await ledger.apply([transitions.reopened(step.after, at=AT + S) for step in over[:20]])
+        await ledger.writer.apply(over := [STEPS["cancelled"][1](job, AT) for job in found])
+        await ledger.writer.apply([transitions.reopened(step.after, at=AT + S) for step in over[:20]])
 
         assert [row[0] for row in dump(path)["outcomes"]] == list(range(21, 31))
         assert counted(path) == {"queued": 20, "cancelled": 10}
@@ -95,7 +95,7 @@ async def walked(ledger: Ledger, chance: random.Random) -> list[Transition]:
             if possible and not (is_terminal(seen) and chance.random() < 0.9):
                 batch.append(chance.choice(possible)(seen, at + number))
             older[job.id] = job
-        applied = await ledger.apply(batch)
+        applied = await ledger.writer.apply(batch)
         taken += [step for step in batch if step.before.id in applied]
     return taken
 
@@ -108,7 +108,7 @@ async def test_events_replayed_through_the_table_give_the_states_and_the_counts(
         taken = await walked(ledger, random.Random(seed))
         for job in await jobs_now(ledger):
             state = State.QUEUED
-            history = await ledger.history.of(job=job.id)
+            history = await ledger.jobs.history.of(job=job.id)
             for row in history:
                 state = TRANSITIONS[state][Event(row.event)]
             assert state is job.state

@@ -102,7 +102,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cancel that waits for its turn is sent though it was taken back",
         path="orchestrator/engine/maintenance/canceller.py::Canceller._cancel",
-        old="if not await self._ledger.cancels.is_owed(submission=owed.submission):",
+        old="if not await self._ledger.jobs.cancels.is_owed(submission=owed.submission):",
         new="if False:",
         tests=("tests/engine/maintenance/test_canceller.py::test_continue_takes_back_every_cancel_that_has_not_left",),
     ),

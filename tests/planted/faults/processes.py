@@ -235,7 +235,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="workers are raised before the ledger knows what they were",
         path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._raise",
-        old="await self._ledger.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)\ntry:",
+        old="await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)\ntry:",
         new="try:",
         tests=("tests/engine/hosting/test_worker_scaling.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
     ),

@@ -84,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
         name="what ends while the growing file is made anew is missing there",
         path="orchestrator/api/foreground/partial_results.py::PartialResults._grow",
         old="await self._write(self._so_far(began_at))",
-        new="await self._write(self._so_far(began_at))\nself._place = await self._ledger.feed.end()",
+        new="await self._write(self._so_far(began_at))\nself._place = await self._ledger.reports.feed.end()",
         tests=("tests/api/foreground/test_partial_results.py::test_what_ends_while_it_is_made_anew_stands_there_once",),
     ),
     Fault(

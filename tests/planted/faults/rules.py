@@ -145,7 +145,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a webhook is answered before its notice is durable",
         path="orchestrator/engine/collecting/webhook_inbox.py::WebhookInbox.note",
-        old="await self._ledger.record_notice(notice)",
+        old="await self._ledger.writer.record_notice(notice)",
         new="",
         tests=(
             "tests/engine/collecting/test_webhook_inbox.py::test_what_a_dead_process_noted_is_dealt_with_by_the_next_one",

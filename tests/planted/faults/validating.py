@@ -103,7 +103,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="outputs are judged anew that are in the next stage already",
         path="orchestrator/api/admin/revalidate.py::wanted_of",
-        old="if await ledger.handovers.is_handed_on(run.id):",
+        old="if await ledger.flows.handovers.is_handed_on(run.id):",
         new="if False:",
         tests=("tests/api/flows/test_stages.py::test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input",),
     ),

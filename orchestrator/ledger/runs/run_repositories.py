@@ -1,0 +1,25 @@
+"""The runs of a ledger as its callers hold them: with what is kept of them beside the runs themselves."""
+
+from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
+from orchestrator.ledger.runs.endpoint_limits import ChosenLimits
+from orchestrator.ledger.runs.heartbeats import Heartbeats
+from orchestrator.ledger.runs.intakes import Intakes
+from orchestrator.ledger.runs.runs import Runs
+from orchestrator.ledger.runs.scaling_overrides import ScalingOverrides
+from orchestrator.ledger.transactions.repository import Access
+
+
+class RunRepositories(Runs):
+    """The runs of a ledger."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self.intakes = Intakes(access)
+        self.removals = Intakes(access)
+        """What clears runs beside everything else, however much there is of them: in short transactions."""
+
+        self.removals.pace.is_beside = lambda: True
+        self.heartbeats = Heartbeats(access)
+        self.limits = ChosenLimits(access)
+        self.scaling_overrides = ScalingOverrides(access)
+        self.learned = LearnedOfEndpoints(access)
