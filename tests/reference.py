@@ -53,7 +53,7 @@ def _table(heading: str, settings: Iterable[Setting[Any]]) -> str:
 
 
 def _row(setting: Setting[Any]) -> str:
-    said = f"{setting} {setting.form.metavar}".rstrip().replace("|", r"\|") if setting.has_flag else setting.key
+    said = f"{setting} {setting.value_type.metavar}".rstrip().replace("|", r"\|") if setting.has_flag else setting.key
     meaning = f"{setting.means} {setting.more}".rstrip()
     return f"| `{said}` | {meaning} | {setting.without or 'none'} |"
 

@@ -34,7 +34,7 @@ CAUSES: Final = frozenset(Cause)
 
 DECLARING: Final = {
     *(f"orchestrator/settings/{part}_settings.py" for part in ("run", "connection", "input", "output")),
-    *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "policy", "command")),
+    *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "command")),
     "orchestrator/settings/requests.py",
     "orchestrator/api/emulation/flags.py",
 }

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any, Final
 
-from orchestrator.settings import parsers
 from orchestrator.settings.connection_settings import (
     REST_URL,
     SERVERLESS_URL,
@@ -13,7 +12,7 @@ from orchestrator.settings.connection_settings import (
 )
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
-from orchestrator.settings.policy_settings import POLICY
+from orchestrator.settings.parsers import jobs
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.request_settings import (
     BODY_BYTES_MAX,
@@ -28,8 +27,9 @@ from orchestrator.settings.request_settings import (
     REPLACE_INPUT,
     RunRequest,
 )
-from orchestrator.settings.run_settings import ALLOW_ENV, RunSettings
-from orchestrator.settings.setting import SWITCH, Panel, Setting, duration, parsed, settings_in, text
+from orchestrator.settings.run_settings import ALLOW_ENV, POLICY, RunSettings
+from orchestrator.settings.setting import Panel, Setting, settings_in
+from orchestrator.settings.value_types import SWITCH, duration, parsed, text
 
 Settings = tuple[Setting[Any], ...]
 
@@ -45,7 +45,7 @@ CONFIG: Final[Setting[str]] = Setting(
 )
 GRACE: Final[Setting[int]] = Setting(
     "grace",
-    duration(parsers.a_second_or_more),
+    duration(jobs.check_second_or_more),
     "Cancels each resumable job at the service once it has a newer checkpoint, and after so long at the latest.",
     default="at once",
     panel=Panel.LONG_JOBS,

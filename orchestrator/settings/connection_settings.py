@@ -9,19 +9,9 @@ import msgspec
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.addresses import parse_address, webhook_base_url
-from orchestrator.settings import parsers
-from orchestrator.settings.setting import (
-    Form,
-    Kind,
-    Panel,
-    Setting,
-    one_of,
-    parsed,
-    setting_of,
-    settings_in,
-    text,
-    whole,
-)
+from orchestrator.settings.parsers import service
+from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
+from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
 from orchestrator.settings.values import (
     BASE_URL_DEFAULT,
     GRAPHQL_URL_DEFAULT,
@@ -40,7 +30,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "serverless-url",
-            parsers.address("/v2"),
+            service.address("/v2"),
             "Where the service is. The path `/v2/{endpoint_id}/…` is added.",
         ),
     ] = SERVERLESS_URL_DEFAULT
@@ -74,7 +64,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Mapping[Operation, Limit],
         _service(
             "limit",
-            Form(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", parsers.limits, parsers.limit_texts),
+            ValueType(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", service.parse_limits, service.format_limits),
             "A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
             " `run=1000/10:200`. Repeatable.",
             default="[the contract's](#durations-and-limits)",
@@ -84,7 +74,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pacing,
         _service(
             "pacing",
-            parsed("even|window", parsers.pacing),
+            parsed("even|window", service.parse_pacing),
             "How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`:"
             " bursts that fill a window at once, for a service known to count plain windows.",
             more="5,000 jobs then leave in 40 s rather than 50.",
@@ -94,7 +84,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "rest-url",
-            parsers.address("/v1"),
+            service.address("/v1"),
             "Where REST v1 is, the older interface; `/v1/endpoints` is added.",
         ),
     ] = REST_URL_DEFAULT
@@ -112,7 +102,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Mapping[str, str],
         _service(
             "service-key",
-            Form(Kind.LIST, "URL=env:NAME", parsers.keys, parsers.variables),
+            ValueType(Kind.LIST, "URL=env:NAME", service.parse_service_keys, service.format_service_keys),
             "The variable that holds the API key of a further service, where a ledger's runs are at several."
             " Repeatable.",
             default="only the service of `--serverless-url` has a key",
@@ -137,7 +127,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "base-url",
-            parsers.address("/v2"),
+            service.address("/v2"),
             "Where REST v2 is; `/v2/pods`, `/v2/serverless` and so on are added.",
         ),
     ] = BASE_URL_DEFAULT
@@ -152,13 +142,13 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     graphql_url: Annotated[
         str,
-        _service("graphql-url", parsers.address(""), "The GraphQL address."),
+        _service("graphql-url", service.address(""), "The GraphQL address."),
     ] = GRAPHQL_URL_DEFAULT
     graphql_key: Annotated[
         KeyPlace,
         _service(
             "graphql-key",
-            parsed("query|header", parsers.key_place),
+            parsed("query|header", service.parse_key_place),
             "Where the API key goes: the URL's parameter api_key, or a bearer header.",
         ),
     ] = "query"

@@ -5,8 +5,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from orchestrator.settings import parsers
-from orchestrator.settings.setting import SWITCH, Form, Kind, Panel, Setting, one_of, setting_of, settings_in, whole
+from orchestrator.settings.parsers import rows
+from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
+from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, whole
 from orchestrator.settings.values import OnMisfit, OutputFormat, ResultOrder
 
 _file: Final = partial(Setting, panel=Panel.FILES)
@@ -47,7 +48,7 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _file(
             "flatten",
-            Form(Kind.LIST, "output.PATH", parsers.flattened, tuple),
+            ValueType(Kind.LIST, "output.PATH", rows.parse_flatten, tuple),
             "A member of each output, as `output.caption` or `output.choices.0.text`, in a column of its own, or of"
             " the input. Repeatable; these then stand in place of the output.",
             default="the whole output, as JSON where the format has columns",

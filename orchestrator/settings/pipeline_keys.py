@@ -15,12 +15,14 @@ from orchestrator.core.pipelines.schedule_calendar import check_cron
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.name_match import nearest
-from orchestrator.settings import command_settings, connection_settings, parsers, request_settings, run_settings
+from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.parsers import brakes, names, service
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.setting import Form, Kind, Setting, duration, one_of, parsed, texts, whole
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.value_types import Kind, ValueType, duration, one_of, parsed, texts, whole
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 
@@ -72,7 +74,7 @@ def _zone(text: str) -> str:
 
 def _template(text: str) -> str:
     """A path with placeholders."""
-    parsers.file_path(text)
+    names.parse_path(text)
     placeholders(text)
     return text
 
@@ -111,8 +113,8 @@ def _news(given: Sequence[str]) -> tuple[News, ...]:
     return tuple(each for each in News if each in given)
 
 
-_part: Final = parsed("PERCENT", parsers.share, parsers.percentage)
-_arguments: Final = Form(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tuple)
+_part: Final = parsed("PERCENT", brakes.parse_percentage, brakes.format_percentage)
+_arguments: Final = ValueType(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tuple)
 
 # --- the pipeline
 
@@ -139,7 +141,7 @@ KEEP: Final = _pipeline(
 
 CRON: Final = _schedule(
     "cron",
-    Form(Kind.LIST, "CRON", _crons, tuple),
+    ValueType(Kind.LIST, "CRON", _crons, tuple),
     "Five fields: minute, hour, day of month, month, day of week. A list of several is one schedule.",
     default="none",
 )
@@ -219,8 +221,8 @@ REUSE_VERSION: Final = _stage(
 
 # --- who is told
 
-ON: Final = _notify("on", Form(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
-URL: Final = _notify("url", parsed("URL", parsers.hook_url), "Where it is posted to.", default="none")
+ON: Final = _notify("on", ValueType(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
+URL: Final = _notify("url", parsed("URL", service.parse_hook_url), "Where it is posted to.", default="none")
 TOLD: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
 SECRET: Final = _notify(
     "secret", parsed("env:NAME", _variable), "The variable that holds what messages are signed with.", default="none"
@@ -274,7 +276,7 @@ def parse_run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
 
     def fields(of: type[Any]) -> dict[str, Any]:
         return {
-            each.name: each.form.read(of_stage[each.key])
+            each.name: each.value_type.read(of_stage[each.key])
             for each in STAGE_RUN
             if each.of is of and each.key in of_stage
         }

@@ -5,9 +5,10 @@ from typing import Final
 
 from orchestrator.core.service.profiles import parse_profile, profile_of
 from orchestrator.core.service.row_variables import OwnKeys
-from orchestrator.settings import parsers
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.setting import Setting, parsed
+from orchestrator.settings.parsers import names
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.value_types import parsed
 
 PROFILE: Final[Setting[str]] = Setting(
     "profile",
@@ -19,7 +20,7 @@ PROFILE: Final[Setting[str]] = Setting(
 )
 KEY: Final[Setting[str]] = Setting(
     "key",
-    parsed("env:NAME", parsers.variable),
+    parsed("env:NAME", names.parse_variable),
     "The variable that holds the account's API key; the key itself stands in no file.",
     default="required",
     has_flag=False,

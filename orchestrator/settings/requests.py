@@ -8,11 +8,12 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from orchestrator.core.gates.costs import Price
-from orchestrator.settings import parsers
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.parsers import jobs
 from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.setting import Panel, Setting, duration, setting_of, settings_in, whole
+from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
+from orchestrator.settings.value_types import duration, whole
 from orchestrator.settings.values import LEDGER_DEFAULT, Include, LogFormat, OutputFormat, ResultOrder
 
 _figure: Final = partial(Setting, panel=Panel.FIGURES)
@@ -119,7 +120,7 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _figure(
             "execution-time",
-            duration(parsers.more_than_nothing),
+            duration(jobs.check_not_zero),
             "How long a worker takes for a job, about; it goes before what the ledger knows of the endpoint.",
             default="as the latest executions in the ledger took",
             brief="How long an execution takes",

@@ -10,6 +10,7 @@ from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import Rules
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.jobs.escalation import EscalationRule
+from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.core.jobs.segments import SegmentLimits
@@ -17,20 +18,9 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
-from orchestrator.settings import parsers
-from orchestrator.settings.setting import (
-    SWITCH,
-    Form,
-    Kind,
-    Panel,
-    Setting,
-    duration,
-    one_of,
-    parsed,
-    setting_of,
-    settings_in,
-    whole,
-)
+from orchestrator.settings.parsers import brakes, jobs, names, service
+from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
+from orchestrator.settings.value_types import SWITCH, Kind, ValueType, duration, listed, one_of, parsed, whole
 from orchestrator.settings.values import (
     EVENTS_KEPT_US_DEFAULT,
     PROGRESS_EVERY_US_DEFAULT,
@@ -43,6 +33,9 @@ from orchestrator.settings.values import (
 ATTEMPTS_MAX: Final = 1_000
 
 _job: Final = partial(Setting, panel=Panel.JOBS)
+_of_policy: Final = partial(Setting, of=Policy, panel=Panel.JOBS)
+"""What the core knows as the policy of a job."""
+
 _input: Final = partial(Setting, panel=Panel.INPUT)
 _long_job: Final = partial(Setting, panel=Panel.LONG_JOBS)
 _trouble: Final = partial(Setting, panel=Panel.TROUBLE)
@@ -85,7 +78,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         QueueDepth,
         _job(
             "queue-depth",
-            parsed("N|auto|off", parsers.queue_depth, kind=Kind.WHOLE_OR_TEXT),
+            parsed("N|auto|off", jobs.parse_queue_depth, kind=Kind.WHOLE_OR_TEXT),
             "How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten"
             " minutes, at least 1,000. `off`: any number that [can be collected in"
             " time](how-it-works.md#how-much-is-sent).",
@@ -95,7 +88,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _job(
             "result-retention",
-            duration(parsers.retention),
+            duration(jobs.check_retention),
             "How long the service keeps a result for us; at least 1s.",
         ),
     ] = RETENTION_US_DEFAULT
@@ -122,7 +115,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Reuse | None,
         _input(
             "reuse",
-            Form(
+            ValueType(
                 Kind.DURATION,
                 "D",
                 lambda texts: Reuse(young_us=parse_duration(texts[-1])),
@@ -146,7 +139,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _input(
             "allow-env",
-            Form(Kind.LIST, "NAME", parsers.allowed_variables, tuple),
+            ValueType(Kind.LIST, "NAME", names.parse_allowed_variables, tuple),
             "A variable that the rows of the input may name in their `s3Config`, or how such begin, as in `S3_*`."
             " Repeatable.",
             more="[Keys of this program's own](#secrets-that-rows-name) they never get.",
@@ -166,7 +159,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _long_job(
             "progress-every",
-            parsed("D|off", parsers.progress_every, parsers.progress_every_text, kind=Kind.DURATION),
+            parsed("D|off", jobs.parse_progress_every, jobs.format_progress_every, kind=Kind.DURATION),
             "How often a resumable job is asked how far it is; all of them together take a tenth of the questions at"
             " most. `off`: only in time for its result, every 25 min.",
         ),
@@ -175,7 +168,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "stall-after",
-            duration(parsers.a_second_or_more),
+            duration(jobs.check_second_or_more),
             "A resumable job that has had nothing new to report for so long counts as stuck, see `--on-stuck`.",
             default="that is not looked at",
         ),
@@ -192,7 +185,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "max-execution",
-            duration(parsers.a_second_or_more),
+            duration(jobs.check_second_or_more),
             "How long a resumable job may be executed in all its segments together before it counts as failed.",
             default="however long",
         ),
@@ -219,7 +212,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pinned | None,
         _trouble(
             "schema",
-            parsed("FILE", parsers.schema_file, parsers.pinned_ref),
+            parsed("FILE", jobs.parse_schema, jobs.format_pinned),
             "A [JSON Schema](retries.md#what-counts-as-a-result) that outputs have to fit: one that does not has"
             " failed (class `invalid_output`).",
             default="none",
@@ -229,7 +222,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pinned | None,
         _trouble(
             "check",
-            parsed("MODULE:FUNCTION", parsers.check_function, parsers.pinned_ref),
+            parsed("MODULE:FUNCTION", jobs.parse_check, jobs.format_pinned),
             "A [function of yours](retries.md#what-counts-as-a-result), or FILE.py:FUNCTION, that is given each"
             " output: where it raises or returns None or False, the job has failed (class `invalid_output`).",
             default="none",
@@ -239,7 +232,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[EscalationRule, ...],
         _trouble(
             "escalate",
-            Form(Kind.LIST, "RULE", parsers.rules, parsers.rule_texts, by_lines=True),
+            listed("RULE", parse_rule, format_rule, by_lines=True),
             "What a job is [given after its troubles](retries.md#escalation), by their class, one step after the"
             " other, as in `timed_out: execution-timeout*2, then endpoint big`, or by what their error says, as in"
             ' `failed~"spot instance": free`. Repeatable.',
@@ -250,7 +243,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "retry-budget",
-            parsed("PERCENT", parsers.share, parsers.percentage),
+            parsed("PERCENT", brakes.parse_percentage, brakes.format_percentage),
             "For how many of the run's jobs an execution may be [repeated](retries.md#a-budget-for-retries) that"
             " failed, timed out or gave no usable output, as in `20%`; after that such jobs fail.",
             default="any number, within `--max-attempts`",
@@ -293,7 +286,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "give-up-after",
-            duration(parsers.a_second_or_more),
+            duration(jobs.check_second_or_more),
             "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its"
             " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count.",
             default="however long",
@@ -303,7 +296,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         _trouble(
             "notify",
-            parsed("URL|COMMAND", parsers.notify),
+            parsed("URL|COMMAND", service.parse_notify),
             "Who is [told](how-it-works.md#who-is-told-of-a-run) that the run is over, a brake has stopped it, or"
             " going on is pointless: a URL, `env:NAME` of the variable that holds one, or a command that gets it on"
             " its input, as JSON.",
@@ -341,7 +334,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Rules,
         _brake(
             "breaker",
-            parsed("FIRST:SHARE/LAST|off", parsers.breaker, parsers.breaker_text),
+            parsed("FIRST:SHARE/LAST|off", brakes.parse_breaker, brakes.format_breaker),
             "When [the breaker](brakes.md#the-breaker) trips: as the FIRST executions of the run have failed, or more"
             " than this share of the LAST ones, most of them in one way. Then one job a minute is sent, until one"
             " succeeds.",
@@ -351,7 +344,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Canary,
         _brake(
             "canary",
-            parsed("K[:SHARE]|off", parsers.canary, parsers.canary_text, kind=Kind.WHOLE_OR_TEXT),
+            parsed("K[:SHARE]|off", brakes.parse_canary, brakes.format_canary, kind=Kind.WHOLE_OR_TEXT),
             "Sends K rows first, spread over the input; the rest once they have succeeded, or this share of them.",
             default="none go first",
         ),
@@ -360,7 +353,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         MaxFailures,
         _brake(
             "max-failures",
-            parsed("N|P%|off", parsers.max_failures, parsers.max_failures_text, kind=Kind.WHOLE_OR_TEXT),
+            parsed("N|P%|off", brakes.parse_max_failures, brakes.format_max_failures, kind=Kind.WHOLE_OR_TEXT),
             "Holds the run once more than N rows have failed for good, or P percent of those that have ended (from 20"
             " on): nothing more is sent, and what is outstanding is collected.",
             default="any number may fail",
@@ -370,7 +363,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         _brake(
             "price-per-second",
-            parsers.amount("PRICE"),
+            brakes.amount("PRICE"),
             "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are"
             " told by it.",
             more="Best set for each endpoint in the [file](#configuration).",
@@ -382,7 +375,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _brake(
             "budget",
-            parsers.amount("AMOUNT|off", may_be_off=True),
+            brakes.amount("AMOUNT|off", may_be_off=True),
             "Sends no more once what [was spent, and is expected](brakes.md#budgets) of what is outstanding, reaches"
             " this amount. Needs a price.",
             default="any amount",
@@ -393,7 +386,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _brake(
             "budget-per-day",
-            parsers.amount("AMOUNT|off", may_be_off=True),
+            brakes.amount("AMOUNT|off", may_be_off=True),
             "The same of all runs of the ledger at the endpoint, for each day (UTC).",
             more="Best set for each endpoint in the [file](#configuration).",
             default="any amount",
@@ -403,7 +396,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _brake(
             "finish-by",
-            parsed("TIME|off", parsers.finish_by, parsers.finish_by_text),
+            parsed("TIME|off", brakes.parse_finish_by, brakes.format_finish_by),
             "When the run is to be finished: `06:00` (the next one, here), `06:00 Europe/Berlin`, `06:00Z`, or a time"
             " stamp with its zone. You are told as soon as it will be missed, and what would be needed.",
             default="whenever",
@@ -446,6 +439,29 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         """The TTL of the run's jobs where a row does not say otherwise."""
         return (self.policy.ttl_ms or TTL_MS_DEFAULT) * 1000
 
+
+TTL: Final = _of_policy(
+    "ttl",
+    jobs.policy_duration("ttl_ms"),
+    "A job's whole life at the service, queue and execution included; 10s to 7d.",
+    default="the service's, 24h; of resumable jobs the execution timeout and 24h, 7d at most",
+    field="ttl_ms",
+)
+EXECUTION_TIMEOUT: Final = _of_policy(
+    "execution-timeout",
+    jobs.policy_duration("execution_timeout_ms"),
+    "The longest that a worker may run a job; 5s to 7d.",
+    default="the service's, 10m",
+    brief="The longest that a worker may run a job; 10m",
+    field="execution_timeout_ms",
+)
+LOW_PRIORITY: Final = _of_policy(
+    "low-priority",
+    ValueType(Kind.SWITCH, "", lambda texts: SWITCH.read(texts) or None),
+    "Jobs that do not make the endpoint start workers.",
+)
+
+POLICY: Final[tuple[Setting[Any], ...]] = (TTL, EXECUTION_TIMEOUT, LOW_PRIORITY)
 
 VIA: Final[Setting[Via]] = setting_of(RunSettings, "via")
 MAX_ATTEMPTS: Final[Setting[int]] = setting_of(RunSettings, "max_attempts")

@@ -21,7 +21,8 @@ from orchestrator.settings import command_settings, connection_settings, request
 from orchestrator.settings import profiles as declared_profiles
 from orchestrator.settings.request_settings import Configuration
 from orchestrator.settings.requests import FIGURES_OF_PLAN
-from orchestrator.settings.setting import Form, Kind, Setting
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.value_types import Kind, ValueType
 from orchestrator.settings.values import CONFIGURATION_DEFAULT
 
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class Choices:
         if given is None:
             return None
         try:
-            return setting.form.read(given.texts)
+            return setting.value_type.read(given.texts)
         except (ValueError, UsageError) as error:
             raise UsageError(f"{given.origin}: {error}") from None
 
@@ -273,15 +274,17 @@ def _of_environment(environment: Mapping[str, str], section: Section) -> Layer:
         variable = section.variable(setting)
         text = environment.get(variable, "").strip()
         if text and setting.has_flag:
-            given[key] = Given(_texts(text, setting.form), variable)
+            given[key] = Given(_texts(text, setting.value_type), variable)
     return given
 
 
-def _texts(text: str, form: Form[Any]) -> tuple[str, ...]:
+def _texts(text: str, value_type: ValueType[Any]) -> tuple[str, ...]:
     """The values in a variable."""
-    if form.kind is not Kind.LIST:
+    if value_type.kind is not Kind.LIST:
         return (text,)
-    return tuple(filter(None, map(str.strip, text.splitlines())) if form.by_lines else text.replace(",", " ").split())
+    if value_type.by_lines:
+        return tuple(filter(None, map(str.strip, text.splitlines())))
+    return tuple(text.replace(",", " ").split())
 
 
 def _of_file(path: Path | None, members: Mapping[str, object], section: Section) -> Layer:
@@ -348,7 +351,7 @@ def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer
             raise UsageError(f"{where}: {_unknown(key, name, section)}")
         if key in given:
             raise UsageError(f"{where}: {key} stands there twice, with a dash and with an underscore")
-        kind = section.settings[key].form.kind
+        kind = section.settings[key].value_type.kind
         if not fits(value, kind):
             raise UsageError(f"{where}: {name} must be {kind.value.format(key=name)}")
         values: Iterable[object] = value if isinstance(value, list) else [value]

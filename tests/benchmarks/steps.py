@@ -23,7 +23,7 @@ from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers import schema_file
+from orchestrator.settings.parsers.jobs import parse_schema
 from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input
@@ -121,7 +121,7 @@ def _share(path: Path, tables: Sequence[str]) -> float:
 
 async def _longest_ms(ledger: Ledger, run: Run, schema: Path) -> float:
     """The longest transaction, its way there included, of a recheck that takes every result back, to be tried again."""
-    wanted = NewValidator(schema_file(str(schema)), None, False)
+    wanted = NewValidator(parse_schema(str(schema)), None, False)
     settings = msgspec.structs.replace(run.settings, schema=wanted.schema)
     validators = ValidationPool({run.id: settings}, print)
     took: list[float] = []

@@ -249,7 +249,7 @@ def names_of(kind: type[msgspec.Struct]) -> set[str]:
 def test_what_a_setting_is_without_being_set_can_be_read_as_it_is_written() -> None:
     for setting in (*RUNS.settings.values(), *EMULATOR.settings.values()):
         if setting.unset not in (None, (), False):
-            assert setting.form.read(setting.form.write(setting.unset)) == setting.unset, setting
+            assert setting.value_type.read(setting.value_type.write(setting.unset)) == setting.unset, setting
 
 
 def test_a_file_that_is_not_toml_is_refused() -> None:

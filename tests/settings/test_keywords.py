@@ -3,8 +3,7 @@
 from orchestrator.api.runs.keyword_options import ConnectionOptions, InputOptions, RunOptions, named
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
-from orchestrator.settings.policy_settings import POLICY
-from orchestrator.settings.run_settings import GIVE_UP_AFTER, RunSettings
+from orchestrator.settings.run_settings import GIVE_UP_AFTER, POLICY, RunSettings
 from orchestrator.settings.setting import settings_in
 
 

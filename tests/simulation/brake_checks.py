@@ -10,7 +10,7 @@ from orchestrator.core.gates.failure_breaker import Rules
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
 from orchestrator.ledger.commands.command import Action
-from orchestrator.settings.parsers import canary, max_failures
+from orchestrator.settings.parsers.brakes import parse_canary, parse_max_failures
 from orchestrator.units import SECOND_US, WHOLE
 from tests.simulation.books import Books, EventRow
 from tests.simulation.clock import EPOCH_AT
@@ -44,7 +44,7 @@ def the_rest_waits_for_the_canary(facts: Facts, books: Books) -> Iterator[str]:
     """No more than the rows that go first are sent before enough of them have succeeded."""
     if facts.plan.canary is None:
         return
-    rules = canary(facts.plan.canary)
+    rules = parse_canary(facts.plan.canary)
     for run, events in _stories(facts, books):
         first = min(rules.rows, run.plan.jobs)
         sent: set[int] = set()
@@ -85,7 +85,7 @@ def nothing_is_sent_that_brakes_hold(facts: Facts, books: Books) -> Iterator[str
     plan = facts.plan
     if plan.of(Trouble.ASLEEP) or plan.of(Trouble.CLOCK_JUMP):  # who decides may do it later, or at another time
         return
-    allowed = None if plan.max_failures is None else max_failures(plan.max_failures)
+    allowed = None if plan.max_failures is None else parse_max_failures(plan.max_failures)
     late_at = None if plan.finish_by_s is None else EPOCH_AT + round(plan.finish_by_s * SECOND_US) + SOON_US
     for run, events in _stories(facts, books):
         states: defaultdict[int, State] = defaultdict(lambda: State.QUEUED)
@@ -113,7 +113,7 @@ def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
             if "the canary failed" in told and not any(row.event in OVER - {Event.COMPLETED} for row in events):
                 yield f"{run.plan.name}: nothing has failed, and {told!r}"
             failed = sum(row.event == Event.ABANDONED for row in events)
-            if "max-failures" in told and not max_failures(facts.plan.max_failures or "off").are_exceeded(
+            if "max-failures" in told and not parse_max_failures(facts.plan.max_failures or "off").are_exceeded(
                 failed, failed
             ):
                 yield f"{run.plan.name}: {failed} rows have failed, and {told!r}"

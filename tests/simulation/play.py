@@ -33,7 +33,7 @@ from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.parsers import canary, max_failures, share
+from orchestrator.settings.parsers.brakes import parse_canary, parse_max_failures, parse_percentage
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
@@ -336,16 +336,16 @@ class Play:
                 output_required=True,
                 stream=plan.yields,
                 escalate=_rules(run.plan, plan),
-                canary=Canary() if plan.canary is None or run.held else canary(plan.canary),
+                canary=Canary() if plan.canary is None or run.held else parse_canary(plan.canary),
                 budget=0.0 if run.held else plan.budget_s(run.plan) or 0.0,
                 budget_per_day=plan.budget_per_day_s() or 0.0,
                 price_per_second=None if plan.budget_share is None and plan.day_share is None else 1.0,
                 max_failures=MaxFailures()
                 if plan.max_failures is None or run.held
-                else max_failures(plan.max_failures),
+                else parse_max_failures(plan.max_failures),
                 finish_by=0 if plan.finish_by_s is None or run.held else EPOCH_AT + round(plan.finish_by_s * SECOND_US),
                 stop_late=plan.finish_by_s is not None and not run.held,
-                retry_budget=None if plan.retry_budget is None else share(plan.retry_budget),
+                retry_budget=None if plan.retry_budget is None else parse_percentage(plan.retry_budget),
                 resumable=plan.resumable,
                 via=Via.OPENAI if plan.direct else Via.QUEUE,
                 progress_every_us=round(PROGRESS_EVERY_S * plan.time_scale * SECOND_US),

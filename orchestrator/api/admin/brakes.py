@@ -123,7 +123,7 @@ def _text(run: Run, name: str) -> str:
     value = getattr(run.settings, name)
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "off" if value is None else " ".join(setting.form.write(value))
+    return "off" if value is None else " ".join(setting.value_type.write(value))
 
 
 def _costs(run: Run, own: Took, like: Took, outstanding: int) -> Mapping[str, CostView]:

@@ -17,7 +17,7 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers import check_function, schema_file
+from orchestrator.settings.parsers.jobs import parse_check, parse_schema
 
 
 class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +80,8 @@ async def wanted_of(ledger: Ledger, run: Run, changes: Mapping[str, Any]) -> New
     settings = replace(run.settings, **changes)
     try:
         return NewValidator(
-            None if settings.schema is None else schema_file(settings.schema.ref),
-            None if settings.check is None else check_function(settings.check.ref),
+            None if settings.schema is None else parse_schema(settings.schema.ref),
+            None if settings.check is None else parse_check(settings.check.ref),
             settings.output_required,
         )
     except ValueError as error:

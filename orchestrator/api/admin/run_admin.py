@@ -21,9 +21,9 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.reports.exports import Told
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import parsers as written
 from orchestrator.settings import request_settings
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
+from orchestrator.settings.parsers.names import parse_run_name
 from orchestrator.settings.values import Include
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
@@ -62,7 +62,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
     where whoever works on the ledger does not answer.
     """
     try:
-        written.parse_name(to)
+        parse_run_name(to)
     except ValueError as error:
         raise UsageError(f"{to!r}: {error}") from None
     given = dependencies or Dependencies()

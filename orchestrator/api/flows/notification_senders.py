@@ -22,7 +22,7 @@ from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.command_names import message_with_commands
-from orchestrator.settings.parsers import hook_url
+from orchestrator.settings.parsers.service import parse_hook_url
 from orchestrator.settings.values import LEDGER_DEFAULT
 
 COMMAND_S_MAX: Final = 60.0
@@ -75,7 +75,7 @@ async def send_run_notification(message: RunMessage, ledger: Path, dependencies:
     if (named := REFERENCE.fullmatch(notify)) is not None:
         notify = environ.get(named[1], "").strip()
         try:
-            notify = hook_url(notify)
+            notify = parse_hook_url(notify)
         except ValueError:
             return f"{named[1]}, which is to hold the URL, is not set in the environment of this process, or holds none"
     if "://" not in notify.split(" ")[0]:

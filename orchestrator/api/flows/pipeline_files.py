@@ -214,13 +214,13 @@ class _Reading:
         for setting, key, told in self._given(table, members, pipeline_keys.STAGE_RUN):
             given = tuple(self._placed(setting, each) for each in told)
             try:
-                read = setting.form.read(given)
+                read = setting.value_type.read(given)
                 if setting in pipeline_keys.STAGE_CHECKED:
                     check_usable(
                         RunSettings(**{run_settings.MAX_ATTEMPTS.name: run_settings.ATTEMPTS_MAX, setting.name: read})
                     )
                 if setting is input_settings.MAP:
-                    check_templates(setting.form.read(given))
+                    check_templates(setting.value_type.read(given))
                 if setting in pipeline_keys.STAGE_FILES:
                     pipeline_keys.output_template(given[-1])
             except (ValueError, UsageError) as error:
@@ -244,7 +244,7 @@ class _Reading:
         found = {}
         for setting, key, given in self._given(table, members, settings, beside=beside):
             try:
-                found[setting.name] = setting.form.read(given)
+                found[setting.name] = setting.value_type.read(given)
             except ValueError as error:
                 self._add(table, key, message_of(error))
         return found
@@ -258,8 +258,8 @@ class _Reading:
             setting = known.get(_key(key))
             if setting is None:
                 self._add(table, key, self._unknown(table, key, [*known, *beside]))
-            elif not fits(value, setting.form.kind):
-                self._add(table, key, f"this must be {setting.form.kind.value.format(key=key)}")
+            elif not fits(value, setting.value_type.kind):
+                self._add(table, key, f"this must be {setting.value_type.kind.value.format(key=key)}")
             else:
                 yield setting, key, tuple(map(text_of, value if isinstance(value, list) else [value]))
 

@@ -121,7 +121,7 @@ def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
     if run.settings.output == str(request.output and request.output.absolute()):
         for setting in (output_settings.OUTPUT_FORMAT, output_settings.ORDER):
             if fields[setting.name] is None and (texts := run.settings.cli_defaults.get(setting.key)):
-                fields[setting.name] = setting.form.read(texts)
+                fields[setting.name] = setting.value_type.read(texts)
     return OutputSettings(**{name: value for name, value in fields.items() if value is not None})
 
 

@@ -15,7 +15,7 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.diagnosis.findings import Diagnosis
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import connection_settings, policy_settings, request_settings, run_settings
+from orchestrator.settings import connection_settings, request_settings, run_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.setting import Setting
@@ -30,7 +30,7 @@ _HEAD: Final = """\
 _SUGGESTED: Final[tuple[tuple[Setting[Any], str], ...]] = (
     (request_settings.LEDGER, '"orchestrator.db"'),
     (run_settings.MAX_ATTEMPTS, "3"),
-    (policy_settings.EXECUTION_TIMEOUT, '"10m"'),
+    (run_settings.EXECUTION_TIMEOUT, '"10m"'),
     (run_settings.REQUIRE_OUTPUT, "true"),
     (run_settings.PRICE_PER_SECOND, "0.00031"),
     (run_settings.BUDGET, "50"),

@@ -15,7 +15,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import choose
 
@@ -86,10 +86,10 @@ class EndpointNames:
         if (texts := settings.get(request_settings.ENDPOINT.key)) is not None:
             settings[request_settings.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
         if texts := settings.get(run_settings.ESCALATE.key):
-            rules = run_settings.ESCALATE.form.read(texts)
+            rules = run_settings.ESCALATE.value_type.read(texts)
             if any(map(is_endpoint_name, endpoints_of(rules))):
                 settings[run_settings.ESCALATE.key] = tuple(
-                    run_settings.ESCALATE.form.write(await self.in_rules(rules, told))
+                    run_settings.ESCALATE.value_type.write(await self.in_rules(rules, told))
                 )
         return stage if settings == stage.settings else msgspec.structs.replace(stage, settings=settings)
 

@@ -19,7 +19,6 @@ from orchestrator.settings import (
     connection_settings,
     input_settings,
     output_settings,
-    policy_settings,
     request_settings,
     run_settings,
 )
@@ -170,7 +169,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
     every = (*command_settings.RUN, *command_settings.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.key.replace("-", "_")) is not None]
     policy = replace(known.policy, **choices.fields(Policy, said))
-    if options.get(policy_settings.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
+    if options.get(run_settings.LOW_PRIORITY.name) is False:  # which a policy says by saying nothing
         policy = replace(policy, low_priority=None)
     settings = replace(known, policy=policy, **choices.fields(RunSettings, said))
     check_together(settings, named)
@@ -202,8 +201,8 @@ def check_direct(settings: RunSettings, name: Callable[[Setting[Any]], str]) -> 
     if settings.via is not Via.OPENAI:
         return
     of_queue = (
-        (policy_settings.TTL, settings.policy.ttl_ms is not None),
-        (policy_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (run_settings.TTL, settings.policy.ttl_ms is not None),
+        (run_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
         (run_settings.RESUMABLE, settings.resumable),
     )
     for setting, is_said in of_queue:
@@ -264,9 +263,9 @@ def writing_of(
 def policy_of(options: Mapping[str, object]) -> Policy:
     """The policy of a job. Raises `TypeError` for an unknown key and `UsageError` for a bad value."""
     settings: tuple[Setting[Any], ...] = (
-        policy_settings.EXECUTION_TIMEOUT,
-        policy_settings.TTL,
-        policy_settings.LOW_PRIORITY,
+        run_settings.EXECUTION_TIMEOUT,
+        run_settings.TTL,
+        run_settings.LOW_PRIORITY,
     )
     check_known(options, [named(setting).removesuffix("=") for setting in settings], "policy")
     flags = {name: as_flag(value) for name, value in options.items() if value is not None}
@@ -320,7 +319,7 @@ def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = na
     if duration is None:
         return 0
     try:
-        return command_settings.GRACE.form.read((str(as_flag(duration)),))
+        return command_settings.GRACE.value_type.read((str(as_flag(duration)),))
     except ValueError as error:
         raise UsageError(f"{name(command_settings.GRACE)}: {error}") from None
 

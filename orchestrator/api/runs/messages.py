@@ -10,7 +10,7 @@ from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
-from orchestrator.settings import policy_settings, request_settings, run_settings
+from orchestrator.settings import request_settings, run_settings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
@@ -91,7 +91,7 @@ def say_recovered(view: View, recovered: Recovered) -> None:
             (recovered.repay_expired, f"whose results have expired ({run_settings.ON_EXPIRED})"),
             (
                 recovered.repay_timed_out,
-                f"whose TTL at the service is over ({policy_settings.TTL}, {run_settings.MAX_ATTEMPTS})",
+                f"whose TTL at the service is over ({run_settings.TTL}, {run_settings.MAX_ATTEMPTS})",
             ),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)

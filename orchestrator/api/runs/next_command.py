@@ -178,7 +178,7 @@ def _without(setting: Setting[Any], configuration: Configuration) -> Any:
     """The value of `setting` for the next command if it is not told."""
     if texts := configuration.in_file.get(setting.key):
         try:
-            return setting.form.read(texts)
+            return setting.value_type.read(texts)
         except (ValueError, UsageError):
             return None
     return setting.unset

@@ -142,7 +142,7 @@ def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], A
     for setting in command_settings.KEPT:
         if texts := before.cli_defaults.get(setting.key):
             try:
-                yield setting, setting.form.read(texts)
+                yield setting, setting.value_type.read(texts)
             except (ValueError, UsageError):
                 continue  # a newer program's: this one does without
     for setting in _OF_RUN:
@@ -176,7 +176,7 @@ def process_defaults(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
     for setting in command_settings.KEPT:
         value = getattr(_holder(setting, request, RunSettings()), setting.name)
         if value is not None and value != setting.unset:
-            texts = tuple(setting.form.write(value.absolute() if isinstance(value, Path) else value))
+            texts = tuple(setting.value_type.write(value.absolute() if isinstance(value, Path) else value))
             if texts:
                 found[setting.key] = texts
     return found

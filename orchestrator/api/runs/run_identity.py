@@ -23,7 +23,7 @@ from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import parsers, request_settings
+from orchestrator.settings import request_settings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL, STANDARD_INPUT
@@ -67,7 +67,7 @@ def _check_sources(source: str) -> None:
 
 def _check_name(name: str) -> None:
     try:
-        parsers.parse_name(name)
+        request_settings.NAME.value_type.read((name,))
     except ValueError as error:
         raise UsageError(f"{request_settings.NAME}: {error}") from None
 

@@ -19,7 +19,7 @@ from orchestrator.core.jobs.escalation import endpoints_of, with_ids
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
-from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import ENDPOINT_NAME, RUNS, Choices, choose
 from orchestrator.settings.values import LOCAL, SERVERLESS_URL_DEFAULT
@@ -66,7 +66,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
     found = {**flags, request_settings.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
     if not ids.keys() & set(endpoints_of(rules)):
         return found
-    return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.form.write(with_ids(rules, ids)))}
+    return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.value_type.write(with_ids(rules, ids)))}
 
 
 async def id_at(place: str, given: str, choices: Choices, connect: Connect = service_access.connect) -> str:

@@ -15,8 +15,9 @@ import typer
 
 from orchestrator.cli.framework.completion import among, run_names, words_of
 from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.setting import Kind, Setting
+from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
+from orchestrator.settings.value_types import Kind
 
 Flags = Mapping[str, Any]
 """The values of all flags and arguments of a command, by parameter name."""
@@ -29,10 +30,10 @@ def option(setting: Setting[Any], means: str | None = None) -> Any:
     """The flag of `setting`; `means` is for a command where it means something else."""
     return typer.Option(
         str(setting),
-        metavar=setting.form.metavar,
+        metavar=setting.value_type.metavar,
         help=means or _as_markup(setting.help),
         rich_help_panel=None if means else setting.panel,
-        autocompletion=among(setting.form.words or words_of(setting.form.metavar)),
+        autocompletion=among(setting.value_type.words or words_of(setting.value_type.metavar)),
     )
 
 
@@ -47,7 +48,7 @@ def flags_of(*settings: Setting[Any]) -> dict[str, Any]:
 
 
 def _annotation(setting: Setting[Any]) -> Any:
-    match setting.form.kind:
+    match setting.value_type.kind:
         case Kind.SWITCH:
             return Annotated[bool | None, option(setting)]
         case Kind.LIST:

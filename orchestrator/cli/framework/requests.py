@@ -20,9 +20,10 @@ from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import errors_for, same_file
 from orchestrator.formats.output.writers import forms_of
 from orchestrator.formats.text.compression import bare_name
-from orchestrator.settings import command_settings, output_settings, parsers, request_settings, run_settings
+from orchestrator.settings import command_settings, output_settings, request_settings, run_settings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.parsers.names import STANDARD_OUTPUT, parse_run_name
 from orchestrator.settings.request_settings import RunRequest, partial_of
 from orchestrator.settings.requests import DoctorRequest, ServeRequest, VerifyRequest
 from orchestrator.settings.run_settings import RunSettings
@@ -187,7 +188,7 @@ def _name_of(sources: Sequence[str]) -> str:
     if source == STANDARD_INPUT:
         raise UsageError(f"standard input has no name; give the run one with {request_settings.NAME}")
     try:
-        return parsers.parse_name(Path(bare_name(source)).stem)
+        return parse_run_name(Path(bare_name(source)).stem)
     except ValueError:
         raise UsageError(f"{source!r} gives no name for the run; choose one with {request_settings.NAME}") from None
 
@@ -200,7 +201,7 @@ def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
                 f"{choices.origin(request_settings.ERRORS)} needs <setting output>: the two files are written together"
             )
         return None, None
-    if output == parsers.STANDARD_OUTPUT and choices.is_on(command_settings.JSON):
+    if output == STANDARD_OUTPUT and choices.is_on(command_settings.JSON):
         raise UsageError(
             f"<setting json> and {choices.origin(request_settings.OUTPUT)} would both write to standard output;"
             " leave one out"

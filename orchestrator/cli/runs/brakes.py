@@ -71,7 +71,7 @@ async def _set(name: str, changes: Mapping[str, str], ledger: Path, as_json: boo
 
 def _changes(choices: Choices) -> Mapping[str, str]:
     """The brakes that were given, as they are written."""
-    given = {each.key: each.form.write(choices[each]) for each in run_settings.BRAKES if choices.is_told(each)}
+    given = {each.key: each.value_type.write(choices[each]) for each in run_settings.BRAKES if choices.is_told(each)}
     if not given:
         raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, run_settings.BRAKES))}")
     return {key: " ".join(map(str, texts)) for key, texts in given.items()}

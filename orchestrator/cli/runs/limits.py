@@ -20,7 +20,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation, parse_limit
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 

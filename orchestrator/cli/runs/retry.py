@@ -19,8 +19,8 @@ from orchestrator.cli.runs.control import Json, told
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, policy_settings, request_settings, run_settings
-from orchestrator.settings.parsers import is_endpoint_name
+from orchestrator.settings import command_settings, request_settings, run_settings
+from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.request_settings import Configuration
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.setting import Setting
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 SETTABLE: Final[dict[str, Setting[Any]]] = {
     setting.key: setting
     for setting in (
-        policy_settings.EXECUTION_TIMEOUT,
-        policy_settings.TTL,
+        run_settings.EXECUTION_TIMEOUT,
+        run_settings.TTL,
         run_settings.MAX_ATTEMPTS,
         request_settings.ENDPOINT,
     )
@@ -157,7 +157,7 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
             known = ", ".join(f"{name}=..." for name in SETTABLE)
             raise UsageError(f"{each}: what jobs can have of their own is {known}")
         try:
-            found[setting.name] = setting.form.read([value])
+            found[setting.name] = setting.value_type.read([value])
         except ValueError as error:
             raise UsageError(f"{each}: {error}") from None
     return found

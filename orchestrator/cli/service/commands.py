@@ -23,7 +23,7 @@ from orchestrator.cli.service.job_input import JobInput, is_typed, object_text, 
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, policy_settings, request_settings
+from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.profiles import own_keys
 from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
@@ -81,7 +81,7 @@ def add_api(commands: typer.Typer, connect: Connect = service_access.connect) ->
     _add_openai(operations)
 
 
-_policy: Final = flags_of(*policy_settings.POLICY, ALLOW_ENV)
+_policy: Final = flags_of(*run_settings.POLICY, ALLOW_ENV)
 
 
 def _add_submits(api: Noun) -> None:

@@ -103,14 +103,14 @@ _QUESTIONS: Final = (
         str(request_settings.ENDPOINT),
         "Which endpoint (its id, its name, or local:FILE.py:FUNCTION)?",
         "",
-        lambda text: request_settings.ENDPOINT.form.read([text]),
+        lambda text: request_settings.ENDPOINT.value_type.read([text]),
     ),
     _Question("--input", "Which file has the input?", INPUT_DEFAULT, str),
     _Question(
         str(request_settings.OUTPUT),
         "Where do the results go?",
         OUTPUT_DEFAULT,
-        lambda text: request_settings.OUTPUT.form.read([text]),
+        lambda text: request_settings.OUTPUT.value_type.read([text]),
     ),
 )
 

@@ -10,7 +10,7 @@ from orchestrator.core.service.records import MESSAGE_CHARS_MAX
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of
-from orchestrator.settings.parsers import check_function, schema_file
+from orchestrator.settings.parsers.jobs import parse_check, parse_schema
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import Pinned
 
@@ -103,7 +103,7 @@ def named_validator(schema: Pinned | None, check: Pinned | None) -> str:
 def _loaded_schema(pinned: Pinned) -> Schema:
     named = named_validator(pinned, None)
     try:
-        _check_unchanged(named, "<setting schema>", pinned, schema_file(pinned.ref))
+        _check_unchanged(named, "<setting schema>", pinned, parse_schema(pinned.ref))
         return schema_of(Path(pinned.ref))
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
@@ -112,7 +112,7 @@ def _loaded_schema(pinned: Pinned) -> Schema:
 def _loaded_check(pinned: Pinned, make_code: Callable[[], PerformsTasks]) -> LoadedCheck:
     named = named_validator(None, pinned)
     try:
-        _check_unchanged(named, "<setting check>", pinned, check_function(pinned.ref))
+        _check_unchanged(named, "<setting check>", pinned, parse_check(pinned.ref))
     except ValueError as error:
         raise UsageError(f"{named}: {error}") from None
     try:

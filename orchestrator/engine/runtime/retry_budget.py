@@ -14,7 +14,7 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers import percentage
+from orchestrator.settings.parsers.brakes import format_percentage
 from orchestrator.settings.run_settings import RunSettings
 
 SPENT: Final = "the retry budget of the run is spent ({} of {}: {})"
@@ -61,7 +61,7 @@ class RetryBudgets:
         allowed = budget_of(share, progress.total)
         spent = progress.count(RETRIED_EXECUTIONS) - progress.count(FREE_EXECUTIONS)
         if spent + self._promised[run] >= allowed:
-            return SPENT.format(percentage(share), counted(progress.total, "job"), f"{allowed:,}")
+            return SPENT.format(format_percentage(share), counted(progress.total, "job"), f"{allowed:,}")
         self._promised[run] += 1
         return None
 

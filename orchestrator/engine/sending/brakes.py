@@ -366,7 +366,7 @@ class RunBrakes:
 
 
 def _text(setting: Setting[Any], settings: RunSettings) -> str:
-    return " ".join(setting.form.write(getattr(settings, setting.name)))
+    return " ".join(setting.value_type.write(getattr(settings, setting.name)))
 
 
 class Brakes:

@@ -110,7 +110,7 @@ async def _set_brakes(connection: AsyncConnection, command: Command, _now: int) 
         return Reply(NO_RUN, is_refused=True)
     before = msgspec.json.decode(stored, type=RunSettings)
     try:
-        changed = {each.name: each.form.read((given[each.key],)) for each in BRAKES if each.key in given}
+        changed = {each.name: each.value_type.read((given[each.key],)) for each in BRAKES if each.key in given}
         settings = msgspec.structs.replace(before, **changed)
         check_brakes(settings)
     except ValueError as error:

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.parsers import check_function
+from orchestrator.settings.parsers.jobs import parse_check
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL
@@ -60,7 +60,7 @@ async def test_a_run_writes_its_files_where_it_was_told_to(tmp_path: Path, other
                 output=Path("out.jsonl"),
                 errors=Path("err.jsonl"),
                 connection=ConnectionSettings(serverless_url=URL, api_key="key"),
-                settings=RunSettings(check=None if is_local else check_function("code.py:check")),
+                settings=RunSettings(check=None if is_local else parse_check("code.py:check")),
             ),
             dependencies=d.dependencies,
         )

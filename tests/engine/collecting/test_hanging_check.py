@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.settings.parsers import check_function
+from orchestrator.settings.parsers.jobs import parse_check
 from orchestrator.settings.run_settings import RunSettings
 
 pytestmark = pytest.mark.anyio
@@ -28,9 +28,7 @@ LEFT = threading.Event()
 async def test_it_is_left_behind_in_bounded_time_and_others_go_on(tmp_path: Path) -> None:
     (tmp_path / "stuck.py").write_text(STUCK)
     said: list[str] = []
-    settings = {
-        n: RunSettings(check=check_function(f"{tmp_path}/stuck.py:{of}")) for n, of in ((1, "waits"), (2, "good"))
-    }
+    settings = {n: RunSettings(check=parse_check(f"{tmp_path}/stuck.py:{of}")) for n, of in ((1, "waits"), (2, "good"))}
     validators = ValidationPool(settings, said.append, most_s=0.2)
     for run in settings.values():
         validators.load(run)

@@ -18,7 +18,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.ledger.flows.handover_rows import Owed
-from orchestrator.settings.parsers import check_function
+from orchestrator.settings.parsers.jobs import parse_check
 from orchestrator.settings.run_settings import RunSettings
 from tests.emulator.workers.test_handlers import Reports, execution
 from tests.raising import IN_THREADS, KINDS, file_of_functions, raises
@@ -90,7 +90,7 @@ async def test_whatever_a_check_raises_says_that_an_output_is_none_or_that_nobod
     file = file_of_functions(tmp_path / "checks.py")
     record = Record(remote_id=None, status="COMPLETED", output=b"1")
     for kind in IN_THREADS:
-        validators = ValidationPool({1: RunSettings(check=check_function(f"{file}:{kind}"))}, lambda _: None)
+        validators = ValidationPool({1: RunSettings(check=parse_check(f"{file}:{kind}"))}, lambda _: None)
         judged = await validators.judged(1, record)
         assert (judged.invalid is None) is not (judged.unjudged is None), kind
 

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
-from orchestrator.settings.parsers import check_function
+from orchestrator.settings.parsers.jobs import parse_check
 from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
 from orchestrator.settings.values import Pinned
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
@@ -45,13 +45,13 @@ async def later(output):
 def schema(tmp_path: Path, document: object = WANTS_TEXT) -> Pinned:
     path = tmp_path / "schema.json"
     path.write_text(json.dumps(document))
-    return SCHEMA.form.read((str(path),))
+    return SCHEMA.value_type.read((str(path),))
 
 
 def check(tmp_path: Path, function: str, text: str = CHECKS) -> Pinned:
     path = tmp_path / "checks.py"
     path.write_text(text)
-    return CHECK.form.read((f"{path}:{function}",))
+    return CHECK.value_type.read((f"{path}:{function}",))
 
 
 async def ended(p: Process) -> None:
@@ -235,10 +235,10 @@ def test_a_function_that_cannot_be_used_is_refused(tmp_path: Path, function: str
 @pytest.mark.parametrize("text", ["", "check", "mod:", ":f", "no_such_module_here:f", "a-b:f", "missing.py:f", "x/y:f"])
 def test_a_function_that_is_not_there_is_refused_as_it_is_written(text: str) -> None:
     with pytest.raises(ValueError, match=r"function|module|file"):
-        check_function(text)
+        parse_check(text)
 
 
 def test_a_module_that_can_be_imported_is_found_as_a_module() -> None:
-    pinned = check_function("json:loads")
+    pinned = parse_check("json:loads")
     assert pinned.ref == "json:loads"
     assert len(pinned.sha256) == 64

@@ -30,7 +30,7 @@ def schema(d: Desk, **limits: int) -> str:
 
 
 def changed(d: Desk, **limits: int) -> Mapping[str, Any]:
-    return {"schema": SCHEMA.form.read((schema(d, **limits),))}
+    return {"schema": SCHEMA.value_type.read((schema(d, **limits),))}
 
 
 async def counts(d: Desk) -> Mapping[str, int]:
@@ -138,8 +138,9 @@ async def test_who_works_on_the_ledger_carries_it_out_and_goes_by_it_from_then_o
 async def test_a_validator_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     async with desk(tmp_path) as d:
         await done(d, 2)
+        changes = {"schema": SCHEMA.value_type.read((schema(d, maximum="x"),))}  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="this is no JSON Schema"):
-            await recheck(d.ledger, "captions", {"schema": SCHEMA.form.read((schema(d, maximum="x"),))}, d.dependencies)  # type: ignore[arg-type]
+            await recheck(d.ledger, "captions", changes, d.dependencies)
         assert (await counts(d))["succeeded"] == 2
         async with d.orchestrator() as orc:
             with pytest.raises(UsageError, match="schema=: "):

@@ -1,0 +1,63 @@
+"""What things are called by those who type: endpoints, runs, files, variables. All raise `ValueError`."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from orchestrator.core.service.row_variables import parse_allowed
+from orchestrator.core.service.s3_config import REFERENCE
+from orchestrator.core.text.name_match import looks_like_an_id
+from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+
+NAME_CHARACTERS_MAX: Final = 200
+STANDARD_OUTPUT: Final = Path("/dev/stdout")
+_ENDPOINT: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def parse_endpoint(text: str) -> str:
+    """The id of an endpoint, or a function of the user's. Raises `ValueError`, as all of these do."""
+    if text.startswith(LOCAL):
+        file, _, function = text.removeprefix(LOCAL).rpartition(":")
+        if not file or not function.isidentifier():
+            raise ValueError(f'"{text}" names no function; write local:FILE.py:FUNCTION')
+    elif not _ENDPOINT.fullmatch(text):
+        raise ValueError(f'"{text:.80}" is no endpoint id; write the id alone, or local:FILE.py:FUNCTION')
+    return text
+
+
+def is_endpoint_name(given: str) -> bool:
+    """Whether `given` is not taken for an id as it stands."""
+    return not (given.startswith(LOCAL) or "/" in given or looks_like_an_id(given))
+
+
+def parse_run_name(text: str) -> str:
+    """The name of a run. Raises `ValueError`."""
+    if not text.strip() or not text.isprintable() or len(text) > NAME_CHARACTERS_MAX:
+        raise ValueError(f"a run's name has 1 to {NAME_CHARACTERS_MAX} printable characters")
+    return text
+
+
+def parse_path(text: str) -> Path:
+    """A file's name, which may be that of a file to come."""
+    if not text or "\0" in text:
+        raise ValueError("this is no file name")
+    return Path(text)
+
+
+def parse_output_path(text: str) -> Path:
+    """The same, or standard output."""
+    return STANDARD_OUTPUT if text == STANDARD_INPUT else parse_path(text)
+
+
+def parse_variable(text: str) -> str:
+    """The name of a variable that holds a key, from `env:NAME`. What it is instead is not quoted: it may be a key."""
+    named = REFERENCE.fullmatch(text)
+    if named is None:
+        raise ValueError("write env:NAME, where NAME is the variable that holds the key")
+    return named[1]
+
+
+def parse_allowed_variables(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names of variables, or how they begin; several may stand in one text, with commas between them."""
+    return tuple(parse_allowed(each.strip()) for text in texts for each in text.split(","))
