@@ -5,10 +5,10 @@ from collections.abc import Container, Mapping
 import msgspec
 from starlette.types import ASGIApp
 
-from orchestrator.emulator.account.pod_access import Caller
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S
 from orchestrator.emulator.contract.answers import ErrorBodies
+from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
 from orchestrator.emulator.contract.paging import PAGE_MAX

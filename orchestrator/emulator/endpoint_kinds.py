@@ -6,25 +6,26 @@ import msgspec
 
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.emulator_settings import EmulatorSettings
-from orchestrator.emulator.http.gate import ANY_ENDPOINT
+from orchestrator.emulator.http.gate import ANY_ENDPOINT, KnownEndpoints
 from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling, fixed
 
 
-class EndpointKinds:
+class EndpointKinds(KnownEndpoints):
     """By `settings`, and for endpoints of the account by what `created` knows."""
 
     def __init__(self, settings: EmulatorSettings, created: EndpointStore) -> None:
         self._settings = settings
         self._created = created
-
-    def gate_endpoints(self) -> Collection[str]:
-        """The ids that are served whether the account knows them or not; `"*"` for all."""
-        settings = self._settings
         any_endpoint = [ANY_ENDPOINT] if settings.command or settings.any_endpoint else []
-        return (*settings.endpoints, *self._named_balancers(), *any_endpoint)
+        super().__init__((*settings.endpoints, *self._named_balancers(), *any_endpoint))
+
+    def serves(self, endpoint: str, now: int) -> bool:
+        return super().serves(endpoint, now) or self._created.serves(endpoint, now)
+
+    def propagates(self, endpoint: str, now: int) -> bool:
+        return self._created.propagates(endpoint, now)
 
     def balances(self, endpoint: str) -> bool:
-        """Whether the endpoint hands requests straight to its workers, without a queue."""
         return endpoint in self._named_balancers() or self._created.balances(endpoint)
 
     def runs_processes(self, endpoint: str) -> bool:

@@ -21,30 +21,31 @@ from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import ServiceEndpoint
-from orchestrator.emulator.account.pod_access import CallerAccess
 from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account_api.pod_events import PodEvents
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.account_api.service import AccountInterfaces
+from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice
+from orchestrator.emulator.contract.limits import OperationMeters
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.emulator.endpoint_kinds import EndpointKinds
+from orchestrator.emulator.http.delivery import announced
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.not_found import UnservedAnswer, UnservedCalls
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.job_api.long_polls import LongPolls
+from orchestrator.emulator.job_api.live_world import LiveWorld, ScaledClock
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.job_api.webhook_delivery import Deliver, WebhookDelivery
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.jobs.world import Due, World
-from orchestrator.emulator.scaled_clock import ScaledClock, announced
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
+from orchestrator.emulator.workers.worker_processes import WorkerEnvironment
 from orchestrator.emulator.workforce import Workforce
-from orchestrator.emulator.world_clock import WorldClock
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 PINGS_MISSED = 4
@@ -81,7 +82,7 @@ class Emulator:
         self._pod_api = self._make_pods(wire, rng, access)
         self._kinds = EndpointKinds(settings, self.account.endpoints)
         self.world = self._make_world(rng)
-        self._world_clock = WorldClock(self.world, self.clock, settings.time_scale)
+        self._live = LiveWorld(self.world, self.clock, settings.time_scale)
         self.gate = self._make_gate(wire, access)
         self.webhooks = WebhookDelivery(
             deliver,
@@ -90,14 +91,16 @@ class Emulator:
             concurrency=settings.webhook_concurrency,
             success=settings.webhook_success,
         )
-        self._long_polls = LongPolls(self.world)
         self._workforce = Workforce(
             settings,
+            self._live,
             kinds=self._kinds,
-            world_clock=self._world_clock,
             gate=self.gate,
-            key=next(iter(callers or ()), WORKER_KEY),
-            environment=self.account.endpoints.environment_of,
+            environment=WorkerEnvironment(
+                key=next(iter(callers or ()), WORKER_KEY),
+                ping_interval_s=settings.ping_interval_s,
+                template=self.account.endpoints.environment_of,
+            ),
             output=worker_output,
         )
         self.app = self._make_app(
@@ -152,7 +155,6 @@ class Emulator:
         settings = self._settings
         silence_s = max(settings.silence_s, PINGS_MISSED * settings.ping_interval_s * settings.time_scale)
         return World(
-            workers=settings.workers,
             scaling=self._kinds.default_scaling,
             retention_us=round(settings.retention_s * SECOND_US),
             sync_retention_us=round(settings.sync_retention_s * SECOND_US),
@@ -165,41 +167,29 @@ class Emulator:
     def _make_gate(self, wire: Wire, access: CallerAccess) -> Gate:
         settings = self._settings
         return Gate(
-            endpoints=self._kinds.gate_endpoints(),
-            keys=access.keys,
-            permits=access.permits,
-            limits=settings.limits,
-            algorithm=settings.algorithm,
-            retry_after=settings.retry_after,
+            endpoints=self._kinds,
+            access=access,
+            meters=OperationMeters(
+                settings.limits,
+                settings.algorithm,
+                retry_after=settings.retry_after,
+                scale=settings.time_scale,
+                dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
+            ),
             wire=wire,
-            scale=settings.time_scale,
-            exists=self.account.endpoints.serves,
-            propagates=self.account.endpoints.propagates,
-            balances=self._kinds.balances,
-            dynamic_limit=None if settings.requests_per_worker is None else self._dynamic_limit,
         )
 
     def _make_app(self, unserved: UnservedAnswer) -> ASGIApp:
         settings = self._settings
         jobs = JobApi(
-            world=self.world,
-            gate=self.gate,
-            clock=self.clock,
-            body_bytes_max=settings.body_bytes_max,
+            self._live,
+            self.gate,
             changed=self._workforce.operated,
-            waits=self._long_polls,
-            scale=settings.time_scale,
+            body_bytes_max=settings.body_bytes_max,
             queue_per_worker=settings.queue_per_worker,
             stream_wait_ms=settings.stream_wait_ms,
         )
-        openai = OpenAiApi(
-            world=self.world,
-            gate=self.gate,
-            clock=self.clock,
-            waits=self._long_polls,
-            changed=self._workforce.operated,
-            scale=settings.time_scale,
-        )
+        openai = OpenAiApi(self._live, self.gate, changed=self._workforce.operated)
         routes = [
             *job_routes(jobs),
             *openai.routes(),
@@ -222,8 +212,8 @@ class Emulator:
         policy has none.
         """
         scaling, announced = self._kinds.startable(endpoint, scaling)
-        self.world.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
-        self._world_clock.ring()
+        self.world.endpoints.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
+        self._live.ring()
 
     def _deployed(self, endpoint: ServiceEndpoint) -> None:
         timeout_us = endpoint.execution_timeout_ms * MILLISECOND_US
@@ -231,13 +221,13 @@ class Emulator:
 
     def _removed(self, endpoint: str) -> None:
         self.world.close(endpoint)
-        self._world_clock.ring()
+        self._live.ring()
 
     def _workers_of(self, endpoint: str) -> Sequence[WorkerView]:
-        return self.world.fleet(endpoint).views()
+        return self.world.endpoints.fleet(endpoint).views()
 
     def _dynamic_limit(self, endpoint: str) -> int:
-        return self.world.fleet(endpoint).running() * (self._settings.requests_per_worker or 0)
+        return self.world.endpoints.fleet(endpoint).running() * (self._settings.requests_per_worker or 0)
 
     def stats(self, jobs_max: int = JOBS_MAX) -> Stats:
         """The figures of `/emulator/stats`."""
@@ -262,10 +252,9 @@ class Emulator:
             await tasks.start(self.webhooks.serve)
             await self._workforce.start(tasks)
             task_status.started()
-            await self._world_clock.run(self._carry_out)
+            await self._live.run(self._carry_out)
 
     def _carry_out(self, due: Due) -> None:
         for webhook in due.webhooks:
             self.webhooks.send(webhook)
-        self._long_polls.notify(due.changed)
         self._workforce.carry_out(due)

@@ -17,8 +17,7 @@ from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.job_api.webhook_delivery import WebhookDelivery
 from orchestrator.emulator.jobs.jobs import ServiceStatus
-from orchestrator.emulator.jobs.replies import HealthReply
-from orchestrator.emulator.jobs.world import World
+from orchestrator.emulator.jobs.world import HealthReply, World
 
 JOBS_MAX = 1_000
 """The most jobs that one answer lists, unless `?jobs=N` asks for more or fewer."""
@@ -76,17 +75,17 @@ def stats(
 ) -> Stats:
     """The figures of this moment, with the latest `jobs_max` jobs."""
     operations: dict[str, dict[str, MeterFigures]] = {}
-    for (endpoint, operation), figures in gate.all_figures().items():
+    for (endpoint, operation), figures in gate.meters.all_figures().items():
         operations.setdefault(endpoint, {})[operation] = figures
-    known = {*operations, *world.endpoints()}
+    known = {*operations, *world.endpoints.names()}
     return Stats(
         now_at=now,
-        jobs_known=len(world),
+        jobs_known=len(world.table.by_id),
         endpoints={
             endpoint: EndpointFigures(
                 operations=operations.get(endpoint, {}),
                 health=world.health(endpoint),
-                results_never_read=world.unread(endpoint),
+                results_never_read=world.endpoints.state(endpoint).unread,
             )
             for endpoint in sorted(known)
         },
@@ -95,7 +94,7 @@ def stats(
         webhooks=WebhookFigures(attempts=webhooks.attempts, delivered=webhooks.delivered, dropped=webhooks.dropped),
         jobs={
             job.id: JobFigures(endpoint=job.endpoint, status=job.status, paid=job.executions, result_read=job.is_read)
-            for job in islice(world.jobs(), jobs_max)
+            for job in islice(world.table.newest_first(), jobs_max)
         },
     )
 

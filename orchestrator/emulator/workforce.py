@@ -1,7 +1,6 @@
 """All workers of an emulator: handlers, processes, workers from elsewhere, servers behind load balancers."""
 
 import subprocess
-from collections.abc import Callable, Mapping
 
 from anyio.abc import TaskGroup
 from starlette.routing import Route
@@ -9,70 +8,45 @@ from starlette.routing import Route
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.endpoint_kinds import EndpointKinds
 from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.load_balancer import LoadBalancer
 from orchestrator.emulator.job_api.worker_routes import WorkerApi
 from orchestrator.emulator.jobs.world import Due
-from orchestrator.emulator.workers.worker_processes import WorkerProcesses
+from orchestrator.emulator.workers.worker_processes import WorkerEnvironment, WorkerProcesses
 from orchestrator.emulator.workers.workers import HandlerWorkers
-from orchestrator.emulator.world_clock import WorldClock
 
 
 class Workforce:
-    """The workers of all endpoints.
-
-    `key` is what worker processes sign with, `environment` what an endpoint's template adds to theirs, `output` where
-    they print. `world_clock` is rung when the world may be due earlier.
-    """
+    """The workers of all endpoints; worker processes find `environment` in theirs, and print to `output`."""
 
     def __init__(
         self,
         settings: EmulatorSettings,
+        live: LiveWorld,
         *,
         kinds: EndpointKinds,
-        world_clock: WorldClock,
         gate: Gate,
-        key: str,
-        environment: Callable[[str], Mapping[str, str]],
+        environment: WorkerEnvironment,
         output: int = subprocess.DEVNULL,
     ) -> None:
-        world, clock, changed = world_clock.world, world_clock.clock, world_clock.ring
+        self._live = live
         self._kinds = kinds
-        self._changed = changed
-        self._handlers = HandlerWorkers(
-            world=world,
-            clock=clock,
-            handlers=settings.endpoints,
-            changed=changed,
-            processes=settings.handler_processes,
-        )
+        self._handlers = HandlerWorkers(live, settings.endpoints, settings.handler_processes)
         self.api = WorkerApi(
-            world=world,
-            gate=gate,
-            clock=clock,
+            live,
+            gate,
             changed=self.operated,
             hold_s=settings.take_hold_s,
             repeated_done_status=settings.repeated_done_status,
         )
-        self._balancer = LoadBalancer(
-            settings.http_endpoints,
-            fleet=world.fleet,
-            gate=gate,
-            clock=clock,
-            changed=changed,
-            scale=settings.time_scale,
-        )
+        self._balancer = LoadBalancer(settings.http_endpoints, live, gate)
         self.processes: WorkerProcesses | None = None
         if settings.command:
             self.processes = WorkerProcesses(
                 settings.command,
-                world=world,
+                live,
                 api=self.api,
-                clock=clock,
-                scale=settings.time_scale,
-                key=key,
-                ping_interval_s=settings.ping_interval_s,
                 environment=environment,
-                changed=changed,
                 listen_grace_s=settings.listen_grace_s,
                 output=output,
             )
@@ -97,7 +71,7 @@ class Workforce:
     def operated(self, endpoint: str) -> None:
         """An operation may have queued a job, or changed what the world is due to do."""
         self.wake(endpoint)
-        self._changed()
+        self._live.ring()
 
     def carry_out(self, due: Due) -> None:
         """Start and stop what the world says."""

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account_api.service import AccountInterfaces
+from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.routes import RouteTable

@@ -61,7 +61,7 @@ class Interface(msgspec.Struct, frozen=True):
             case "graphql" | "rest_v2":
                 return len(subject.account.templates.list())
             case _:
-                return len(subject.world)
+                return len(subject.world.table.by_id)
 
     def sentence(self, answer: httpx.Response) -> str:
         """The sentence of an error in the interface's own form."""

@@ -10,12 +10,12 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import QUOTAS, Caller, CallerAccess, Quota
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.pod_routes import PodApi
+from orchestrator.emulator.contract.callers import QUOTAS, Caller, CallerAccess, Quota
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.routes import RouteTable

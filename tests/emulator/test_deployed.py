@@ -65,9 +65,9 @@ async def test_deleting_an_endpoint_ends_its_jobs_and_frees_its_template() -> No
         for _ in range(2):
             await http.post(f"/v2/{endpoint}/run", json={"input": {"n": 500}})
         await anyio.sleep(1)
-        assert len(subject.world) == 2
+        assert len(subject.world.table.by_id) == 2
         assert (await http.delete(f"/v1/endpoints/{endpoint}")).status_code == 204
-        assert len(subject.world) == 0
+        assert len(subject.world.table.by_id) == 0
         delete = {"query": 'mutation { deleteTemplate(templateName: "t") }'}
         assert "a moment ago" in (await http.post("/graphql", json=delete)).text
         await anyio.sleep(120)

@@ -9,6 +9,7 @@ import msgspec
 from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.jobs.job_table import JobObserver
 from orchestrator.emulator.jobs.jobs import JobExecution, RunBody, ServiceRecord, WorkerResult
+from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.emulator.jobs.submissions import parse_submission
 from orchestrator.emulator.jobs.world import World
 from orchestrator.units import SECOND_US
@@ -26,7 +27,7 @@ def world(
 ) -> World:
     rng = random.Random(seed)
     return World(
-        workers=2,
+        scaling=lambda _endpoint: (fixed(2), False),
         retention_us=30 * MINUTE,
         dice=FaultDice(faults, rng),
         rng=rng,

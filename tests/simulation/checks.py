@@ -284,7 +284,9 @@ def limits_are_kept(facts: Facts, _books: Books) -> Iterator[str]:
     faults = facts.plan.faults
     is_shared = any(each.neighbour for each in (faults, *faults.spells))
     rates = {JobOperation.RUN: facts.plan.run_rate, JobOperation.STATUS: facts.plan.status_rate}
-    for (endpoint, operation), figures in chain.from_iterable(gate.all_figures().items() for gate in facts.gates):
+    for (endpoint, operation), figures in chain.from_iterable(
+        gate.meters.all_figures().items() for gate in facts.gates
+    ):
         limit, what = _limit(operation, rates), f"requests to /{operation} of {endpoint}"
         if figures.refused and not is_shared:
             yield f"{figures.refused} {what} were over the limit ({facts.plan.algorithm})"

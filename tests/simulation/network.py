@@ -169,7 +169,8 @@ class Network:
     def _hang_up(self, cut: Mapping["Under", int]) -> None:
         for (host, endpoint, operation), n in cut.items():
             gate = self._services[host].gate
-            gate.hang_up(endpoint, operation, min(n, gate.figures(endpoint, operation).concurrent))
+            for _ in range(min(n, gate.meters.figures(endpoint, operation).concurrent)):
+                gate.meters.of(endpoint, operation).leave()
 
     # --- and back
 

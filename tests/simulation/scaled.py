@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchestrator.emulator.scaled_clock import announced
+from orchestrator.emulator.http.delivery import announced
 
 _ALLOWED = re.compile(rb'("(?:ttl|executionTimeout)":)(\d+)')
 _TOOK = re.compile(rb'("(?:delayTime|executionTime)":)(\d+)(?=[,}])')

@@ -20,15 +20,17 @@ from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice, Faults
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
+from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit, OperationMeters
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.http.gate import Gate, KnownEndpoints
 from orchestrator.emulator.http.wire import Wire
-from orchestrator.emulator.job_api.long_polls import LongPolls
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
+from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.emulator.jobs.world import World
 from orchestrator.errors import OrchestratorError
@@ -123,33 +125,27 @@ class SimulatedService:
         self.counts = counts or ExecutionCounts(bare)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
         self.world = make_world(
-            workers=workers,
+            scaling=lambda _endpoint: (fixed(workers), False),
             retention_us=round(retention_s * SECOND_US),
             dice=self.dice,
             rng=self._rng,
             observer=self.counts,
         )
         self.gate = Gate(
-            endpoints=endpoints,
-            keys=None,
-            limits=limits,
-            algorithm=algorithm,
-            retry_after=False,
+            endpoints=KnownEndpoints(endpoints),
+            access=CallerAccess(None),
+            meters=OperationMeters(limits, algorithm),
             wire=Wire(self.dice),
         )
         self.told: Callable[[bytes], bytes] = bytes
         """What becomes of a webhook's body on its way."""
 
-        self._waits = LongPolls(self.world)
-        direct = OpenAiApi(world=self.world, gate=self.gate, clock=clock, waits=self._waits, changed=self._operated)
+        self._live = LiveWorld(self.world, clock)
+        direct = OpenAiApi(self._live, self.gate, changed=self._operated)
         self.app: ASGIApp = RouteTable(
             [
                 *direct.routes(),
-                *job_routes(
-                    JobApi(
-                        world=self.world, gate=self.gate, clock=clock, body_bytes_max=1 << 24, changed=self._operated
-                    )
-                ),
+                *job_routes(JobApi(self._live, self.gate, changed=self._operated, body_bytes_max=1 << 24)),
             ]
         )
         self._numbers = itertools.count()
@@ -229,7 +225,7 @@ class SimulatedService:
 
     def _step(self, now: int) -> None:
         due = self.world.step(now)
-        self._waits.notify(due.changed)
+        self._live.notify(due.changed)
         for key in due.stopped:
             for busy in self._busy.values():
                 busy.pop(key, None)

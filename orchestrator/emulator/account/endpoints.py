@@ -11,10 +11,9 @@ from typing import Any, Literal
 import msgspec
 
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
-from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.gpu_catalog import types_of
+from orchestrator.emulator.contract.values import iso_time, resource_id
 from orchestrator.emulator.jobs.fleet import WorkerView
 
 NAME_LENGTH_MAX = 191
@@ -164,7 +163,7 @@ class EndpointStore:
         template_id = wanted.template_id if own is None else own.id
         if template_id is None:
             raise ServiceRefusal(400, "templateId is required")
-        endpoint_id = ids.resource_id(self._rng)
+        endpoint_id = resource_id(self._rng)
         endpoint = ServiceEndpoint(
             id=endpoint_id, created_at=iso_time(now), template_id=template_id, newer=newer or EndpointV2Fields()
         )
@@ -237,7 +236,7 @@ class EndpointStore:
         old = {} if was is None or before is None else _started_from(before, was)
         new = {} if template is None else _started_from(after, template)
         return Release(
-            id=ids.resource_id(self._rng),
+            id=resource_id(self._rng),
             version=after.version,
             created_at=iso_time(now),
             worker_count=after.workers_max,

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.problems import invalid_problem
+from orchestrator.emulator.contract.values import iso_time
 from orchestrator.units import SECOND_US
 
 TAIL_DEFAULT: Final = 100

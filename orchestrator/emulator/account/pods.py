@@ -19,7 +19,6 @@ from typing import assert_never
 
 import msgspec
 
-from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import (
     Creation,
     Modification,
@@ -43,9 +42,10 @@ from orchestrator.emulator.account.pod_records import (
 )
 from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
 from orchestrator.emulator.account.template_use import PodTemplate, TemplateSource
-from orchestrator.emulator.contract import ids
+from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
+from orchestrator.emulator.contract.values import resource_id
 from orchestrator.units import SECOND_US
 
 NO_CAPACITY = "There are no longer any instances available with the requested specifications."
@@ -133,7 +133,7 @@ class PodWorld:
         gpu = self._counted(body.gpu)
         args, command = command_after(body, template.args)
         pod = PodState(
-            id=ids.worker_id(self._rng),
+            id=resource_id(self._rng),
             account=account,
             name=body.name,
             image=template.image if isinstance(body.image, Omitted) else body.image,

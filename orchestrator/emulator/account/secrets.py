@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.contract.dates import iso_time
+from orchestrator.emulator.contract.values import iso_time, resource_id
 
 REFERENCE = re.compile(r"\{\{\s*RUNPOD_SECRET_([^\s{}]+)\s*\}\}")
 """How a variable's value refers to a secret (as observed)."""
@@ -42,7 +41,7 @@ class SecretStore:
             raise ServiceRefusal(409, f"secret name must be unique: {name}")
         at = iso_time(now)
         secret = ServiceSecret(
-            id=ids.resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at
+            id=resource_id(self._rng), name=name, description=description, created_at=at, updated_at=at
         )
         self._secrets[secret.id] = secret
         self._values[name] = value

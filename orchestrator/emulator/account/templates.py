@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from orchestrator.emulator.account.secrets import SecretStore
-from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.values import resource_id
 
 _TAGGED = re.compile(r"\S*[^\s/:]:[\w][\w.-]*|\S+@\w+:[0-9a-f]+")
 """An image with its tag or digest (contract, Template)."""
@@ -82,7 +82,7 @@ class TemplateStore:
 
     def new_id(self) -> str:
         """The id of a template that is about to be put here."""
-        return ids.resource_id(self._rng)
+        return resource_id(self._rng)
 
     def put(self, template: ServiceTemplate) -> ServiceTemplate:
         """Keeps the template as it is now. Raises Refusal 400."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.gpu_catalog import POOLS, gpu_type_records
+from orchestrator.emulator.contract.values import resource_id
 
 SCHEMA = """
 extend type Query {
@@ -152,7 +152,7 @@ class UserDocuments:
         """Raises Refusal 400 for a name that is taken."""
         if any(each.name == wanted["name"] for each in self._registries.values()):
             raise ServiceRefusal(400, f"registry auth name must be unique: {wanted['name']}")
-        registry = Registry(ids.resource_id(self._rng), wanted["name"])
+        registry = Registry(resource_id(self._rng), wanted["name"])
         self._registries[registry.id] = registry
         return registry
 

@@ -8,13 +8,13 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import CallerAccess
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.template_use import TemplateSource
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.problems import invalid_problem
 from orchestrator.emulator.http.wire import Wire
 

@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint, parse_endpoint, shown_endpoint_v1
-from orchestrator.emulator.account.pod_access import Caller, CallerAccess
 from orchestrator.emulator.account.template_bodies import (
     asked_template_v1,
     new_template_v1,
@@ -27,6 +26,7 @@ from orchestrator.emulator.account.template_bodies import (
 )
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.request_body import read_bounded_body
 from orchestrator.emulator.http.wire import Wire, key_in

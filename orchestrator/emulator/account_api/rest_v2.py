@@ -17,8 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_access import Caller, CallerAccess, exceeded
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.callers import Caller, CallerAccess, exceeded
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.wire import Wire

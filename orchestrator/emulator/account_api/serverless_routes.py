@@ -26,9 +26,9 @@ from orchestrator.emulator.account.templates import ServiceTemplate, TemplateSto
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
-from orchestrator.emulator.contract.dates import iso_time
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
+from orchestrator.emulator.contract.values import iso_time
 from orchestrator.emulator.job_api.load_balancer import base_url
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.units import SECOND_US

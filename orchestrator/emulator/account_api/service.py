@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
-from orchestrator.emulator.account.pod_access import CallerAccess
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.template_use import AccountTemplates
@@ -19,6 +18,7 @@ from orchestrator.emulator.account_api.rest_v2 import RestV2
 from orchestrator.emulator.account_api.rest_v2_account import AccountV2Api
 from orchestrator.emulator.account_api.retired_interfaces import retired_routes
 from orchestrator.emulator.account_api.serverless_routes import ServerlessApi
+from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.http.not_found import UnservedCalls
 from orchestrator.emulator.http.wire import Wire

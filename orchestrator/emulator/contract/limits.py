@@ -6,7 +6,7 @@ setting gives them one. `/status-sync` counts as `/status` (as observed).
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -176,3 +176,46 @@ class OperationMeter:
         self._refused += 1
         seconds = max(1, math.ceil(wait_us / self._scale / SECOND_US))
         raise ServiceRefusal(429, error, (("retry-after", str(seconds)),) if self._retry_after else ())
+
+
+class OperationMeters:
+    """The meters of all operations of all endpoints.
+
+    `dynamic_limit` gives what an endpoint's running workers allow per window (contract, Limits, dynamic rule); the rest
+    is as `OperationMeter` has it.
+    """
+
+    def __init__(
+        self,
+        limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS,
+        algorithm: Algorithm = Algorithm.SLIDING_LOG,
+        *,
+        retry_after: bool = False,
+        scale: float = 1.0,
+        dynamic_limit: Callable[[str], int] | None = None,
+    ) -> None:
+        self._limits = limits
+        self._algorithm = algorithm
+        self._retry_after = retry_after
+        self.scale = scale
+        self._dynamic_limit = dynamic_limit
+        self._meters: dict[tuple[str, JobOperation], OperationMeter] = {}
+
+    def of(self, endpoint: str, operation: JobOperation) -> OperationMeter:
+        """The meter of an operation, with what it allows now."""
+        meter = self._meters.get((endpoint, operation))
+        if meter is None:
+            limit = self._limits.get(operation, UNLIMITED)
+            meter = OperationMeter(limit, self._algorithm, retry_after=self._retry_after, scale=self.scale)
+            self._meters[endpoint, operation] = meter
+        if self._dynamic_limit is not None:
+            meter.allow(self._dynamic_limit(endpoint))
+        return meter
+
+    def all_figures(self) -> Mapping[tuple[str, JobOperation], MeterFigures]:
+        """The figures of every endpoint and operation that was called."""
+        return {key: meter.figures() for key, meter in self._meters.items()}
+
+    def figures(self, endpoint: str, operation: JobOperation) -> MeterFigures:
+        """What the operation has seen so far; zeros where it was never called."""
+        return self.all_figures().get((endpoint, operation), MeterFigures())

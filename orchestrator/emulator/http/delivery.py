@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import anyio
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut
@@ -59,3 +59,22 @@ class AnswerResponse(Response):
         half = bytes(self.body)[: len(self.body) // 2]
         await send({"type": "http.response.body", "body": half, "more_body": True})
         raise ConnectionCut
+
+
+TIME_SCALE_HEADER = b"x-emulator-time-scale"
+"""In every answer of an emulator whose time does not run as the clock does: how many of its seconds pass in one."""
+
+
+def announced(app: ASGIApp, scale: float) -> ASGIApp:
+    """`app`, whose every answer tells `scale`."""
+    header = (TIME_SCALE_HEADER, f"{scale:g}".encode())
+
+    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_told(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), header]}
+            await send(message)
+
+        await app(scope, receive, send_told)
+
+    return telling

@@ -4,12 +4,12 @@ Pure: it decides what becomes of a request and of its answer; `routes` carries i
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from http import HTTPStatus
 
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
-from orchestrator.emulator.contract.limits import UNLIMITED, JobOperation, MeterFigures, OperationLimit, OperationMeter
-from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.emulator.contract.callers import CallerAccess
+from orchestrator.emulator.contract.limits import JobOperation, OperationMeter, OperationMeters
 from orchestrator.emulator.http.wire import OutgoingAnswer, Wire, key_in
 
 ANY_ENDPOINT = "*"
@@ -29,46 +29,35 @@ NO_QUEUE = "this is a load balancing endpoint: it has no queue, and takes reques
 NOT_YET = "endpoint not found: it was created a moment ago and is not reachable yet"
 
 
-class Gate:
-    """Lets requests in and answers out.
+class KnownEndpoints:
+    """The endpoints that there are, by id, or all of them by `"*"`. Each has a queue, and is there at once."""
 
-    `keys` None takes any key that is not empty. Endpoints are known by id, or all of them by `"*"`; besides, `exists`
-    says whether one that was created is there by now, and `propagates` that it is not yet. `balances` says whether it
-    is a load balancing one, which has no operations of jobs. `permits` says whether a key
-    that is taken has a permission; one that has not is as wrong as an unknown one (contract, Authentication 2).
-    `dynamic_limit` gives what an endpoint's running workers allow per window (contract, Limits, dynamic rule). `scale`
-    is how fast the emulator's time runs: a sender is told to wait in seconds of its own.
+    def __init__(self, ids: Collection[str]) -> None:
+        self._ids = frozenset(ids)
+
+    def serves(self, endpoint: str, now: int) -> bool:  # noqa: ARG002
+        """Whether the endpoint is there by now."""
+        return endpoint in self._ids or ANY_ENDPOINT in self._ids
+
+    def propagates(self, endpoint: str, now: int) -> bool:  # noqa: ARG002
+        """Whether it was created and is not there yet."""
+        return False
+
+    def balances(self, endpoint: str) -> bool:  # noqa: ARG002
+        """Whether it is a load balancing one, which has no operations of jobs."""
+        return False
+
+
+class Gate:
+    """Lets requests in and answers out. A key without the permission is as wrong as an unknown one (contract,
+    Authentication 2).
     """
 
-    def __init__(
-        self,
-        *,
-        endpoints: Collection[str],
-        keys: Collection[str] | None,
-        limits: Mapping[JobOperation, OperationLimit],
-        algorithm: Algorithm,
-        retry_after: bool,
-        wire: Wire,
-        exists: Callable[[str, int], bool] = lambda _endpoint, _now: False,
-        propagates: Callable[[str, int], bool] = lambda _endpoint, _now: False,
-        balances: Callable[[str], bool] = lambda _endpoint: False,
-        permits: Callable[[str, str], bool] = lambda _key, _scope: True,
-        dynamic_limit: Callable[[str], int] | None = None,
-        scale: float = 1.0,
-    ) -> None:
-        self._endpoints = frozenset(endpoints)
-        self._keys = None if keys is None else frozenset(keys)
-        self._limits = limits
-        self._algorithm = algorithm
-        self._retry_after = retry_after
+    def __init__(self, *, endpoints: KnownEndpoints, access: CallerAccess, meters: OperationMeters, wire: Wire) -> None:
+        self._endpoints = endpoints
+        self._access = access
+        self.meters = meters
         self.wire = wire
-        self._exists = exists
-        self._propagates = propagates
-        self._balances = balances
-        self._permits = permits
-        self._dynamic_limit = dynamic_limit
-        self._scale = scale
-        self._meters: dict[tuple[str, JobOperation], OperationMeter] = {}
         self._hidden: set[str] = set()
 
     def outage(self, from_at: int, until_at: int) -> None:
@@ -83,20 +72,6 @@ class Gate:
         """End what `hide` began."""
         self._hidden.discard(endpoint)
 
-    def all_figures(self) -> Mapping[tuple[str, JobOperation], MeterFigures]:
-        """The figures of every endpoint and operation that was called."""
-        return {key: meter.figures() for key, meter in self._meters.items()}
-
-    def figures(self, endpoint: str, operation: JobOperation) -> MeterFigures:
-        """What the operation has seen so far; zeros where it was never called."""
-        meter = self._meters.get((endpoint, operation))
-        return MeterFigures() if meter is None else meter.figures()
-
-    def hang_up(self, endpoint: str, operation: JobOperation, requests: int) -> None:
-        """So many requests leave, for whose answers nobody waits any more and whose handlers do not know it."""
-        for _ in range(requests):
-            self._meters[endpoint, operation].leave()
-
     def enter(self, endpoint: str, operation: JobOperation, authorization: str, now: int) -> OperationMeter:
         """Let a request in: the meter it must leave again.
 
@@ -108,16 +83,15 @@ class Gate:
         if self.wire.doubts_key():
             raise ServiceRefusal(401, "unauthorized")
         if not self._is_known(endpoint, now) or (operation is JobOperation.HEALTH and self.wire.hides_health()):
-            raise ServiceRefusal(404, NOT_YET if self._propagates(endpoint, now) else "endpoint not found")
-        if self._balances(endpoint) is not (operation is JobOperation.HTTP):
+            raise ServiceRefusal(404, NOT_YET if self._endpoints.propagates(endpoint, now) else "endpoint not found")
+        if self._endpoints.balances(endpoint) is not (operation is JobOperation.HTTP):
             raise ServiceRefusal(404, "endpoint not found" if operation is JobOperation.HTTP else NO_QUEUE)
         if self.wire.throttles():
             raise ServiceRefusal(429, "too many requests")
         if (pause_s := self.wire.pause_s()) is not None:
-            raise ServiceRefusal(429, "too many requests", (("retry-after", str(math.ceil(pause_s / self._scale))),))
-        meter = self._meter(endpoint, operation)
-        if self._dynamic_limit is not None:
-            meter.allow(self._dynamic_limit(endpoint))
+            wish = str(math.ceil(pause_s / self.meters.scale))
+            raise ServiceRefusal(429, "too many requests", (("retry-after", wish),))
+        meter = self.meters.of(endpoint, operation)
         meter.share_with(self.wire.neighbour(), now)
         meter.enter(now)
         if self.wire.fails():
@@ -142,20 +116,10 @@ class Gate:
 
     def _check_key(self, authorization: str, scope: str | None = None) -> None:
         key = key_in(authorization)
-        if not key or (self._keys is not None and key not in self._keys):
-            raise ServiceRefusal(401, "unauthorized")
-        if scope is not None and not self._permits(key, scope):
+        if not self._access.takes(key) or (scope is not None and not self._access.permits(key, scope)):
             raise ServiceRefusal(401, "unauthorized")
 
     def _is_known(self, endpoint: str, now: int, *, for_worker: bool = False) -> bool:
-        if not for_worker and (endpoint in self._hidden or self._propagates(endpoint, now)):
+        if not for_worker and (endpoint in self._hidden or self._endpoints.propagates(endpoint, now)):
             return False
-        return endpoint in self._endpoints or ANY_ENDPOINT in self._endpoints or self._exists(endpoint, now)
-
-    def _meter(self, endpoint: str, operation: JobOperation) -> OperationMeter:
-        meter = self._meters.get((endpoint, operation))
-        if meter is None:
-            limit = self._limits.get(operation, UNLIMITED)
-            meter = OperationMeter(limit, self._algorithm, retry_after=self._retry_after, scale=self._scale)
-            self._meters[endpoint, operation] = meter
-        return meter
+        return self._endpoints.serves(endpoint, now)

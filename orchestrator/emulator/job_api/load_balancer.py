@@ -9,7 +9,7 @@ Nobody tries a request again, and one whose sender hangs up is not heard of any 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -21,7 +21,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.limits import JobOperation, OperationMeter
 from orchestrator.emulator.http.delivery import AnswerDelivery
@@ -29,6 +28,7 @@ from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
 from orchestrator.emulator.http.wire import Cut, OutgoingAnswer
 from orchestrator.emulator.job_api.lifespan import Lifespan
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.units import MIB, SECOND_US
 
@@ -64,26 +64,13 @@ class LoadBalancer:
     """Answers requests to load balancing endpoints.
 
     `applications` are the workers' servers by endpoint, those of `"*"` for every endpoint without one of its own.
-    `changed` is called when a fleet has more or less to do, `scale` is how fast `clock` runs.
     """
 
-    def __init__(
-        self,
-        applications: Mapping[str, Application],
-        *,
-        fleet: Callable[[str], Fleet],
-        gate: Gate,
-        clock: Clock,
-        changed: Callable[[], None],
-        scale: float = 1.0,
-    ) -> None:
+    def __init__(self, applications: Mapping[str, Application], live: LiveWorld, gate: Gate) -> None:
         self._applications = applications
-        self._fleet = fleet
+        self._live = live
         self._gate = gate
-        self._clock = clock
-        self._changed = changed
-        self._scale = scale
-        self._delivery = AnswerDelivery(gate.wire, clock, scale)
+        self._delivery = AnswerDelivery(gate.wire, live.clock, live.scale)
         self._bells: dict[str, anyio.Event] = {}
         self._lifespans: dict[int, Lifespan] = {}
 
@@ -119,7 +106,7 @@ class LoadBalancer:
         endpoint: str = request.path_params["endpoint_id"]
         authorization = request.headers.get("authorization", "")
         try:
-            meter = self._gate.enter(endpoint, JobOperation.HTTP, authorization, self._clock.now())
+            meter = self._gate.enter(endpoint, JobOperation.HTTP, authorization, self._live.now())
         except ServiceRefusal as refusal:
             return await self._depart(refusal.answer())
         try:
@@ -149,28 +136,28 @@ class LoadBalancer:
                 try:
                     await self._execute(endpoint, body, scope, send)
                 finally:
-                    fleet.ended(worker, self._clock.now())
-                    fleet.give_back(worker, self._clock.now())
+                    fleet.ended(worker, self._live.now())
+                    fleet.give_back(worker, self._live.now())
         finally:
             meter.leave()
 
     @contextmanager
     def _connected(self, endpoint: str) -> Iterator[Fleet]:
         """The endpoint's workers, who have one request more to think of until the end of the block."""
-        fleet = self._fleet(endpoint)
-        fleet.connections += 1
-        self._changed()
+        state = self._live.world.endpoints.state(endpoint)
+        state.connections += 1
+        self._live.ring()
         try:
-            yield fleet
+            yield state.fleet
         finally:
-            fleet.connections -= 1
-            self._changed()
+            state.connections -= 1
+            self._live.ring()
 
     async def _worker(self, endpoint: str, fleet: Fleet) -> str | None:
         """The worker with the fewest requests, once there is one; None if none comes."""
         if self.application(endpoint) is None:
             return None
-        with anyio.move_on_after(WORKER_WAIT_S / self._scale):
+        with anyio.move_on_after(WORKER_WAIT_S / self._live.scale):
             while (worker := fleet.least_busy()) is None:
                 await self._bells.setdefault(endpoint, anyio.Event()).wait()
             return worker
@@ -181,9 +168,9 @@ class LoadBalancer:
         assert application is not None, "a worker runs something"
         sending = self._gate.sending(JobOperation.HTTP, BEGINNING)
         if sending.delay_us:
-            await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
+            await anyio.sleep(sending.delay_us / SECOND_US / self._live.scale)
         answer = _Reply(sending, send)
-        with anyio.move_on_after(PROCESSING_S / self._scale) as in_time:
+        with anyio.move_on_after(PROCESSING_S / self._live.scale) as in_time:
             try:
                 state = self._lifespans[id(application)].state if id(application) in self._lifespans else {}
                 await application(_of_worker(scope, endpoint, state), _whole(body), answer.send)
@@ -195,7 +182,7 @@ class LoadBalancer:
                 if not answer.has_begun:
                     await self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, "internal server error", scope, send)
                     return
-        self._gate.wire.check_connection(self._clock.now())
+        self._gate.wire.check_connection(self._live.now())
         if in_time.cancelled_caught and not answer.has_begun:
             await self._refuse(TIMED_OUT, "the worker took too long", scope, send)
         elif in_time.cancelled_caught or answer.is_cut:

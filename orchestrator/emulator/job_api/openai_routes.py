@@ -15,18 +15,16 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
 from orchestrator.emulator.http.wire import Cut
-from orchestrator.emulator.job_api.long_polls import LongPolls
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.routes import RUNSYNC_BYTES_MAX
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
 from orchestrator.emulator.jobs.submissions import parse_submission
-from orchestrator.emulator.jobs.world import World
 
 DONE = b"data: [DONE]\n\n"
 
@@ -48,22 +46,12 @@ class _Question(msgspec.Struct):
 class OpenAiApi:
     """Answers `/openai/*`. A job whose sender hangs up is cancelled, for nobody else knows its id."""
 
-    def __init__(
-        self,
-        *,
-        world: World,
-        gate: Gate,
-        clock: Clock,
-        waits: LongPolls,
-        changed: Callable[[str], None],
-        scale: float = 1.0,
-    ) -> None:
-        """`scale` is how fast `clock` runs."""
-        self._world = world
+    def __init__(self, live: LiveWorld, gate: Gate, *, changed: Callable[[str], None]) -> None:
+        """`changed` is as in `JobApi`."""
+        self._live = live
+        self._world = live.world
         self._gate = gate
-        self._delivery = AnswerDelivery(gate.wire, clock, scale)
-        self._clock = clock
-        self._waits = waits
+        self._delivery = AnswerDelivery(gate.wire, live.clock, live.scale)
         self._changed = changed
 
     def routes(self) -> list[Route]:
@@ -74,7 +62,7 @@ class OpenAiApi:
         endpoint: str = request.path_params["endpoint_id"]
         authorization = request.headers.get("authorization", "")
         try:
-            meter = self._gate.enter(endpoint, JobOperation.OPENAI, authorization, self._clock.now())
+            meter = self._gate.enter(endpoint, JobOperation.OPENAI, authorization, self._live.now())
         except ServiceRefusal as refusal:
             return await self._depart(refusal.answer())
         with ExitStack() as under_way:
@@ -106,12 +94,12 @@ class OpenAiApi:
                 raise ServiceRefusal(400, "bad request: the body is not a JSON object") from None
         asked = {"openai_route": f"/{path}", "openai_input": msgspec.Raw(body or b"null")}
         submission = parse_submission(msgspec.json.encode({"input": asked}), is_sync=True)
-        record = self._world.submit(endpoint, submission, self._clock.now())
+        record = self._world.submit(endpoint, submission, self._live.now())
         self._changed(endpoint)
         return record.id, question.stream is True
 
     async def _answer(self, endpoint: str, job_id: str, request: Request) -> HttpAnswer:
-        with self._waits.watching(job_id) as watch:
+        with self._live.watching(job_id) as watch:
 
             async def wait() -> None:
                 while not self._has_ended(endpoint, job_id):
@@ -122,13 +110,13 @@ class OpenAiApi:
         if not is_there:
             raise ConnectionCut
         try:
-            return _answer_of(self._world.status(endpoint, job_id, self._clock.now()))
+            return _answer_of(self._world.status(endpoint, job_id, self._live.now()))
         except ServiceRefusal:  # its time to live is over
             return ServiceRefusal(500, "the job was deleted").answer()
 
     def _has_ended(self, endpoint: str, job_id: str) -> bool:
         try:
-            return self._world.status(endpoint, job_id, self._clock.now()).status in FINISHED
+            return self._world.status(endpoint, job_id, self._live.now()).status in FINISHED
         except ServiceRefusal:
             return True
 
@@ -143,16 +131,16 @@ class OpenAiApi:
         status = ServiceStatus.IN_QUEUE
         events = _Events()
         try:
-            with self._waits.watching(job_id) as watch:
+            with self._live.watching(job_id) as watch:
                 while status not in FINISHED:
-                    part = self._world.stream(endpoint, job_id, self._clock.now())
+                    part = self._world.stream(endpoint, job_id, self._live.now())
                     status = part.status
                     for chunk in part.stream:
                         yield events.event(chunk.output)
                     if status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
-            record = self._world.status(endpoint, job_id, self._clock.now())
+            record = self._world.status(endpoint, job_id, self._live.now())
             if status is not ServiceStatus.COMPLETED:
                 yield _data(msgspec.json.encode({"error": record.error or f"job {status}"}))
             elif events.is_empty and record.output is not None:  # a plain handler
@@ -165,7 +153,7 @@ class OpenAiApi:
     def _give_up(self, endpoint: str, job_id: str) -> None:
         """Whoever asked is gone or has everything; a job that still runs need not."""
         try:
-            self._world.cancel(endpoint, job_id, self._clock.now())
+            self._world.cancel(endpoint, job_id, self._live.now())
         except ServiceRefusal:
             return
         self._changed(endpoint)

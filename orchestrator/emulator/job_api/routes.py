@@ -14,7 +14,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.limits import JobOperation
 from orchestrator.emulator.http.delivery import AnswerDelivery, AnswerResponse
@@ -22,11 +21,10 @@ from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.not_found import refusal_answer
 from orchestrator.emulator.http.request_body import hold_request, milliseconds, read_bounded_body
 from orchestrator.emulator.http.wire import OutgoingAnswer
-from orchestrator.emulator.job_api.long_polls import LongPolls
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.jobs import FINISHED, ServiceRecord, ServiceStatus
-from orchestrator.emulator.jobs.replies import HealthReply, MetricsReply, PurgeReply, RequestsReply, StreamReply
 from orchestrator.emulator.jobs.submissions import MILLISECOND, parse_submission
-from orchestrator.emulator.jobs.world import World
+from orchestrator.emulator.jobs.world import HealthReply, MetricsReply, PurgeReply, RequestsReply, StreamReply
 from orchestrator.units import MIB
 
 RUNSYNC_BYTES_MAX = 20 * MIB
@@ -101,31 +99,26 @@ class JobApi:
     """Answers the operations of the job API.
 
     `changed` is called with the endpoint after each operation: it may have queued a job or moved the world's next
-    due time. `scale` is how fast `clock` runs. With `queue_per_worker`, a longer queue than that many jobs for each
+    due time. With `queue_per_worker`, a longer queue than that many jobs for each
     worker there may be is full, and answered 429.
     """
 
     def __init__(
         self,
-        *,
-        world: World,
+        live: LiveWorld,
         gate: Gate,
-        clock: Clock,
-        body_bytes_max: int,
+        *,
         changed: Callable[[str], None],
-        waits: LongPolls | None = None,
-        scale: float = 1.0,
+        body_bytes_max: int,
         queue_per_worker: int | None = None,
         stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT,
     ) -> None:
-        self._world = world
+        self._live = live
+        self._world = live.world
         self._gate = gate
-        self._clock = clock
-        self._body_bytes_max = body_bytes_max
         self._changed = changed
-        self._waits = waits or LongPolls(world)
-        self._scale = scale
-        self._delivery = AnswerDelivery(gate.wire, clock, scale)
+        self._body_bytes_max = body_bytes_max
+        self._delivery = AnswerDelivery(gate.wire, live.clock, live.scale)
         self._queue_per_worker = queue_per_worker
         self._stream_wait_ms = stream_wait_ms
 
@@ -133,7 +126,7 @@ class JobApi:
         """Everything that happens to one request. Raises ConnectionCut where no answer is to come."""
         endpoint: str = request.path_params["endpoint_id"]
         try:
-            meter = self._gate.enter(endpoint, operation, request.headers.get("authorization", ""), self._clock.now())
+            meter = self._gate.enter(endpoint, operation, request.headers.get("authorization", ""), self._live.now())
         except ServiceRefusal as refusal:
             return await self._delivery.deliver(self._gate.sending(operation, refusal.answer()))
         try:
@@ -155,7 +148,7 @@ class JobApi:
         self, operation: JobOperation, endpoint: str, request: Request, *, wait: bool
     ) -> Reply:
         job_id: str = request.path_params.get("job_id", "")
-        now = self._clock.now()
+        now = self._live.now()
         match operation:
             case JobOperation.RUN:
                 return await self._run(endpoint, request)
@@ -181,15 +174,15 @@ class JobApi:
     async def _run(self, endpoint: str, request: Request) -> ServiceRecord:
         body = await read_bounded_body(request, self._body_bytes_max)
         self._check_queue(endpoint)
-        record = self._world.submit(endpoint, parse_submission(body), self._clock.now())
-        return self._world.false_answers.accepted(endpoint, record)
+        record = self._world.submit(endpoint, parse_submission(body), self._live.now())
+        return self._world.table.false_answers.accepted(endpoint, record)
 
     async def _run_sync(self, endpoint: str, request: Request) -> ServiceRecord:
         """The record at the job's end, or `{"id","status"}` once `wait` has run out; the job goes on."""
         wait_ms = _wait_ms(request, RUNSYNC_WAIT_MS_DEFAULT)
         body = await read_bounded_body(request, RUNSYNC_BYTES_MAX)
         self._check_queue(endpoint)
-        accepted = self._world.submit(endpoint, parse_submission(body, is_sync=True), self._clock.now())
+        accepted = self._world.submit(endpoint, parse_submission(body, is_sync=True), self._live.now())
         try:
             record = await self._end_of(endpoint, accepted.id, wait_ms, request)
         except ServiceRefusal:  # the job is gone before its end
@@ -199,8 +192,8 @@ class JobApi:
     async def _status(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
         ttl_ms = milliseconds(request, "ttl")
         ttl_us = None if ttl_ms is None else ttl_ms * MILLISECOND
-        record = self._world.status(endpoint, job_id, self._clock.now(), ttl_us)
-        return self._world.false_answers.shown(endpoint, record)
+        record = self._world.status(endpoint, job_id, self._live.now(), ttl_us)
+        return self._world.table.false_answers.shown(endpoint, record)
 
     async def _status_sync(self, endpoint: str, job_id: str, request: Request) -> ServiceRecord:
         await read_bounded_body(request, self._body_bytes_max)
@@ -208,45 +201,45 @@ class JobApi:
 
     async def _end_of(self, endpoint: str, job_id: str, wait_ms: int, request: Request) -> ServiceRecord:
         """The job's record once it has ended, or after `wait_ms` however it is. Raises Refusal 404."""
-        with self._waits.watching(job_id) as watch:
+        with self._live.watching(job_id) as watch:
 
             async def wait() -> None:
                 with suppress(ServiceRefusal):
-                    while self._world.status(endpoint, job_id, self._clock.now()).status not in FINISHED:
+                    while self._world.status(endpoint, job_id, self._live.now()).status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
 
             await hold_request(request, self._seconds(wait_ms), wait)
-        return self._world.status(endpoint, job_id, self._clock.now())
+        return self._world.status(endpoint, job_id, self._live.now())
 
     async def _stream(self, endpoint: str, job_id: str, request: Request) -> StreamReply:
         """The chunks since the previous call, as soon as there are any or the job has ended."""
         await read_bounded_body(request, self._body_bytes_max)
         part = StreamReply(status=ServiceStatus.IN_QUEUE, stream=())
-        with self._waits.watching(job_id) as watch:
+        with self._live.watching(job_id) as watch:
 
             async def wait() -> None:
                 nonlocal part
                 with suppress(ServiceRefusal):
-                    part = self._world.stream(endpoint, job_id, self._clock.now())
+                    part = self._world.stream(endpoint, job_id, self._live.now())
                     while not part.stream and part.status not in FINISHED:
                         self._changed(endpoint)
                         await watch.change()
-                        part = self._world.stream(endpoint, job_id, self._clock.now())
+                        part = self._world.stream(endpoint, job_id, self._live.now())
 
             await hold_request(request, self._seconds(_wait_ms(request, self._stream_wait_ms)), wait)
         if part.stream or part.status in FINISHED:
             return part
-        return self._world.stream(endpoint, job_id, self._clock.now())
+        return self._world.stream(endpoint, job_id, self._live.now())
 
     def _seconds(self, wait_ms: int) -> float:
-        return wait_ms / 1000 / self._scale
+        return wait_ms / 1000 / self._live.scale
 
     def _check_queue(self, endpoint: str) -> None:
         if self._queue_per_worker is None:
             return
-        room = max(QUEUE_FULL_MIN, self._world.fleet(endpoint).scaling.workers_max * self._queue_per_worker)
-        if self._world.queued(endpoint) > room:
+        room = max(QUEUE_FULL_MIN, self._world.endpoints.fleet(endpoint).scaling.workers_max * self._queue_per_worker)
+        if self._world.endpoints.queued(endpoint) > room:
             raise ServiceRefusal(429, "too many jobs are queued")
 
 

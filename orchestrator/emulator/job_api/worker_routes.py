@@ -13,14 +13,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.worker_polls import StopLine, TakePoll, TakeQueues
 from orchestrator.emulator.job_api.worker_reports import parse_chunk, parse_done
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
-from orchestrator.emulator.jobs.world import World
 from orchestrator.units import MIB
 
 HOLD_S = 20.0
@@ -56,17 +55,16 @@ class WorkerApi:
 
     def __init__(
         self,
-        *,
-        world: World,
+        live: LiveWorld,
         gate: Gate,
-        clock: Clock,
+        *,
         changed: Callable[[str], None],
         hold_s: float = HOLD_S,
         repeated_done_status: int = 200,
     ) -> None:
-        self._world = world
+        self._live = live
+        self._world = live.world
         self._gate = gate
-        self._clock = clock
         self._changed = changed
         self._hold_s = hold_s
         self._repeated_done_status = repeated_done_status
@@ -89,7 +87,9 @@ class WorkerApi:
     def wake(self, endpoint: str) -> None:
         """Hand queued jobs to whoever waits for them."""
         for poll in self._polls.waiting(endpoint):
-            executions = self._grab(endpoint, poll.worker_id, poll.slots) if self._world.queued(endpoint) else ()
+            executions = (
+                self._grab(endpoint, poll.worker_id, poll.slots) if self._world.endpoints.queued(endpoint) else ()
+            )
             if executions:
                 self._polls.leave(endpoint, poll)
                 poll.answer(executions)
@@ -125,7 +125,7 @@ class WorkerApi:
     async def _guard(self, operate: Operate, request: Request) -> Response:
         endpoint, worker_id = request.path_params["endpoint_id"], request.path_params["worker_id"]
         try:
-            self._gate.enter_worker(endpoint, request.headers.get("authorization", ""), self._clock.now())
+            self._gate.enter_worker(endpoint, request.headers.get("authorization", ""), self._live.now())
             return await operate(endpoint, worker_id, request)
         except ServiceRefusal as refusal:
             if request.method == "GET":
@@ -150,7 +150,7 @@ class WorkerApi:
         if worker_id in self._leaving:
             await anyio.sleep(REFUSED_HOLD_S)
             return ()
-        self._world.fleet(endpoint).seen(worker_id, self._clock.now())
+        self._world.endpoints.fleet(endpoint).seen(worker_id, self._live.now())
         executions = self._grab(endpoint, worker_id, slots)
         if not executions:
             poll = TakePoll(worker_id, slots)
@@ -167,7 +167,7 @@ class WorkerApi:
         """Up to `slots` jobs. One that a fault keeps from the worker counts as given, and is never heard of."""
         executions: list[JobExecution] = []
         while len(executions) < slots:
-            execution = self._world.executions.take(endpoint, worker_id, self._clock.now(), pings=True)
+            execution = self._world.executions.take(endpoint, worker_id, self._live.now(), pings=True)
             if execution is None:
                 break
             if not execution.silent:
@@ -180,7 +180,7 @@ class WorkerApi:
         if worker_id in self._leaving:
             await anyio.sleep(REFUSED_HOLD_S)
             return Response(status_code=204)
-        self._world.fleet(endpoint).seen(worker_id, self._clock.now())
+        self._world.endpoints.fleet(endpoint).seen(worker_id, self._live.now())
         line = self._line(worker_id)
         line.asked()
         job_ids: list[str] = []
@@ -193,11 +193,9 @@ class WorkerApi:
         return _json({"jobsToStop": job_ids}) if job_ids else Response(status_code=204)
 
     async def _ping(self, endpoint: str, worker_id: str, request: Request) -> Response:
-        now = self._clock.now()
+        now = self._live.now()
         if worker_id not in self._leaving:
-            fleet = self._world.fleet(endpoint)
-            if fleet.knows(worker_id) and not fleet.is_starting(worker_id):  # a ping does not say that it takes jobs
-                fleet.seen(worker_id, now)
+            self._world.endpoints.fleet(endpoint).seen(worker_id, now, is_ping=True)
         job_ids = tuple(filter(None, request.query_params.get("job_id", "").split(",")))
         self._world.executions.ping(worker_id, job_ids, now)
         self._tell_again(worker_id, job_ids)
@@ -222,14 +220,14 @@ class WorkerApi:
             return self._finish(endpoint, worker_id, job_id, report.result)
         execution = self._execution(worker_id, job_id)
         if report.progress is not None and (
-            execution is None or not self._world.executions.progress(execution, report.progress, self._clock.now())
+            execution is None or not self._world.executions.progress(execution, report.progress, self._live.now())
         ):
             self._world.executions.late_progress[endpoint] += 1  # the job does not mind, and its worker need not know
         return _json({})
 
     def _finish(self, endpoint: str, worker_id: str, job_id: str, result: WorkerResult) -> Response:
         execution = self._execution(worker_id, job_id)
-        now = self._clock.now()
+        now = self._live.now()
         if execution is None or not self._world.executions.done(execution, result, now):
             self._world.status(endpoint, job_id, now)  # 404 for a job that is gone
             return _json({}, self._repeated_done_status)
@@ -240,7 +238,7 @@ class WorkerApi:
     async def _stream(self, endpoint: str, worker_id: str, request: Request) -> Response:
         execution = self._execution(worker_id, request.path_params["job_id"])
         chunk = parse_chunk(await read_bounded_body(request, RESULT_BYTES_MAX))
-        if execution is None or not self._world.executions.put_chunk(execution, chunk, self._clock.now()):
+        if execution is None or not self._world.executions.put_chunk(execution, chunk, self._live.now()):
             raise ServiceRefusal(404, "job not found")
         self._changed(endpoint)
         return _json({})

@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from orchestrator.emulator.contract import ids
+from orchestrator.emulator.contract.values import resource_id
 from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.emulator.jobs.scaling_rules import Scaling
@@ -30,6 +30,9 @@ class EndpointState:
         """The part of the queue that may start workers: not of low priority."""
         self._shelved: dict[str, ServiceJob] = {}
         self.in_progress = 0
+        self.connections = 0
+        """Requests that go straight to workers: they ask for workers as jobs do."""
+
         self.completed = 0
         self.failed = 0
         self.retried = 0
@@ -40,6 +43,11 @@ class EndpointState:
     def in_queue(self) -> int:
         """How many jobs are shown as queued."""
         return len(self.queue) + len(self._shelved)
+
+    @property
+    def under_way(self) -> int:
+        """What workers have to do: jobs, and requests that go straight to them."""
+        return self.in_progress + self.connections
 
     def push(self, job: ServiceJob, *, first: bool = False) -> None:
         for line in (self.queue,) if job.low_priority else (self.queue, self.waiting):
@@ -93,13 +101,16 @@ class EndpointTable:
         self._states: dict[str, EndpointState] = {}
         self._stopping: list[tuple[str, str]] = []
 
-    def deploy(self, endpoint: str, scaling: Scaling, *, announced: bool, execution_timeout_us: int | None) -> None:
-        """See `World.deploy`."""
+    def deploy(
+        self, endpoint: str, scaling: Scaling, *, announced: bool, execution_timeout_us: int | None = None
+    ) -> None:
+        """From now on `endpoint` scales like this. With `announced`, its workers say themselves when they are ready.
+
+        `execution_timeout_us` is for jobs from now on whose policy does not say; None: the contract's default.
+        """
         state = self._states.get(endpoint)
         if state is None:
-            fleet = Fleet(
-                scaling, new_id=partial(ids.worker_id, self._rng), announced=announced, guest_us=self._guest_us
-            )
+            fleet = Fleet(scaling, new_id=partial(resource_id, self._rng), announced=announced, guest_us=self._guest_us)
             state = self._states[endpoint] = EndpointState(fleet)
         else:
             state.fleet.scale(scaling)
@@ -110,11 +121,19 @@ class EndpointTable:
         state = self._states.get(endpoint)
         if state is None:
             scaling, announced = self._scaling(endpoint)
-            self.deploy(endpoint, scaling, announced=announced, execution_timeout_us=None)
+            self.deploy(endpoint, scaling, announced=announced)
             state = self._states[endpoint]
             if not announced and not scaling.cold_start_s:
                 state.fleet.adjust({}, 0, 0)
         return state
+
+    def fleet(self, endpoint: str) -> Fleet:
+        """The workers of the endpoint."""
+        return self.state(endpoint).fleet
+
+    def queued(self, endpoint: str) -> int:
+        """How many jobs wait for a worker."""
+        return len(self.state(endpoint).queue)
 
     def close(self, endpoint: str) -> None:
         """Forget the endpoint; its workers are to stop."""
@@ -140,7 +159,7 @@ class EndpointTable:
         started: list[tuple[str, str]] = []
         readied: list[str] = []
         for endpoint, state in self._states.items():
-            change = state.fleet.adjust(state.waiting, state.in_progress, now)
+            change = state.fleet.adjust(state.waiting, state.under_way, now)
             started += [(endpoint, worker_id) for worker_id in change.started]
             self._stopping += [(endpoint, worker_id) for worker_id in change.stopped]
             if change.readied:
@@ -156,5 +175,5 @@ class EndpointTable:
         """When something is to be done for the workers (µs): 0 for at once, None if only an event can tell."""
         if self._stopping:
             return 0
-        times = (state.fleet.next_due(state.waiting, state.in_progress) for state in self._states.values())
+        times = (state.fleet.next_due(state.waiting, state.under_way) for state in self._states.values())
         return min((at for at in times if at is not None), default=None)

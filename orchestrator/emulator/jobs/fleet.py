@@ -75,9 +75,6 @@ class Fleet:
         self._starting: dict[str, _Worker] = {}
         self._free: OrderedDict[str, _Worker] = OrderedDict()
         self._guests: dict[str, _Worker] = {}
-        self.connections = 0
-        """Requests that go straight to workers: they ask for workers as jobs do."""
-
         self._unnamed = 0
         """Jobs held by workers that are not in the fleet: whoever drives the world has workers of its own."""
         self._crashes = 0
@@ -110,7 +107,9 @@ class Fleet:
         return len(self._workers) + len(self._guests) - len(self._starting)
 
     def adjust(self, waiting: Mapping[str, ServiceJob], in_progress: int, now: int) -> FleetChange:
-        """Start and stop workers as the queue demands. `waiting` holds the queued jobs that may start workers."""
+        """Start and stop workers as the queue demands. `waiting` holds the queued jobs that may start workers; so many
+        jobs and requests are `in_progress`.
+        """
         readied = self._finish_cold_starts(now)
         self._forget_guests(now)
         if self._settled and self.scaling.is_fixed:
@@ -122,7 +121,7 @@ class Fleet:
             len(self._workers),
             self._uncovered(waiting),
             waiting=len(waiting),
-            requests=self._requests(len(waiting), in_progress),
+            requests=len(waiting) + in_progress,
             now=now,
         )
         self._throttled = wanted - self.scaling.with_machine(wanted)
@@ -185,8 +184,12 @@ class Fleet:
         if self._announced and not worker.jobs and worker_id in self._workers:
             self._free[worker_id] = worker
 
-    def seen(self, worker_id: str, now: int) -> None:
-        """A worker with a mind of its own has called: it is up. One that nobody has started is a guest."""
+    def seen(self, worker_id: str, now: int, *, is_ping: bool = False) -> None:
+        """A worker with a mind of its own has called: it is up. One that nobody has started is a guest. A ping does not
+        say that it takes jobs: it only shows that who is up or a guest already is still there.
+        """
+        if is_ping and (worker_id in self._starting or not self.knows(worker_id)):
+            return
         worker = self._workers.get(worker_id)
         if worker is None:
             guest = self._guests.setdefault(worker_id, _Worker(started_at=now, ready_at=now))
@@ -222,9 +225,6 @@ class Fleet:
         others = (*self._workers.items(), *(self._guests.items() if self._announced else ()))
         idle = (each for each, worker in others if not worker.jobs and each not in self._starting)
         return self.knows(worker_id) and any(each != worker_id for each in idle)
-
-    def is_starting(self, worker_id: str) -> bool:
-        return worker_id in self._starting
 
     def remove(self, worker_id: str) -> None:
         """The worker is no more, or told to go; another may take its place."""
@@ -262,7 +262,7 @@ class Fleet:
 
     def _surplus(self, waiting: int, in_progress: int, now: int) -> Iterable[str]:
         """The workers to stop: above the maximum (first those that are not up yet), or idle for too long."""
-        keep = max(self.scaling.workers_min, self.scaling.needed(self._requests(waiting, in_progress)))
+        keep = max(self.scaling.workers_min, self.scaling.needed(waiting + in_progress))
         spare = len(self._workers) - keep
         excess = len(self._workers) - self.scaling.workers_max
         starting = tuple(islice(reversed(self._starting), max(0, excess)))
@@ -275,9 +275,6 @@ class Fleet:
                 yield worker_id
                 spare, excess = spare - 1, excess - 1
 
-    def _requests(self, waiting: int, in_progress: int) -> int:
-        return waiting + in_progress + self.connections
-
     def _uncovered(self, waiting: Mapping[str, ServiceJob]) -> Iterable[ServiceJob]:
         """The longest waiting jobs for which no worker is being started yet, as many as could have one."""
         starting = len(self._starting)
@@ -286,7 +283,7 @@ class Fleet:
 
     def _scaling_times(self, waiting: Mapping[str, ServiceJob], in_progress: int) -> Iterable[int]:
         live, scaling = len(self._workers), self.scaling
-        needed = scaling.needed(self._requests(len(waiting), in_progress))
+        needed = scaling.needed(len(waiting) + in_progress)
         room = live < scaling.with_machine(scaling.workers_max)
         if live < scaling.with_machine(scaling.workers_min) or (room and waiting and not live):
             yield self._restart_at

@@ -5,17 +5,17 @@ who send jobs; those of workers are in `executions`, and `job_table` has what be
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
 
-from orchestrator.emulator.contract import ids
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.faults import Fault, FaultDice
+from orchestrator.emulator.contract.values import job_id
 from orchestrator.emulator.jobs.endpoint_table import EndpointTable
 from orchestrator.emulator.jobs.executions import Executions
-from orchestrator.emulator.jobs.fleet import Fleet
+from orchestrator.emulator.jobs.fleet import FleetCounts
 from orchestrator.emulator.jobs.job_table import JobObserver, JobTable
 from orchestrator.emulator.jobs.jobs import (
     FINISHED,
@@ -27,15 +27,8 @@ from orchestrator.emulator.jobs.jobs import (
     ServiceStatus,
     WorkerResult,
 )
-from orchestrator.emulator.jobs.replies import (
-    HealthReply,
-    JobTotals,
-    MetricsReply,
-    PurgeReply,
-    RequestsReply,
-    StreamReply,
-)
-from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
+from orchestrator.emulator.jobs.scaling_rules import Scaling
+from orchestrator.emulator.jobs.streams import StreamedChunk
 from orchestrator.emulator.jobs.webhook_schedule import WebhookCall
 from orchestrator.units import SECOND_US
 
@@ -43,6 +36,50 @@ REQUESTS_MAX = 100
 """The most jobs that one `/requests` lists."""
 
 NO_RESULT = WorkerResult()
+
+
+class JobTotals(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The job figures of `/health`: two of now, three since the beginning."""
+
+    completed: int
+    failed: int
+    in_progress: int
+    in_queue: int
+    retried: int
+
+
+class HealthReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `/health` (as observed)."""
+
+    jobs: JobTotals
+    workers: FleetCounts
+
+
+class MetricsReply(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The answer to `/metrics`: what the official tools read of it (as observed)."""
+
+    workers: FleetCounts
+    ready_workers: tuple[str, ...]
+
+
+class PurgeReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `/purge-queue`."""
+
+    removed: int
+    status: str = "completed"
+
+
+class RequestsReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `/requests`; its form is our choice (contract: not shown)."""
+
+    requests: tuple[ServiceRecord, ...]
+
+
+class StreamReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `/stream`: the chunks since the previous call (as observed)."""
+
+    status: ServiceStatus
+    stream: tuple[StreamedChunk, ...]
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,16 +101,16 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 class World:
     """Everything that the service knows.
 
-    `scaling` tells how an endpoint scales and whether its workers announce themselves (see `deploy`); without it, each
-    has a fixed number of `workers`. A job is kept for `retention_us` after its
-    end, that of a `/runsync` for `sync_retention_us`. `silence_us` is how long a worker that speaks for itself may not
-    speak of a job that it holds. A job that fails is executed again up to `service_retries` times before it is said to.
+    `scaling` tells how an endpoint scales that nobody has deployed, and whether its workers announce themselves. A job
+    is kept for `retention_us` after its end, that of a `/runsync` for `sync_retention_us`. `silence_us` is how long a
+    worker that speaks for itself may not speak of a job that it holds. A job that fails is executed again up to
+    `service_retries` times before it is said to.
     """
 
     def __init__(
         self,
         *,
-        workers: int,
+        scaling: Callable[[str], tuple[Scaling, bool]],
         retention_us: int,
         dice: FaultDice,
         rng: random.Random,
@@ -81,51 +118,34 @@ class World:
         silence_us: int = 40 * SECOND_US,
         service_retries: int = 0,
         observer: JobObserver | None = None,
-        scaling: Callable[[str], tuple[Scaling, bool]] | None = None,
     ) -> None:
         self._retention_us = retention_us
         self._sync_retention_us = sync_retention_us
         self._dice = dice
         self._rng = rng
-        self._endpoints = EndpointTable(
-            scaling or (lambda _endpoint: (fixed(workers), False)), rng=rng, guest_us=2 * silence_us
-        )
-        self._jobs = JobTable(self._endpoints, dice, observer or JobObserver())
+        self.endpoints = EndpointTable(scaling, rng=rng, guest_us=2 * silence_us)
+        self.table = JobTable(self.endpoints, dice, observer or JobObserver())
         self.executions = Executions(
-            self._jobs, self._endpoints, dice, silence_us=silence_us, service_retries=service_retries
+            self.table, self.endpoints, dice, silence_us=silence_us, service_retries=service_retries
         )
         """What workers do."""
-        self.false_answers = self._jobs.false_answers
-
-    def __len__(self) -> int:
-        """How many jobs are known."""
-        return len(self._jobs.by_id)
-
-    def deploy(
-        self, endpoint: str, scaling: Scaling, *, announced: bool, execution_timeout_us: int | None = None
-    ) -> None:
-        """From now on `endpoint` scales like this. With `announced`, its workers say themselves when they are ready.
-
-        `execution_timeout_us` is for jobs from now on whose policy does not say; None: the contract's default.
-        """
-        self._endpoints.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
 
     def close(self, endpoint: str) -> None:
         """Forget an endpoint and all its jobs; those in progress are stopped."""
         self.forget_all(endpoint, 0)  # of no account: its workers go, too
-        self._endpoints.close(endpoint)
+        self.endpoints.close(endpoint)
 
     def forget_all(self, endpoint: str, now: int) -> None:
         """Forget all jobs of an endpoint, in whatever state; it goes on with those that come."""
-        for job in [job for job in self._jobs.by_id.values() if job.endpoint == endpoint]:
-            self._jobs.release(job, now)
-            self._jobs.forget(job)
+        for job in [job for job in self.table.by_id.values() if job.endpoint == endpoint]:
+            self.table.release(job, now)
+            self.table.forget(job)
 
     def submit(self, endpoint: str, submission: RunBody, now: int) -> ServiceRecord:
         """Accept a job: `{"id","status":"IN_QUEUE"}`."""
-        timeout_us = submission.execution_timeout_us or self._endpoints.state(endpoint).execution_timeout_us
+        timeout_us = submission.execution_timeout_us or self.endpoints.state(endpoint).execution_timeout_us
         job = ServiceJob(
-            id=ids.job_id(self._rng, is_sync=submission.is_sync),
+            id=job_id(self._rng, is_sync=submission.is_sync),
             endpoint=endpoint,
             input=submission.input,
             webhook=submission.webhook,
@@ -137,9 +157,9 @@ class World:
             low_priority=submission.low_priority,
         )
         is_lost = self._dice.strikes(Fault.LOST_JOB)
-        self._jobs.observer.accepted(job, is_lost=is_lost)
+        self.table.observer.accepted(job, is_lost=is_lost)
         if not is_lost:
-            self._jobs.add(job, is_shelved=self._dice.strikes(Fault.STUCK_IN_QUEUE))
+            self.table.add(job, is_shelved=self._dice.strikes(Fault.STUCK_IN_QUEUE))
         return ServiceRecord(id=job.id, status=job.status)
 
     def status(self, endpoint: str, job_id: str, now: int, ttl_us: int | None = None) -> ServiceRecord:
@@ -149,57 +169,49 @@ class World:
         """
         if self._dice.strikes(Fault.AMNESIA):
             self.forget_all(endpoint, now)
-        job = self._jobs.find(endpoint, job_id, now)
+        job = self.table.find(endpoint, job_id, now)
         if ttl_us is not None and job.status in FINISHED:
             job.expires_at = min(job.expires_at, now + ttl_us)
-            self._jobs.set_alarm(job)
+            self.table.set_alarm(job)
         if job.status in FINISHED:
             job.is_read = True
         return job.record()
 
-    def jobs(self) -> Iterator[ServiceJob]:
-        """All jobs that are known, latest first; to be looked at only."""
-        return self._jobs.newest_first()
-
-    def endpoints(self) -> tuple[str, ...]:
-        """The endpoints that were ever spoken of."""
-        return self._endpoints.names()
-
     def stream(self, endpoint: str, job_id: str, now: int) -> StreamReply:
         """The chunks that nobody has fetched yet; they are given out once. Raises Refusal 404."""
-        job = self._jobs.find(endpoint, job_id, now)
-        return StreamReply(status=job.status, stream=self._jobs.streams.drain(job_id))
+        job = self.table.find(endpoint, job_id, now)
+        return StreamReply(status=job.status, stream=self.table.streams.drain(job_id))
 
     def cancel(self, endpoint: str, job_id: str, now: int) -> ServiceRecord:
         """Stop a job that is queued or in progress; a finished one stays as it is. Raises Refusal 404."""
-        job = self._jobs.find(endpoint, job_id, now)
+        job = self.table.find(endpoint, job_id, now)
         if job.status not in FINISHED:
-            self._jobs.release(job, now)
-            self._jobs.finish(job, ServiceStatus.CANCELLED, now, NO_RESULT)
+            self.table.release(job, now)
+            self.table.finish(job, ServiceStatus.CANCELLED, now, NO_RESULT)
         return ServiceRecord(id=job.id, status=job.status)
 
     def retry(self, endpoint: str, job_id: str, now: int) -> ServiceRecord:
         """Queue a failed or timed-out job again, under its id. Raises Refusal 404, or 400 in any other state."""
-        job = self._jobs.find(endpoint, job_id, now)
+        job = self.table.find(endpoint, job_id, now)
         if job.status not in RETRYABLE:
             raise ServiceRefusal(400, f"only a failed or timed-out job can be retried; this one is {job.status}")
         job.requeue(now)
-        self._jobs.streams.drop(job_id)
-        state = self._endpoints.state(endpoint)
+        self.table.streams.drop(job_id)
+        state = self.endpoints.state(endpoint)
         state.push(job)
         state.retried += 1
-        self._jobs.set_alarm(job)
+        self.table.set_alarm(job)
         return ServiceRecord(id=job.id, status=job.status)
 
     def purge(self, endpoint: str) -> PurgeReply:
         """Forget every queued job; those in progress go on (contract, `/purge-queue`)."""
-        jobs = self._endpoints.state(endpoint).clear()
+        jobs = self.endpoints.state(endpoint).clear()
         for job in jobs:
-            self._jobs.forget(job)
+            self.table.forget(job)
         return PurgeReply(removed=len(jobs))
 
     def health(self, endpoint: str) -> HealthReply:
-        state = self._endpoints.state(endpoint)
+        state = self.endpoints.state(endpoint)
         return HealthReply(
             jobs=JobTotals(
                 completed=state.completed,
@@ -212,64 +224,37 @@ class World:
         )
 
     def metrics(self, endpoint: str) -> MetricsReply:
-        fleet = self._endpoints.state(endpoint).fleet
+        fleet = self.endpoints.fleet(endpoint)
         ready = tuple(worker.id for worker in fleet.views() if worker.is_ready)
         return MetricsReply(workers=fleet.counts(), ready_workers=ready)
 
-    def unread(self, endpoint: str) -> int:
-        """How many results were forgotten without anybody having asked for them."""
-        return self._endpoints.state(endpoint).unread
-
     def requests(self, endpoint: str) -> RequestsReply:
         """The endpoint's latest jobs, newest first, without their payloads."""
-        jobs = (job for job in self.jobs() if job.endpoint == endpoint)
+        jobs = (job for job in self.table.newest_first() if job.endpoint == endpoint)
         return RequestsReply(
             requests=tuple(
                 msgspec.structs.replace(job.record(), output=None, error=None) for job in islice(jobs, REQUESTS_MAX)
             )
         )
 
-    def watch(self, job_id: str) -> None:
-        """Tell of the job in `Due.changed`, until `unwatch`."""
-        self._jobs.watch(job_id)
-
-    def unwatch(self, job_id: str) -> None:
-        self._jobs.unwatch(job_id)
-
-    def queued(self, endpoint: str) -> int:
-        """How many jobs wait for a worker."""
-        return len(self._endpoints.state(endpoint).queue)
-
-    def fleet(self, endpoint: str) -> Fleet:
-        """The workers of the endpoint."""
-        return self._endpoints.state(endpoint).fleet
-
-    def retire(self, endpoint: str, worker_id: str) -> None:
-        """The worker is to go, and another may take its place."""
-        self._endpoints.retire(endpoint, worker_id)
-
-    def waiting(self) -> tuple[str, ...]:
-        """The endpoints that have queued jobs."""
-        return self._endpoints.waiting()
-
     def step(self, now: int) -> Due:
         """Let everything happen that is due by itself, and hand over what the world outside has to do."""
         self._dice.pass_to(now)
-        self._jobs.ring_alarms(now)
-        workers = self._endpoints.adjust(now)
-        webhooks, stopped, requeued, changed = self._jobs.pop_news(now)
+        self.table.ring_alarms(now)
+        workers = self.endpoints.adjust(now)
+        webhooks, stopped, requeued, changed = self.table.pop_news(now)
         return Due(
             webhooks=webhooks,
             stopped=tuple(stopped),
             queued=(*requeued, *workers.readied),
             changed=tuple(changed),
             started=workers.started,
-            stopping=self._endpoints.pop_stopping(),
+            stopping=self.endpoints.pop_stopping(),
         )
 
     def next_due(self) -> int | None:
         """When `step` must be called next (µs): 0 for at once, None if nothing is ahead."""
-        times = (self._jobs.next_due(), self._endpoints.next_due(), self._dice.next_at())
+        times = (self.table.next_due(), self.endpoints.next_due(), self._dice.next_at())
         return min((at for at in times if at is not None), default=None)
 
     def _kept_us(self, retention_us: int) -> int:

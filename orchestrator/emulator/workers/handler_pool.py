@@ -4,9 +4,11 @@ A process runs one execution at a time. One that crashes fails its execution; on
 Another is started when there is work for it.
 """
 
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import anyio
 import msgspec
@@ -24,7 +26,6 @@ from orchestrator.emulator.workers.handler_process import (
     location_of,
 )
 from orchestrator.emulator.workers.handlers import Handler, HandlerReport
-from orchestrator.emulator.workers.process_group import kill_session
 
 _BROKEN = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What talking to a process ends in that is no more."""
@@ -38,6 +39,12 @@ _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from orchestrator.emulator.workers.handler_process import run_process; run_process()"
 )
+
+
+def kill_session(process: Process) -> None:
+    """Kill a process that was started in a session of its own, and its children; ended ones are fine."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 class HandlerPool:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import anyio
+import msgspec
 from anyio.abc import Process, TaskGroup, TaskStatus
 
-from orchestrator.clock import Clock
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.job_api.worker_routes import WorkerApi
-from orchestrator.emulator.jobs.world import World
-from orchestrator.emulator.workers.process_group import kill_session
+from orchestrator.emulator.workers.handler_pool import kill_session
 
 STOP_GRACE_S = 30.0
 """How long a worker may finish what it does once it is asked to go."""
@@ -30,58 +30,58 @@ INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "L
 """What a worker sees of the emulator's own environment."""
 
 
-def worker_environment(
-    origin: str, endpoint: str, worker_id: str, *, key: str, ping_interval_s: float
-) -> dict[str, str]:
-    """The variables that make the official worker work for the emulator at `origin` (as observed)."""
-    base = f"{origin}/v2/{endpoint}"
-    return {
-        "RUNPOD_WEBHOOK_GET_JOB": f"{base}/job-take/$ID?gpu=CPU",
-        "RUNPOD_WEBHOOK_POST_OUTPUT": f"{base}/job-done/$RUNPOD_POD_ID/$ID?gpu=CPU",
-        "RUNPOD_WEBHOOK_POST_STREAM": f"{base}/job-stream/$RUNPOD_POD_ID/$ID?gpu=CPU",
-        "RUNPOD_WEBHOOK_PING": f"{base}/ping/$RUNPOD_POD_ID?gpu=CPU",
-        "RUNPOD_PING_INTERVAL": str(max(1000, round(ping_interval_s * 1000))),
-        "RUNPOD_AI_API_KEY": key,
-        "RUNPOD_POD_ID": worker_id,
-        "RUNPOD_ENDPOINT_ID": endpoint,
-        "RUNPOD_POD_HOSTNAME": f"{worker_id}-emulated",
-        "RUNPOD_DEBUG_LEVEL": "INFO",
-        "RUNPOD_SKIP_AUTO_SYSTEM_CHECKS": "true",
-        "RUNPOD_SKIP_GPU_CHECK": "true",
-    }
+class WorkerEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes the official worker work for the emulator (as observed)."""
+
+    key: str
+    """What it signs with."""
+    ping_interval_s: float
+    template: Callable[[str], Mapping[str, str]]
+    """What an endpoint's template adds."""
+
+    def of(self, origin: str, endpoint: str, worker_id: str, home: str) -> dict[str, str]:
+        """The variables of a worker of the emulator at `origin`."""
+        base = f"{origin}/v2/{endpoint}"
+        return {
+            **{name: os.environ[name] for name in INHERITED if name in os.environ},
+            "HOME": home,
+            **self.template(endpoint),
+            "RUNPOD_WEBHOOK_GET_JOB": f"{base}/job-take/$ID?gpu=CPU",
+            "RUNPOD_WEBHOOK_POST_OUTPUT": f"{base}/job-done/$RUNPOD_POD_ID/$ID?gpu=CPU",
+            "RUNPOD_WEBHOOK_POST_STREAM": f"{base}/job-stream/$RUNPOD_POD_ID/$ID?gpu=CPU",
+            "RUNPOD_WEBHOOK_PING": f"{base}/ping/$RUNPOD_POD_ID?gpu=CPU",
+            "RUNPOD_PING_INTERVAL": str(max(1000, round(self.ping_interval_s * 1000))),
+            "RUNPOD_AI_API_KEY": self.key,
+            "RUNPOD_POD_ID": worker_id,
+            "RUNPOD_ENDPOINT_ID": endpoint,
+            "RUNPOD_POD_HOSTNAME": f"{worker_id}-emulated",
+            "RUNPOD_DEBUG_LEVEL": "INFO",
+            "RUNPOD_SKIP_AUTO_SYSTEM_CHECKS": "true",
+            "RUNPOD_SKIP_GPU_CHECK": "true",
+        }
 
 
 class WorkerProcesses:
     """Starts and stops the worker processes that the world asks for.
 
-    `environment` gives what an endpoint's template adds. `output` is where their own output goes, a file descriptor
-    or one of `subprocess`'s constants.
+    `output` is where their own output goes, a file descriptor or one of `subprocess`'s constants.
     """
 
     def __init__(
         self,
         command: Sequence[str],
+        live: LiveWorld,
         *,
-        world: World,
         api: WorkerApi,
-        clock: Clock,
-        scale: float,
-        key: str,
-        ping_interval_s: float,
-        environment: Callable[[str], Mapping[str, str]],
-        changed: Callable[[], None],
+        environment: WorkerEnvironment,
         listen_grace_s: float = LISTEN_GRACE_S,
         output: int = subprocess.DEVNULL,
     ) -> None:
         self._command = tuple(command)
-        self._world = world
+        self._live = live
+        self._fleet = live.world.endpoints.fleet
         self._api = api
-        self._clock = clock
-        self._scale = scale
-        self._key = key
-        self._ping_interval_s = ping_interval_s
         self._environment = environment
-        self._changed = changed
         self._listen_grace_s = listen_grace_s
         self._output = output
         self._running: dict[str, Process] = {}
@@ -104,7 +104,7 @@ class WorkerProcesses:
     def start(self, endpoint: str, worker_id: str) -> None:
         """Start the process of a new worker."""
         if self._tasks is not None:
-            self._tasks.start_soon(self._live, endpoint, worker_id)
+            self._tasks.start_soon(self._run, endpoint, worker_id)
 
     def stop(self, endpoint: str, worker_id: str) -> None:
         """Ask a worker to go."""
@@ -118,14 +118,14 @@ class WorkerProcesses:
         if self._tasks is not None and worker_id in self._running:
             self._tasks.start_soon(self._listen_or_die, endpoint, worker_id, heard)
 
-    async def _live(self, endpoint: str, worker_id: str) -> None:
-        await anyio.sleep(self._world.fleet(endpoint).scaling.cold_start_s / self._scale)
+    async def _run(self, endpoint: str, worker_id: str) -> None:
+        await anyio.sleep(self._fleet(endpoint).scaling.cold_start_s / self._live.scale)
         if worker_id in self._going:
             self._going.discard(worker_id)
             return
         process = await anyio.open_process(
             self._command,
-            env=self._environ(endpoint, worker_id),
+            env=self._environment.of(self.origin, endpoint, worker_id, self._home),
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
@@ -142,19 +142,12 @@ class WorkerProcesses:
             self._api.forget(worker_id)
         self._note_end(endpoint, worker_id)
 
-    def _environ(self, endpoint: str, worker_id: str) -> dict[str, str]:
-        own = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        service = worker_environment(
-            self.origin, endpoint, worker_id, key=self._key, ping_interval_s=self._ping_interval_s
-        )
-        return {**own, "HOME": self._home, **self._environment(endpoint), **service}
-
     def _note_end(self, endpoint: str, worker_id: str) -> None:
         if worker_id in self._going:
             self._going.discard(worker_id)
         else:
-            self._world.fleet(endpoint).crashed(worker_id, self._clock.now())
-        self._changed()
+            self._fleet(endpoint).crashed(worker_id, self._live.now())
+        self._live.ring()
 
     async def _end(self, process: Process) -> None:
         with suppress(ProcessLookupError):
@@ -170,6 +163,6 @@ class WorkerProcesses:
         process = self._running.get(worker_id)
         if process is not None and worker_id not in self._going:
             self._going.add(worker_id)
-            self._world.fleet(endpoint).remove(worker_id)
-            self._changed()
+            self._fleet(endpoint).remove(worker_id)
+            self._live.ring()
             kill_session(process)

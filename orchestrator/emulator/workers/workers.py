@@ -6,15 +6,14 @@ is left behind, and a new worker takes the place of the one that is stuck in it.
 replaced likewise.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
+from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
-from orchestrator.emulator.jobs.world import World
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handler_pool import HandlerPool
 from orchestrator.emulator.workers.handlers import Handler, HandlerReport, is_async
@@ -45,18 +44,16 @@ class _Pool:
 class _Report:
     """What a handler says of one execution before its end."""
 
-    def __init__(self, world: World, execution: JobExecution, clock: Clock, changed: Callable[[], None]) -> None:
-        self._world = world
+    def __init__(self, live: LiveWorld, execution: JobExecution) -> None:
+        self._live = live
         self._execution = execution
-        self._clock = clock
-        self._changed = changed
 
     def progress(self, output: bytes) -> bool:
-        return self._world.executions.progress(self._execution, output, self._clock.now())
+        return self._live.world.executions.progress(self._execution, output, self._live.now())
 
     def chunk(self, output: bytes) -> bool:
-        is_awaited = self._world.executions.put_chunk(self._execution, output, self._clock.now())
-        self._changed()
+        is_awaited = self._live.world.executions.put_chunk(self._execution, output, self._live.now())
+        self._live.ring()
         return is_awaited
 
 
@@ -64,26 +61,17 @@ class HandlerWorkers:
     """The workers of all endpoints that have a handler.
 
     `handlers` maps endpoint ids, or `"*"`, to handlers; with `processes`, plain ones run in so many processes at each
-    endpoint, else in threads. `changed` is called whenever the world's next due time may have moved.
+    endpoint, else in threads.
 
     Raises UsageError for a plain handler that is to run in a process and cannot.
     """
 
-    def __init__(
-        self,
-        *,
-        world: World,
-        clock: Clock,
-        handlers: Mapping[str, Handler],
-        changed: Callable[[], None],
-        processes: int = 0,
-    ) -> None:
+    def __init__(self, live: LiveWorld, handlers: Mapping[str, Handler], processes: int = 0) -> None:
         for handler in handlers.values():
             _Pool(handler, processes)
-        self._world = world
-        self._clock = clock
+        self._live = live
+        self._world = live.world
         self._handlers = handlers
-        self._changed = changed
         self._processes = processes
         self._pools: dict[str, _Pool] = {}
         self._running: dict[ExecutionKey, anyio.CancelScope] = {}
@@ -94,7 +82,7 @@ class HandlerWorkers:
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
-                for endpoint in self._world.waiting():
+                for endpoint in self._world.endpoints.waiting():
                     self.wake(endpoint)
                 task_status.started()
                 try:
@@ -107,12 +95,12 @@ class HandlerWorkers:
 
     def wake(self, endpoint: str) -> None:
         """As many free workers as there are queued jobs at `endpoint` go and take them."""
-        if self._tasks is None or not (queued := self._world.queued(endpoint)):
+        if self._tasks is None or not (queued := self._world.endpoints.queued(endpoint)):
             return
         pool = self._pools.get(endpoint) or self._open(endpoint)
         if pool is None:
             return
-        fleet = self._world.fleet(endpoint)
+        fleet = self._world.endpoints.fleet(endpoint)
         while queued and (worker_id := fleet.reserve()) is not None:
             self._tasks.start_soon(self._work, endpoint, pool, worker_id)
             queued -= 1
@@ -131,31 +119,31 @@ class HandlerWorkers:
         return pool
 
     async def _work(self, endpoint: str, pool: _Pool, worker_id: str) -> None:
-        fleet = self._world.fleet(endpoint)
-        while (execution := self._world.executions.take(endpoint, worker_id, self._clock.now())) is not None:
-            self._changed()
+        fleet = self._world.endpoints.fleet(endpoint)
+        while (execution := self._world.executions.take(endpoint, worker_id, self._live.now())) is not None:
+            self._live.ring()
             stopped = await self._execute(pool, execution)
             if stopped and (execution.silent or not pool.cancellable):
-                worker_id = fleet.replace(worker_id, self._clock.now())
+                worker_id = fleet.replace(worker_id, self._live.now())
             if not fleet.knows(worker_id):  # it asked to be refreshed, or its endpoint is gone
-                self._changed()
+                self._live.ring()
                 return
-        fleet.give_back(worker_id, self._clock.now())
+        fleet.give_back(worker_id, self._live.now())
         self.wake(endpoint)  # what is left was this worker's before, and waits for another that is free
-        self._changed()
+        self._live.ring()
 
     async def _execute(self, pool: _Pool, execution: JobExecution) -> bool:
         """Run one execution to its end and report it; True if it was stopped instead."""
         key = ExecutionKey(execution.job_id, execution.number)
-        report = _Report(self._world, execution, self._clock, self._changed)
+        report = _Report(self._live, execution)
         with anyio.CancelScope() as scope:
             self._running[key] = scope
             try:
                 if execution.silent:
                     await anyio.sleep_forever()
                 result = await pool.run(execution, report)
-                self._world.executions.done(execution, result, self._clock.now())
-                self._changed()
+                self._world.executions.done(execution, result, self._live.now())
+                self._live.ring()
             finally:
                 del self._running[key]
         return scope.cancelled_caught

@@ -16,11 +16,11 @@ from orchestrator.account.pods.specs import CpuRequest, GpuRequest, PodCreate, P
 from orchestrator.account.transport.rest import ProblemError
 from orchestrator.client import InProcess, Service
 from orchestrator.client.jobs.refusals import AnswerError
-from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
 from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
 from orchestrator.errors import NotSent, Unanswered, UsageError
 from tests.emulator.pod_service import GPU, KEY, PodService
 from tests.simulation.clock import VirtualClock

@@ -17,11 +17,11 @@ from orchestrator.cli.output import tables
 from orchestrator.client import InProcess, Service
 from orchestrator.clock import SystemClock
 from orchestrator.core.limits.ratelimit_headers import Window
-from orchestrator.emulator.account.pod_access import QUOTAS, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
 from orchestrator.emulator.account.pod_records import ClusterRecord, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
 from tests.account.pods.test_pod_records import WHOLE
 from tests.cli.command_line import Result, call_only, give
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService

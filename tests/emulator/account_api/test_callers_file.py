@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.api.emulation.emulate import emulator_settings
 from orchestrator.api.emulation.flags import EmulateRequest
-from orchestrator.emulator.account.pod_access import SCOPES, Caller
+from orchestrator.emulator.contract.callers import SCOPES, Caller
 from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.errors import UsageError
 from tests.emulator.emulators import emulator

@@ -8,10 +8,10 @@ import httpx
 import msgspec
 import pytest
 
-from orchestrator.emulator.account.pod_access import READ, Caller, Quota
 from orchestrator.emulator.account.pod_bodies import parse_creation
 from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.contract.answers import ConnectionCut
+from orchestrator.emulator.contract.callers import READ, Caller, Quota
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService, SetClock, act, created
 
 pytestmark = pytest.mark.anyio

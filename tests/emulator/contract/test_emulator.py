@@ -182,7 +182,7 @@ async def test_a_body_over_the_limit_is_a_413() -> None:
         body = b'{"input":{"a":"' + b"x" * 82 + b'"}}'
         assert (await client.http.post("/run", content=body + b" ")).status_code == 413
         assert (await client.http.post("/run", content=body)).status_code == 200
-    assert len(subject.world) == 1
+    assert len(subject.world.table.by_id) == 1
 
 
 async def test_requests_over_the_limit_are_429_with_retry_after_if_asked_for() -> None:
@@ -191,7 +191,7 @@ async def test_requests_over_the_limit_are_429_with_retry_after_if_asked_for() -
         await client.run()
         answer = await client.http.post("/run", json={"input": {}})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
-    figures = subject.gate.figures("ep", JobOperation.RUN)
+    figures = subject.gate.meters.figures("ep", JobOperation.RUN)
     assert (figures.accepted, figures.refused, figures.first_at) == (1, 1, EPOCH_AT)
 
 
@@ -228,7 +228,7 @@ async def test_a_lost_answer_leaves_a_job_behind() -> None:
     async with client_of(subject) as client:
         with pytest.raises(ConnectionCut):
             await client.run()
-    assert len(subject.world) == 1
+    assert len(subject.world.table.by_id) == 1
     assert subject.dice.counts()[Fault.LOST_ANSWER] == 1
 
 
@@ -250,7 +250,7 @@ async def test_an_outage_that_begins_before_the_answer_leaves_cuts_it_off() -> N
     async with client_of(subject) as client:
         with pytest.raises(ConnectionCut):
             await client.run()
-        assert len(subject.world) == 1
+        assert len(subject.world.table.by_id) == 1
         await anyio.sleep(60)
         assert (await client.http.get("/health")).status_code == 200
 

@@ -9,9 +9,9 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.emulator.account.pod_access import Quota
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut, ErrorBodies
+from orchestrator.emulator.contract.callers import Quota
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.server import Emulator
 from orchestrator.units import SECOND_US

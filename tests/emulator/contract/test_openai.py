@@ -52,12 +52,12 @@ async def serving(handler: Any, **settings: Any) -> AsyncIterator[tuple[ServedEm
 
 
 async def statuses(service: ServedEmulator) -> list[str]:
-    return [str(job.status) for job in service.emulator.world.jobs()]
+    return [str(job.status) for job in service.emulator.world.table.newest_first()]
 
 
 async def until_free(service: ServedEmulator) -> None:
     """Until the one request that may be under way has ended."""
-    while service.emulator.gate._meters["ep", JobOperation.OPENAI]._concurrent:
+    while service.emulator.gate.meters.figures("ep", JobOperation.OPENAI).concurrent:
         await anyio.lowlevel.checkpoint()
 
 

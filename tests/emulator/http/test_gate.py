@@ -4,10 +4,16 @@ from collections.abc import Mapping
 import pytest
 
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.contract.faults import Fault, FaultDice, Faults
-from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, MeterFigures, OperationLimit
-from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.http.gate import Gate
+from orchestrator.emulator.contract.limits import (
+    CONTRACT_LIMITS,
+    JobOperation,
+    MeterFigures,
+    OperationLimit,
+    OperationMeters,
+)
+from orchestrator.emulator.http.gate import Gate, KnownEndpoints
 from orchestrator.emulator.http.wire import Cut, Wire
 
 NO_FAULTS = Faults()
@@ -23,11 +29,9 @@ def gate(
 ) -> Gate:
     dice = FaultDice(faults, random.Random(1))
     return Gate(
-        endpoints=endpoints,
-        keys=keys,
-        limits=limits,
-        algorithm=Algorithm.SLIDING_LOG,
-        retry_after=False,
+        endpoints=KnownEndpoints(endpoints),
+        access=CallerAccess(None if keys is None else dict.fromkeys(keys, Caller())),
+        meters=OperationMeters(limits),
         wire=Wire(dice),
     )
 
@@ -75,7 +79,7 @@ def test_every_connection_is_cut_during_an_outage_and_only_then() -> None:
         with pytest.raises(ConnectionCut):
             subject.enter("ep", JobOperation.RUN, "secret", now)
     subject.enter("ep", JobOperation.RUN, "secret", 20)
-    assert subject.figures("ep", JobOperation.RUN).accepted == 2
+    assert subject.meters.figures("ep", JobOperation.RUN).accepted == 2
 
 
 def test_each_endpoint_and_operation_has_a_meter_of_its_own() -> None:
@@ -84,21 +88,21 @@ def test_each_endpoint_and_operation_has_a_meter_of_its_own() -> None:
     subject.enter("b", JobOperation.RUN, "secret", 5)
     subject.enter("a", JobOperation.STATUS, "secret", 5)
     assert refused(subject, endpoint="a") == 429
-    assert subject.figures("a", JobOperation.RUN).refused == 1
-    assert subject.figures("a", JobOperation.CANCEL) == MeterFigures()
+    assert subject.meters.figures("a", JobOperation.RUN).refused == 1
+    assert subject.meters.figures("a", JobOperation.CANCEL) == MeterFigures()
 
 
 def test_a_lost_request_is_cut_and_not_counted() -> None:
     subject = gate(Faults(lost_request=1.0))
     with pytest.raises(ConnectionCut):
         subject.enter("ep", JobOperation.RUN, "secret", 5)
-    assert subject.figures("ep", JobOperation.RUN) == MeterFigures()
+    assert subject.meters.figures("ep", JobOperation.RUN) == MeterFigures()
 
 
 def test_a_throttling_fault_is_a_429_that_the_meter_does_not_see() -> None:
     subject = gate(Faults(throttled=1.0))
     assert refused(subject) == 429
-    assert subject.figures("ep", JobOperation.RUN) == MeterFigures()
+    assert subject.meters.figures("ep", JobOperation.RUN) == MeterFigures()
 
 
 def test_a_server_error_is_a_500_that_leaves_the_meter() -> None:
@@ -137,9 +141,6 @@ def test_a_slow_answer_can_be_cut_too() -> None:
 
 
 def test_a_strike_of_a_fault_is_counted_once() -> None:
-    dice = FaultDice(Faults(lost_answer=1.0), random.Random(1))
-    subject = Gate(
-        endpoints=("*",), keys=None, limits={}, algorithm=Algorithm.SLIDING_LOG, retry_after=False, wire=Wire(dice)
-    )
+    subject = gate(Faults(lost_answer=1.0))
     subject.sending(JobOperation.RUN, ACCEPTED)
-    assert dice.counts()[Fault.LOST_ANSWER] == 1
+    assert subject.wire._dice.counts()[Fault.LOST_ANSWER] == 1

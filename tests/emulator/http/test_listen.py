@@ -78,7 +78,7 @@ async def test_a_lost_request_or_answer_is_a_connection_closed_without_a_byte(
     subject = emulator(clock=SystemClock(), faults=fault)
     async with listening(subject) as port:
         assert await exchange(port, request("POST /v2/ep/run", BODY)) == b""
-    assert len(subject.world) == fault.lost_answer
+    assert len(subject.world.table.by_id) == fault.lost_answer
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
@@ -132,7 +132,7 @@ async def test_a_sender_that_hangs_up_in_the_middle_of_its_body_leaves_nothing_b
         while b"429" in answer:  # until the server has seen the hang-up
             answer = await exchange(port, request("POST /v2/ep/run", BODY, "connection: close"))
     assert b"200 OK" in answer
-    assert len(subject.world) == 1
+    assert len(subject.world.table.by_id) == 1
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 

@@ -144,7 +144,7 @@ async def test_one_that_is_created_says_where_it_is_asked_and_scales_by_its_requ
             assert (await http.get(made["requestUrls"]["health"])).status_code == 200
         assert anyio.current_time() - began == 17
         await anyio.sleep(20)
-        assert subject.world.fleet(made["id"]).running() == 0
+        assert subject.world.endpoints.fleet(made["id"]).running() == 0
 
 
 async def test_without_a_worker_it_is_refused_after_two_minutes_and_after_330_s_of_work_given_up() -> None:
@@ -201,8 +201,8 @@ async def test_who_hangs_up_frees_the_worker() -> None:
     async with asking(subject) as http:
         with anyio.move_on_after(3):
             await http.get("/nap?s=100")
-        assert subject.world.fleet("lb").counts().running == 0
-        assert subject.gate.figures("lb", JobOperation.HTTP).concurrent == 0
+        assert subject.world.endpoints.fleet("lb").counts().running == 0
+        assert subject.gate.meters.figures("lb", JobOperation.HTTP).concurrent == 0
 
 
 @pytest.mark.parametrize("fault", ["lost_answer", "cut_answer", "not_json", "throttled", "slow_answer"])

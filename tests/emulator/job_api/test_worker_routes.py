@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 def without_workers(**settings: Any) -> Any:
     subject = emulator(workers=0, **settings)
-    subject.world.deploy("ep", subject.world.fleet("ep").scaling, announced=True)
+    subject.world.endpoints.deploy("ep", subject.world.endpoints.fleet("ep").scaling, announced=True)
     return subject
 
 

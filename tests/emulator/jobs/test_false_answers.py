@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def shown(subject: World, job_id: str) -> ServiceRecord:
-    return subject.false_answers.shown(EP, subject.status(EP, job_id, T0))
+    return subject.table.false_answers.shown(EP, subject.status(EP, job_id, T0))
 
 
 def brought(webhook: WebhookCall) -> Any:
@@ -48,8 +48,8 @@ def test_the_answer_to_a_run_can_repeat_an_earlier_id_while_the_new_job_has_its_
     subject = world(Faults(repeated_id=1.0))
     first = submit(subject)
     record = subject.submit(EP, submission(), T0)
-    assert subject.false_answers.accepted(EP, record).id == first != record.id
-    assert (len(subject), status(subject, record.id)) == (2, "IN_QUEUE")
+    assert subject.table.false_answers.accepted(EP, record).id == first != record.id
+    assert (len(subject.table.by_id), status(subject, record.id)) == (2, "IN_QUEUE")
 
 
 def test_times_can_be_absurd_in_answers_and_in_webhooks() -> None:
@@ -154,6 +154,6 @@ async def test_the_routes_tell_these_lies_and_a_webhook_can_come_before_the_answ
         assert (await client.status(first))["id"] == first
         subject.dice.faults = Faults(other_record=1.0, repeated_id=1.0)
         assert await client.run(2) == first
-        second = next(job.id for job in subject.world.jobs())
+        second = next(job.id for job in subject.world.table.newest_first())
         assert (await client.status(second))["id"] == first
     assert news == [f"webhook of {first}", f"answer of {first}"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.emulator.contract import ids
+from orchestrator.emulator.contract.values import resource_id
 from orchestrator.emulator.jobs.fleet import Fleet
 from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling, fixed
@@ -17,7 +17,7 @@ T0 = 1_000 * SECOND_US
 
 
 def fleet(*, announced: bool = False, **scaling: Any) -> Fleet:
-    new_id = partial(ids.worker_id, random.Random(1))
+    new_id = partial(resource_id, random.Random(1))
     return Fleet(Scaling(**scaling), new_id=new_id, announced=announced, guest_us=80 * SECOND_US)
 
 
@@ -124,7 +124,7 @@ def test_fewer_workers_than_before_stop_first_those_that_are_not_up_yet_the_late
 def test_a_worker_that_announces_itself_is_ready_when_it_is_seen() -> None:
     subject = fleet(announced=True, workers_min=1)
     (worker_id,) = subject.adjust({}, 0, T0).started
-    assert subject.is_starting(worker_id)
+    assert not subject.views()[0].is_ready
     subject.seen(worker_id, T0 + SECOND_US)
     assert (subject.counts().ready, subject.own()) == (1, (worker_id,))
 

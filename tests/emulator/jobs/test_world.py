@@ -59,8 +59,8 @@ def test_jobs_are_taken_in_the_order_of_their_submission_from_their_own_endpoint
     subject.submit("other", submission(), T0)
     assert [take(subject).job_id for _ in jobs] == jobs
     assert subject.executions.take(EP, "w1", T0) is None
-    assert subject.waiting() == ("other",)
-    assert subject.queued("other") == 1
+    assert subject.endpoints.waiting() == ("other",)
+    assert subject.endpoints.queued("other") == 1
 
 
 def test_a_job_of_another_endpoint_is_unknown() -> None:
@@ -79,7 +79,7 @@ def test_a_finished_job_is_kept_for_the_retention_and_no_longer() -> None:
     assert status(subject, job_id, T0 + 31 * MINUTE - 1) == "COMPLETED"
     assert subject.next_due() == T0 + 31 * MINUTE
     assert refused(subject, "status", job_id, T0 + 31 * MINUTE) == 404
-    assert len(subject) == 0
+    assert len(subject.table.by_id) == 0
 
 
 @pytest.mark.parametrize("progress", ["queued", "running", "finished"])
@@ -97,7 +97,7 @@ def test_at_its_ttl_a_job_is_deleted_whatever_its_state(progress: str) -> None:
     assert due.webhooks == ()
     assert due.stopped == ((ExecutionKey(job_id, 1),) if progress == "running" else ())
     assert refused(subject, "status", job_id, end) == 404
-    assert (len(subject), subject.next_due(), subject.queued(EP)) == (0, None, 0)
+    assert (len(subject.table.by_id), subject.next_due(), subject.endpoints.queued(EP)) == (0, None, 0)
 
 
 def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
@@ -105,7 +105,7 @@ def test_a_job_past_its_ttl_is_never_handed_to_a_worker() -> None:
     subject = world()
     submit(subject, ttl=10_000)
     assert subject.executions.take(EP, "w1", T0 + 10 * SECOND_US) is None
-    assert len(subject) == 0
+    assert len(subject.table.by_id) == 0
 
 
 def test_a_job_that_runs_too_long_times_out_and_its_execution_is_stopped() -> None:
@@ -179,7 +179,7 @@ def test_where_the_service_retries_by_itself_a_job_fails_only_after_that() -> No
 def test_a_job_has_the_time_of_its_endpoint_unless_its_policy_says_so() -> None:
     subject = world()
     default = submit(subject)
-    subject.deploy(EP, fixed(2), announced=False, execution_timeout_us=20 * SECOND_US)
+    subject.endpoints.deploy(EP, fixed(2), announced=False, execution_timeout_us=20 * SECOND_US)
     of_endpoint, own = submit(subject), submit(subject, executionTimeout=30_000)
     for _ in range(3):
         take(subject)
@@ -190,7 +190,7 @@ def test_a_job_has_the_time_of_its_endpoint_unless_its_policy_says_so() -> None:
     subject.step(T0 + 30 * SECOND_US)
     assert status(subject, own, T0 + 30 * SECOND_US) == "TIMED_OUT"
     assert status(subject, default, T0 + 599 * SECOND_US) == "IN_PROGRESS"
-    subject.deploy(EP, fixed(2), announced=False, execution_timeout_us=0)
+    subject.endpoints.deploy(EP, fixed(2), announced=False, execution_timeout_us=0)
     last = submit(subject, T0)
     take(subject)
     assert status(subject, last, T0 + 599 * SECOND_US) == "IN_PROGRESS", "0 is the contract's default (as observed)"
@@ -251,7 +251,7 @@ def test_a_purge_removes_what_is_queued_and_nothing_else() -> None:
     assert msgspec.to_builtins(subject.purge(EP)) == {"removed": 1, "status": "completed"}
     assert refused(subject, "status", queued) == 404
     assert status(subject, running) == "IN_PROGRESS"
-    assert len(subject) == 1
+    assert len(subject.table.by_id) == 1
 
 
 def test_health_counts_jobs_and_workers() -> None:
@@ -298,7 +298,7 @@ def test_memory_is_given_back_when_jobs_are_forgotten() -> None:
         submit(subject, T0 + n)
         finish(subject, T0 + n)
     subject.step(T0 + 31 * MINUTE)
-    assert (len(subject), len(subject._jobs.timers), subject.next_due()) == (0, 0, None)
+    assert (len(subject.table.by_id), len(subject.table.timers), subject.next_due()) == (0, 0, None)
 
 
 def test_the_same_seed_gives_the_same_ids() -> None:

@@ -27,7 +27,7 @@ def test_a_job_that_is_stuck_in_the_queue_is_shown_there_until_its_ttl_and_given
     assert (status(subject, job_id), subject.health(EP).jobs.in_queue) == ("IN_QUEUE", 1)
     assert subject.next_due() == T0 + 24 * 60 * MINUTE
     subject.step(T0 + 24 * 60 * MINUTE)
-    assert (len(subject), subject.health(EP).jobs.in_queue) == (0, 0)
+    assert (len(subject.table.by_id), subject.health(EP).jobs.in_queue) == (0, 0)
 
 
 def test_a_job_that_is_stuck_in_the_queue_can_be_cancelled_and_purged() -> None:
@@ -184,7 +184,7 @@ def test_a_late_webhook_is_due_after_its_delay_even_if_the_job_is_gone_by_then()
     assert subject.step(T0).webhooks == ()
     assert subject.next_due() == T0 + 30 * MINUTE
     subject.step(T0 + 30 * MINUTE)
-    assert len(subject) == 0
+    assert len(subject.table.by_id) == 0
     assert subject.next_due() == T0 + 120 * MINUTE
     (webhook,) = subject.step(T0 + 120 * MINUTE).webhooks
     assert msgspec.json.decode(webhook.body)["status"] == "COMPLETED"

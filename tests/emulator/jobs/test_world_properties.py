@@ -49,7 +49,7 @@ class WorldMachine(RuleBasedStateMachine):
     @rule()
     def purge(self) -> None:
         assert self.world.purge(EP).removed >= 0
-        assert self.world.queued(EP) == 0
+        assert self.world.endpoints.queued(EP) == 0
 
     @rule(microseconds=st.integers(0, 40 * MINUTE))
     def let_time_pass(self, microseconds: int) -> None:
@@ -63,12 +63,12 @@ class WorldMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_books_agree(self) -> None:
-        jobs = self.world._jobs.by_id.values()
+        jobs = self.world.table.by_id.values()
         counts = self.world.health(EP).jobs
         assert counts.in_queue == sum(job.status is ServiceStatus.IN_QUEUE for job in jobs)
         assert counts.in_progress == sum(job.status is ServiceStatus.IN_PROGRESS for job in jobs)
         assert all((job.finished_at is not None) is (job.status in FINISHED) for job in jobs)
-        assert set(self.world._jobs.timers._at) == {job.id for job in jobs}
+        assert set(self.world.table.timers._at) == {job.id for job in jobs}
 
 
 TestWorld = WorldMachine.TestCase

@@ -118,7 +118,7 @@ async def concurrent(client: ServedClient, folder: Path) -> Story:
     told["records"] = [await client.end_of("concurrent", job_id) for job_id in jobs]
     job_id = await client.submit("concurrent", {"until": str(gone)})
     worker_id = (await client.until("concurrent", job_id, status="IN_PROGRESS"))["workerId"]
-    client.service.emulator.world.retire("concurrent", worker_id)
+    client.service.emulator.world.endpoints.retire("concurrent", worker_id)
     await client.http.get("/concurrent/health")  # the world goes on at each request, and the worker is told
     next_id = await client.submit("concurrent", {"seconds": 0.1})
     gone.touch()

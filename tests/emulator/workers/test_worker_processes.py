@@ -15,7 +15,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.jobs.scaling_rules import Scaling, fixed
 from orchestrator.emulator.serving import serve
-from orchestrator.emulator.workers.worker_processes import INHERITED, worker_environment
+from orchestrator.emulator.workers.worker_processes import INHERITED, WorkerEnvironment
 from tests.emulator.emulators import emulator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.system]
@@ -49,7 +49,7 @@ def is_alive(pid: int) -> bool:
 async def test_a_worker_that_ends_by_itself_is_unhealthy_and_another_takes_its_place_later() -> None:
     async with serving(("false",), time_scale=20.0) as service:
         service.emulator.deploy("ep", ONE)
-        fleet = service.emulator.world.fleet("ep")
+        fleet = service.emulator.world.endpoints.fleet("ep")
         while fleet._crashes < 2:
             await anyio.lowlevel.checkpoint()
         assert fleet.counts().unhealthy == 1
@@ -66,7 +66,7 @@ async def test_a_worker_that_is_no_longer_wanted_is_asked_to_go_and_gone() -> No
         while running(service):
             await anyio.lowlevel.checkpoint()
         assert not is_alive(pid)
-        assert service.emulator.world.fleet("ep")._crashes == 0
+        assert service.emulator.world.endpoints.fleet("ep")._crashes == 0
 
 
 async def test_no_worker_outlives_the_emulator() -> None:
@@ -84,7 +84,7 @@ async def test_a_worker_that_is_not_wanted_before_its_cold_start_is_over_never_s
         processes = service.emulator._workforce.processes
         assert processes is not None
         service.emulator.deploy("ep", Scaling(workers_min=1, workers_max=1, cold_start_s=20))
-        while not service.emulator.world.fleet("ep").own():
+        while not service.emulator.world.endpoints.fleet("ep").own():
             await anyio.lowlevel.checkpoint()
         service.emulator.deploy("ep", Scaling(cold_start_s=20, workers_max=0))
         while not processes._going:
@@ -105,7 +105,8 @@ async def test_before_and_after_it_serves_an_emulator_starts_nothing() -> None:
 
 def test_a_worker_sees_the_variables_of_the_service_and_little_else() -> None:
     """As observed."""
-    environment = worker_environment("http://emu:1", "ep", "w1", key="k", ping_interval_s=0.2)
+    variables = WorkerEnvironment(key="k", ping_interval_s=0.2, template=lambda _endpoint: {})
+    environment = variables.of("http://emu:1", "ep", "w1", "/its/own")
     assert environment["RUNPOD_WEBHOOK_GET_JOB"] == "http://emu:1/v2/ep/job-take/$ID?gpu=CPU"
     assert environment["RUNPOD_PING_INTERVAL"] == "1000"  # the official worker would ping without a pause below that
     assert all("?" in value for name, value in environment.items() if "WEBHOOK" in name)

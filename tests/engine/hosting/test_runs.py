@@ -79,7 +79,7 @@ async def test_whatever_happens_to_the_webhooks_all_results_arrive_before_their_
         assert p.progress.margin_min_s is not None
         assert p.progress.margin_min_s > 0
         for operation in (ServiceOperation.RUN, ServiceOperation.STATUS):
-            assert service.gate.figures(ENDPOINT, operation).refused == 0
+            assert service.gate.meters.figures(ENDPOINT, operation).refused == 0
 
 
 @pytest.mark.parametrize("webhooks", [False, True])

@@ -16,15 +16,15 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an endpoint without a queue takes jobs",
         path="orchestrator/emulator/http/gate.py::Gate.enter",
-        old="if self._balances(endpoint) is not (operation is JobOperation.HTTP):",
+        old="if self._endpoints.balances(endpoint) is not (operation is JobOperation.HTTP):",
         new="if False:",
         tests=(BALANCED + "test_it_has_no_queue_and_an_endpoint_with_a_queue_no_paths_of_its_own",),
     ),
     Fault(
         name="requests that go straight to workers start none",
-        path="orchestrator/emulator/jobs/fleet.py::Fleet._requests",
-        old="return waiting + in_progress + self.connections",
-        new="return waiting + in_progress",
+        path="orchestrator/emulator/jobs/endpoint_table.py::EndpointState.under_way",
+        old="return self.in_progress + self.connections",
+        new="return self.in_progress",
         tests=(BALANCED + "test_one_that_is_created_says_where_it_is_asked_and_scales_by_its_requests",),
     ),
     Fault(
@@ -37,8 +37,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a key may do everything with jobs, whatever its permissions",
         path="orchestrator/emulator/http/gate.py::Gate._check_key",
-        old="if scope is not None and not self._permits(key, scope):",
-        new="if False:",
+        old="if not self._access.takes(key) or (scope is not None and not self._access.permits(key, scope)):",
+        new="if not self._access.takes(key):",
         tests=(ACCOUNTS + "test_a_key_without_the_permission_is_refused_by_every_interface",),
     ),
     Fault(
