@@ -83,7 +83,7 @@ ONE_ROW: Final = Walk(
                 "engine/sending/claim_turns.py::ClaimTurns.ready",
                 "engine/sending/run_sender.py::RunSender.gate",
                 "engine/sending/run_sender.py::RunSender._gate_results",
-                "core/gates/gates.py::of_run",
+                "core/gates/gates.py::run_results",
                 "engine/sending/claim_turns.py::ClaimTurns.chosen",
                 "core/limits/fair_share.py::FairShare.next",
                 "engine/sending/run_sender.py::RunSender.claim",
@@ -335,7 +335,7 @@ ONE_FIRE: Final = Walk(
             (
                 "api/flows/flow_files.py::LocalFiles.finish",
                 "engine/flows/flow_executor.py::FlowExecutor._ended",
-                "core/pipelines/flow_lifecycle.py::end_of",
+                "core/pipelines/flow_lifecycle.py::flow_end",
                 "engine/flows/flow_executor.py::FlowExecutor.end",
                 "ledger/flows/flows.py::Flows.end",
             ),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from orchestrator.core.gates.brakes import Canary, MaxFailures
-from orchestrator.core.gates.failure_breaker import Rules
+from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.escalation_text import format_rule, parse_rule
@@ -331,7 +331,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = OnExpired.RESUBMIT
     breaker: Annotated[
-        Rules,
+        BreakerRules,
         _brake(
             "breaker",
             parsed("FIRST:SHARE/LAST|off", brakes.parse_breaker, brakes.format_breaker),
@@ -339,7 +339,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             " than this share of the LAST ones, most of them in one way. Then one job a minute is sent, until one"
             " succeeds.",
         ),
-    ] = Rules()
+    ] = BreakerRules()
     canary: Annotated[
         Canary,
         _brake(
@@ -481,7 +481,7 @@ GIVE_UP_AFTER: Final[Setting[int]] = setting_of(RunSettings, "give_up_after_us")
 ON_UNCERTAIN: Final[Setting[OnUncertain]] = setting_of(RunSettings, "on_uncertain")
 UNCERTAIN_AFTER: Final[Setting[int]] = setting_of(RunSettings, "uncertain_after_us")
 ON_EXPIRED: Final[Setting[OnExpired]] = setting_of(RunSettings, "on_expired")
-BREAKER: Final[Setting[Rules]] = setting_of(RunSettings, "breaker")
+BREAKER: Final[Setting[BreakerRules]] = setting_of(RunSettings, "breaker")
 CANARY: Final[Setting[Canary]] = setting_of(RunSettings, "canary")
 MAX_FAILURES: Final[Setting[MaxFailures]] = setting_of(RunSettings, "max_failures")
 PRICE_PER_SECOND: Final[Setting[float]] = setting_of(RunSettings, "price_per_second")

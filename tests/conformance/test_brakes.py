@@ -5,9 +5,8 @@ from functools import partial
 import pytest
 
 from orchestrator.core.gates.brakes import Hold
-from orchestrator.core.gates.costs import Took
-from orchestrator.core.gates.failure_breaker import Phase
-from orchestrator.core.gates.failure_breaker import State as BreakerState
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.gates.failure_breaker import BreakerPhase, BreakerState
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
@@ -39,13 +38,13 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         assert await ledger.writer.step(well)
         assert not await ledger.writer.step(well), "a stale step counts nothing"
         assert await ledger.jobs.brakes.executed() == {
-            (1, 1, TODAY): Took(told=1, total_ms=2_000, squares=4.0, failed=1),
-            (1, 1, TODAY + 1): Took(told=1, total_ms=1_000, squares=1.0),
+            (1, 1, TODAY): DurationTotals(told=1, total_ms=2_000, squares=4.0, failed=1),
+            (1, 1, TODAY + 1): DurationTotals(told=1, total_ms=1_000, squares=1.0),
         }
         told = await ledger.jobs.brakes.latest(1, 10)
         assert [each.is_failed for each in told] == [True, False]
         assert [each.kind for each in told] == [error_key(Trouble.FAILED, failed.message), None]
-        assert told[0].told == f"failed: {failed.message}"
+        assert told[0].summary == f"failed: {failed.message}"
         assert len(await ledger.jobs.brakes.latest(1, 1)) == 1
         assert await ledger.jobs.brakes.latest(2, 10) == []
 
@@ -67,7 +66,7 @@ async def test_rows_that_go_first_are_spread_over_the_input(open_backend: OpenBa
 
 
 async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> None:
-    kept = Kept(breaker=BreakerState(phase=Phase.OPEN, why="boom", base=7), overruled={"canary": "10"})
+    kept = Kept(breaker=BreakerState(phase=BreakerPhase.OPEN, why="boom", base=7), overruled={"canary": "10"})
     async with open_backend() as ledger:
         run = await a_run(ledger)
         assert await ledger.jobs.brakes.of(run.id) == OfRun(Kept(), None, 0)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from orchestrator.core.filters.filter import EVERY, Facts, Filter, matches
+from orchestrator.core.filters.filter import EVERY, Filter, FilterFacts, matches
 from orchestrator.core.filters.filter_parser import cluster_name, parse
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
@@ -68,8 +68,8 @@ def numbers(jobs: Sequence[SelectedJob]) -> list[int]:
     return [job.job for job in jobs]
 
 
-def facts_of(job: SelectedJob) -> Facts:
-    return Facts(
+def facts_of(job: SelectedJob) -> FilterFacts:
+    return FilterFacts(
         state=job.state, trouble=job.trouble, error_key=job.error_key, message=job.message, custom_id=job.custom_id,
         attempts=job.attempts, line=job.line, ended_at=job.ended_at, input=msgspec.json.decode(INPUTS[job.line - 1]),
     )  # fmt: skip

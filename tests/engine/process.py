@@ -17,7 +17,7 @@ from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.clock import Clock
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.failure_breaker import OFF, Rules
+from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
 from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
@@ -184,7 +184,7 @@ async def process(
     clock: VirtualClock | None = None,
     jobs: int | Sequence[Row] = 1,
     settings: RunSettings | None = None,
-    breaker: Rules = OFF,
+    breaker: BreakerRules = OFF,
     limits: dict[Operation, Limit] | None = None,
     webhooks: bool = False,
     delay: Callable[[], float] | None = None,
@@ -237,14 +237,14 @@ async def process(
 def gate_results(endpoint: Endpoint, run: int, controls: RunControls) -> list[GateResult]:
     """What the gates of `run` and of `endpoint` say where people ask for `controls`."""
     run_facts = endpoint.runs.facts(run, cancelled=controls.cancel, paused=controls.pause)
-    return gates.of_run(run_facts, endpoint.health.facts(), endpoint.clock.now())
+    return gates.run_results(run_facts, endpoint.health.facts(), endpoint.clock.now())
 
 
-def braked(settings: RunSettings, breaker: Rules) -> RunSettings:
+def braked(settings: RunSettings, breaker: BreakerRules) -> RunSettings:
     """With that breaker, where they have the default: with it no jobs go before some have succeeded, and in most tests
     that is not what happens.
     """
-    return msgspec.structs.replace(settings, breaker=breaker) if settings.breaker == Rules() else settings
+    return msgspec.structs.replace(settings, breaker=breaker) if settings.breaker == BreakerRules() else settings
 
 
 async def _new_run(ledger: Ledger, run: Run | None, name: str, jobs: int | Sequence[Row], settings: RunSettings) -> Run:

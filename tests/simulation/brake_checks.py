@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from orchestrator.core.gates.failure_breaker import Rules
+from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
 from orchestrator.ledger.commands.command import Action
@@ -126,5 +126,5 @@ def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
         yield "the budget of a day was used up, which no executions of this world can cost"
     if any(re.search("breaker has tripped", line) for line in facts.said):
         failed = books.counts.get(FAILED_EXECUTIONS, 0)
-        if failed < Rules().first:
+        if failed < BreakerRules().first:
             yield f"a breaker has tripped after {failed} failed executions"

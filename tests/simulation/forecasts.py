@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from orchestrator.client import for_a_batch
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line
-from orchestrator.core.planning.forecast import Forecast, Times, Workers, forecast
-from orchestrator.core.planning.observed_times import Execution, experience
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.forecast import ExecutionSample, Forecast, Workers, forecast
+from orchestrator.core.planning.observed_times import ObservedExecution, experience
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS as SERVICE_LIMITS
 from orchestrator.emulator.contract.limits import JobOperation as ServiceOperation
@@ -171,12 +171,12 @@ async def found(case: Case, folder: Path) -> Found:
     return Found(forecast=told, finished_s=finished_s, executing_s=played.paid_s - paid_s)
 
 
-async def _known(case: Case, played: "_Played") -> tuple[Workers, Times]:
+async def _known(case: Case, played: "_Played") -> tuple[Workers, ExecutionSample]:
     """What is known of the endpoint: what is given, or what an earlier run has left."""
     scaling = played.scaling
     if case.given_s is not None:
         start_us = round(scaling.cold_start_s * SECOND_US)
-        given = Times.given(round(case.given_s * SECOND_US))
+        given = ExecutionSample.given(round(case.given_s * SECOND_US))
         return Workers(most=scaling.workers_max, warm=scaling.workers_min, start_us=start_us), given
     await played.run("before", case.before)
     known = experience(played.executions)
@@ -192,7 +192,7 @@ class _Played:
         self._case, self._folder = case, folder
         self._clock, self._chance = VirtualClock(), random.Random(1)
         self.paid_s = 0.0
-        self.executions: Sequence[Execution] = ()
+        self.executions: Sequence[ObservedExecution] = ()
         self.scaling = case.scaling or fixed(case.workers)
         self.service = Emulator(
             EmulatorSettings(endpoints={ENDPOINT: self._work}, scaling=self.scaling, limits=_limits_there(case)),
@@ -202,7 +202,7 @@ class _Played:
         )
         self._limits = for_a_batch(_limits_here(case))
         self._listener: httpx.AsyncClient | None = None
-        self.line = Line(
+        self.line = SendingLimits(
             run=self._limits[Operation.RUN],
             status=self._limits[Operation.STATUS],
             webhooks=case.webhooks,

@@ -9,8 +9,8 @@ import msgspec
 from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
-from orchestrator.core.gates.costs import Costs, Took
-from orchestrator.core.gates.failure_breaker import Phase
+from orchestrator.core.gates.costs import Costs, DurationTotals
+from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder, read_ledger
@@ -95,8 +95,8 @@ async def brakes_set(
 async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
     kept, executed = await ledger.jobs.brakes.of(run.id), await ledger.jobs.brakes.executed()
     counts = await ledger.runs.counts(run.id)
-    own = Took.together(took for place, took in executed.items() if place[0] == run.id)
-    like = Took.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
+    own = DurationTotals.together(took for place, took in executed.items() if place[0] == run.id)
+    like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
@@ -106,7 +106,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
         outcome=outcome,
         settings={each.key: _text(run, each.name) for each in run_settings.BRAKES},
         breaker=state.phase if run.settings.breaker.first else "off",
-        breaker_why=state.why or None if state.phase is not Phase.CLOSED else None,
+        breaker_why=state.why or None if state.phase is not BreakerPhase.CLOSED else None,
         held_up=next((said for beat in beats if (said := beat.said.of(run.id).held) is not None), None),
         canary=await _canary(ledger, kept.canary),
         failed=counts.get(State.FAILED.value, 0),
@@ -126,7 +126,7 @@ def _text(run: Run, name: str) -> str:
     return "off" if value is None else " ".join(setting.value_type.write(value))
 
 
-def _costs(run: Run, own: Took, like: Took, outstanding: int) -> Mapping[str, CostView]:
+def _costs(run: Run, own: DurationTotals, like: DurationTotals, outstanding: int) -> Mapping[str, CostView]:
     """What was spent and is expected, where a price is known."""
     price = run.settings.price_per_second
     if price is None:

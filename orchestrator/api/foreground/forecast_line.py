@@ -7,9 +7,9 @@ from orchestrator.client import for_a_batch
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, Line
-from orchestrator.core.planning.forecast import Source, Times, Workers
-from orchestrator.core.planning.observed_times import Execution, experience
+from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, SendingLimits
+from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
+from orchestrator.core.planning.observed_times import ObservedExecution, experience
 from orchestrator.core.planning.plan import Batch, Known, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.core.service.health import Health
@@ -53,10 +53,10 @@ async def tell_after_canary(ledger: Ledger, session: RunSession, connection: Con
 
 def plan_line(
     connection: ConnectionSettings, settings: RunSettings, *, is_embedded: bool, trip_us: int | None = None
-) -> Line:
+) -> SendingLimits:
     """The way to the endpoint, as a run with these settings has it."""
     limits = connection.limits if is_embedded else for_a_batch(connection.limits)
-    return Line(
+    return SendingLimits(
         run=limits[settings.via.operation],
         status=limits[Operation.STATUS],
         pacing=connection.pacing,
@@ -81,7 +81,7 @@ def terms_of(settings: RunSettings, now: int, *, price_there: Price | None = Non
 
 
 def known_of(
-    executions: list[Execution],
+    executions: list[ObservedExecution],
     settings: RunSettings,
     request: PlanRequest | None = None,
     health: Health | None = None,
@@ -95,10 +95,10 @@ def known_of(
     found = experience(executions)
     times = None if found is None else found.times
     if request is not None and request.probe is not None:
-        probe = experience(executions[: request.probe], Source.PROBE)
+        probe = experience(executions[: request.probe], TimesSource.PROBE)
         times = times if probe is None else probe.times
     if figures.execution_us is not None:
-        times = Times.given(figures.execution_us)
+        times = ExecutionSample.given(figures.execution_us)
     least_wished, most_wished = settings.workers_min or 0, max(settings.workers_max or 0, settings.workers_min or 0)
     most, where = _workers(figures, request, found.workers if found else None, health, is_embedded=is_embedded)
     if figures.workers is None and most_wished and not is_embedded and most_wished > (most or 0):
@@ -138,6 +138,6 @@ def _up(health: Health | None) -> int:
     return 0 if health is None else (health.workers.idle or 0) + (health.workers.running or 0)
 
 
-async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[Execution]:
+async def executions_at(ledger: Ledger, url: str, endpoint: str) -> list[ObservedExecution]:
     """The latest executions at an endpoint that the ledger knows of."""
     return await ledger.jobs.history.executions(service_url=url, endpoint=endpoint, now=ledger.now())

@@ -11,7 +11,7 @@ from orchestrator.core.diagnosis.failed_executions import FailureKind
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, PAID_TWICE, RETRIED_EXECUTIONS
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.engine.hosting.served_run import THROTTLED, ServedRun
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger import Ledger
@@ -73,7 +73,7 @@ async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
         return summary
     kinds, _ = await ledger.reports.job_queries.clustered(run.id)
     largest = [
-        FailureKind(count=each.n, class_=each.trouble or "", sample=told(each.message or ""))
+        FailureKind(count=each.n, class_=each.trouble or "", sample=summary_of(each.message or ""))
         for each in await ledger.reports.job_queries.clusters(run.id, most=KINDS_SHOWN)
     ]
     return msgspec.structs.replace(summary, failure_kinds=kinds, largest_failures=tuple(largest))

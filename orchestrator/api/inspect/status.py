@@ -191,7 +191,7 @@ def _status(
     said = present.runs.get(run.id, RunReport())
     held = seen.brakes.get(run.id)
     left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
-    held_up = gates.asked(cancelled=controls.cancel, paused=controls.pause) or said.held or left_held
+    held_up = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.held or left_held
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]

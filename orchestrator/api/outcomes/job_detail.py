@@ -14,7 +14,7 @@ from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import reason_text
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.ledger.jobs.history import EventRow
@@ -131,7 +131,7 @@ def _news(detail: JobDetail) -> Iterator[TimelineStep]:
 
 def _reason(event: EventRow) -> str:
     """A reason in one line: of the error that a reopened job had, the type and the message."""
-    return reason_text(event.code or event.text, replace(event.detail, error=told(event.detail.error)))
+    return reason_text(event.code or event.text, replace(event.detail, error=summary_of(event.detail.error)))
 
 
 def _json_or_text(output: bytes) -> msgspec.Raw | str:

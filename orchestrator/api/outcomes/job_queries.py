@@ -12,7 +12,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter import And, ClusterIs, Filter
 from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
@@ -89,7 +89,7 @@ def job_row(job: SelectedJob) -> JobRow:
         state=job.state.value,
         attempts=job.attempts,
         class_=job.trouble,
-        error=None if job.message is None else told(job.message),
+        error=None if job.message is None else summary_of(job.message),
         cluster=None if job.error_key is None else cluster_name(job.error_key),
         ended_at=job.ended_at,
     )
@@ -121,7 +121,7 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
         count=cluster.n,
         share=cluster.n / total,
         class_=cluster.trouble,
-        sample=told(cluster.message or ""),
+        sample=summary_of(cluster.message or ""),
         first_at=cluster.first_at,
         last_at=cluster.last_at,
         try_ids=tuple(job.custom_id for job in first.jobs),

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.filters.filter import Facts, Filter, asks_input, matches
+from orchestrator.core.filters.filter import Filter, FilterFacts, asks_input, matches
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
@@ -172,7 +172,7 @@ async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_m
 
 def matches_filter(chosen: Filter, job: FinishedJob) -> bool:
     """Whether `chosen` means `job`, which has its input where that is asked for."""
-    facts = Facts(
+    facts = FilterFacts(
         state=job.state,
         trouble=job.trouble,
         error_key=None if job.trouble is None else error_key(job.trouble, job.message),

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from orchestrator.api.outcomes.outcome_pages import WantedRows, jobs_of
 from orchestrator.core.filters.filter import Filter
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
 from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
@@ -231,7 +231,7 @@ def _row(job: FinishedJob, include: Collection[Include]) -> ResultLine | ErrorLi
         custom_id=job.custom_id,
         job_id=job.remote_id,
         status=job.status,
-        error=ErrorClass(job.trouble, told(text), text if Include.TEXT in include else msgspec.UNSET),
+        error=ErrorClass(job.trouble, summary_of(text), text if Include.TEXT in include else msgspec.UNSET),
         attempts=job.attempts,
         paid_at_most=job.paid_at_most,
         delay_ms=job.delay_ms if has_times else msgspec.UNSET,

@@ -15,7 +15,7 @@ from orchestrator.api.planning.probe import probed
 from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.jobs.lifecycle import TERMINAL
-from orchestrator.core.planning.observed_times import Execution
+from orchestrator.core.planning.observed_times import ObservedExecution
 from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.planner import plan_of as planned
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -71,7 +71,7 @@ async def plan(
 
 async def _of_ledger(
     path: Path, given: Dependencies, name: str, url: str, endpoint: str
-) -> tuple[int, list[Execution]]:
+) -> tuple[int, list[ObservedExecution]]:
     """How many jobs of the run are done, and what is known of executions at the endpoint."""
     if not is_made(path):
         return 0, []

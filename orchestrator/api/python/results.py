@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.api.outcomes.outcome_pages import row_of
 from orchestrator.api.runs.keyword_options import policy_of
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
 from orchestrator.formats.input.values import JobParts
 from orchestrator.ledger.jobs.results import FinishedJob
@@ -115,7 +115,7 @@ class Result:
             custom_id=job.custom_id,
             state=state,
             raw=None if has_failed else job.output,
-            error=(told(job.message or "") or job.trouble) if has_failed else None,
+            error=(summary_of(job.message or "") or job.trouble) if has_failed else None,
             error_text=job.message if has_failed else None,
             error_class=job.trouble,
             attempts=job.attempts,

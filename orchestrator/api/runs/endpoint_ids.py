@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from orchestrator.api.runs.connection import connection_of
-from orchestrator.core.jobs.escalation import EscalationRule, endpoints_of, with_ids
+from orchestrator.core.jobs.escalation import EscalationRule, endpoints_named, with_ids
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -67,7 +67,7 @@ class EndpointNames:
         self, rules: tuple[EscalationRule, ...], told: Mapping[str, object] | None = None
     ) -> tuple[EscalationRule, ...]:
         """The rules of an escalation, with ids for names. Raises as `id_of`."""
-        ids = {each: await self.id_of(each, told) for each in endpoints_of(rules)}
+        ids = {each: await self.id_of(each, told) for each in endpoints_named(rules)}
         return with_ids(rules, ids)
 
     async def in_pipeline(self, pipeline: Pipeline) -> Pipeline:
@@ -87,7 +87,7 @@ class EndpointNames:
             settings[request_settings.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
         if texts := settings.get(run_settings.ESCALATE.key):
             rules = run_settings.ESCALATE.value_type.read(texts)
-            if any(map(is_endpoint_name, endpoints_of(rules))):
+            if any(map(is_endpoint_name, endpoints_named(rules))):
                 settings[run_settings.ESCALATE.key] = tuple(
                     run_settings.ESCALATE.value_type.write(await self.in_rules(rules, told))
                 )

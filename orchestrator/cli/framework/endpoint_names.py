@@ -15,7 +15,7 @@ from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.framework.service_access import Connect
-from orchestrator.core.jobs.escalation import endpoints_of, with_ids
+from orchestrator.core.jobs.escalation import endpoints_named, with_ids
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
@@ -43,7 +43,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
         if given is None or given.startswith(LOCAL):
             return flags
         rules = (choices[run_settings.ESCALATE] or ()) if run_settings.ESCALATE.name in flags else ()
-        names = [each for each in (given, *endpoints_of(rules)) if is_looked_up(each, choices)]
+        names = [each for each in (given, *endpoints_named(rules)) if is_looked_up(each, choices)]
         by_table = given not in names and _has_tables_of_names(flags, choices)
         if not names and not by_table:
             return flags
@@ -64,7 +64,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
     if code := execute(look):
         raise typer.Exit(code)
     found = {**flags, request_settings.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
-    if not ids.keys() & set(endpoints_of(rules)):
+    if not ids.keys() & set(endpoints_named(rules)):
         return found
     return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.value_type.write(with_ids(rules, ids)))}
 

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.clock import Clock
-from orchestrator.core.limits.transfer_slots import Line
+from orchestrator.core.limits.transfer_slots import SharedLine
 
 LARGE_BYTES: Final = 64 * 1024
 """A body up to this size needs no slot: it has arrived before a slot would be of use."""
@@ -52,8 +52,8 @@ class TransferSlot:
 class TransferSlots:
     """The slots in one direction, up or down."""
 
-    def __init__(self, clock: Clock, line: Line | None = None) -> None:
-        self.line = line or Line()
+    def __init__(self, clock: Clock, line: SharedLine | None = None) -> None:
+        self.line = line or SharedLine()
         self.room: Callable[[], Awaitable[None]] = _always
         """Returns once memory has room for another body: what has arrived is kept until it was processed."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Answer
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.redaction import Redactor
 from orchestrator.core.text.wording import shortened
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, bare
@@ -193,7 +193,7 @@ def one_line(text: str, chars_max: int = HINT_CHARS_MAX) -> str:
 def _text(value: object, depth: int = DEPTH_MAX) -> str:
     match value:
         case str():
-            return told(value)
+            return summary_of(value)
         case dict() if depth:
             found = (_text(value.get(name), depth - 1) for name in ("message", "error", "detail", "title"))
             return next(filter(None, found), "")

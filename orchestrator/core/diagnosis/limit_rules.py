@@ -19,7 +19,7 @@ UNWANTED: Final = "the service wants no question about jobs for now: results are
 STRAY_429S: Final = "429s that our rate does not cause"
 
 
-def limits(facts: Facts) -> Iterator[Finding]:
+def binding_limits(facts: Facts) -> Iterator[Finding]:
     """Which of the limits keeps queued jobs waiting, where nothing else does."""
     for run in facts.open_runs:
         if not facts.is_worked_on or not run.queued or run.is_paused or run.is_unserved or run.held is not None:

@@ -82,7 +82,7 @@ def way(facts: Facts) -> Iterator[Finding]:
             yield _finding(service, cause, sentence, service.failure, advice)
 
 
-def answer(facts: Facts) -> Iterator[Finding]:
+def health_answer(facts: Facts) -> Iterator[Finding]:
     """What the service says instead of how it is."""
     for service in facts.services:
         if service.status is None or service.health is not None:

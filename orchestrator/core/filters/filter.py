@@ -105,7 +105,7 @@ EVERY: Final = And(())
 """All jobs."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class FilterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What filters ask of a job."""
 
     state: State
@@ -182,7 +182,7 @@ def pushed(tree: Filter, *, negated: bool = False) -> Filter:
 # --- of one job
 
 
-def matches(tree: Filter, facts: Facts) -> bool:
+def matches(tree: Filter, facts: FilterFacts) -> bool:
     """Whether `tree` means the job of which `facts` tell."""
     match tree:
         case And(parts):
@@ -195,7 +195,7 @@ def matches(tree: Filter, facts: Facts) -> bool:
             return _meets(tree, facts)
 
 
-def _meets(leaf: Leaf, facts: Facts) -> bool:
+def _meets(leaf: Leaf, facts: FilterFacts) -> bool:
     match leaf:
         case StateIs(state):
             met = facts.state is state

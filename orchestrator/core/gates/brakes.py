@@ -186,14 +186,14 @@ class BrakeFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deadline: DeadlineFacts | None = None
 
 
-def failures(brakes: BrakeFacts, now: int) -> GateResult:
+def failures_gate(brakes: BrakeFacts, now: int) -> GateResult:
     """More rows have failed than may; or so many are out, and none has succeeded, that more could."""
     if brakes.max_failures is None:
         return ANY
     if brakes.max_failures.are_exceeded(brakes.failed, brakes.ended):
         return Closed(
             f"{STOPPED}: {brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than"
-            f" max-failures allows; {continued(brakes.name, brakes.word)}"
+            f" max-failures allows; {way_past(brakes.name, brakes.word)}"
         )
     at_first = brakes.max_failures.at_first
     if brakes.succeeded or at_first is None:
@@ -205,7 +205,7 @@ def failures(brakes: BrakeFacts, now: int) -> GateResult:
     return Open(0, FIRST_OUT if is_told else None)
 
 
-def canary(brakes: BrakeFacts, _now: int) -> GateResult:
+def canary_gate(brakes: BrakeFacts, _now: int) -> GateResult:
     """Some rows go first, and the rest once enough of them have succeeded."""
     rows = brakes.canary
     if rows is None or rows.has_passed:
@@ -214,13 +214,13 @@ def canary(brakes: BrakeFacts, _now: int) -> GateResult:
     if rows.has_failed:
         return Closed(
             f"{STOPPED}: the canary failed: {stand}, {rows.failed:,} failed, and {rows.needed:,} have to succeed;"
-            f" {continued(brakes.name, brakes.word)}"
+            f" {way_past(brakes.name, brakes.word)}"
         )
     why = f"the canary is out: {stand} so far, and the rest waits for it"
     return Open(rows.due, why) if rows.due else Closed(why, rows.next_at)
 
 
-def budget(brakes: BrakeFacts, now: int) -> GateResult:
+def budget_gate(brakes: BrakeFacts, now: int) -> GateResult:
     """What was spent, and is to be expected, reaches an amount."""
     return narrowest(_budget(each, brakes, now) for each in brakes.budgets)
 
@@ -234,21 +234,21 @@ def _budget(facts: BudgetFacts, brakes: BrakeFacts, now: int) -> GateResult:
     if facts.of_day:
         midnight = (now // DAY_US + 1) * DAY_US
         return Closed(f"{STOPPED} before 00:00 UTC: {told} the endpoint's {money(facts.budget)} a day", midnight)
-    return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {changed(brakes.name, brakes.word)}")
+    return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {way_to_change(brakes.name, brakes.word)}")
 
 
-def deadline(brakes: BrakeFacts, now: int) -> GateResult:
+def deadline_gate(brakes: BrakeFacts, now: int) -> GateResult:
     """What would be finished too late is not sent, where that is wanted; else it is told that it will be."""
     facts = brakes.deadline
     if facts is None:
         return ANY
-    by = f"finish-by {moment(facts.finish_by, facts.zone)}"
+    by = f"finish-by {time_in_zone(facts.finish_by, facts.zone)}"
     if facts.stops_late and facts.jobs_per_s is None and now < facts.finish_by:
         return Open(max(0, UNRATED_MAX - facts.at_service))
     if facts.stops_late and facts.next_ends_at(now) > facts.finish_by:
         return Closed(
             f"{STOPPED}: it would end after {by}; {counted(facts.left, 'job')} have no outcome yet;"
-            f" {changed(brakes.name, brakes.word)}"
+            f" {way_to_change(brakes.name, brakes.word)}"
         )
     late = lateness(facts, now)
     return ANY if late is None else Open(None, late)
@@ -256,7 +256,7 @@ def deadline(brakes: BrakeFacts, now: int) -> GateResult:
 
 def lateness(facts: DeadlineFacts, now: int) -> str | None:
     """In words, where the run will not be finished in time: when it will, and what would be needed."""
-    by = f"finish-by {moment(facts.finish_by, facts.zone)}"
+    by = f"finish-by {time_in_zone(facts.finish_by, facts.zone)}"
     if now >= facts.finish_by:
         return f"{by} is over, and {counted(facts.left, 'job')} have no outcome yet" if facts.left else None
     ends_at = facts.ends_at(now)
@@ -265,27 +265,32 @@ def lateness(facts: DeadlineFacts, now: int) -> str | None:
     times = (ends_at - now) / (facts.finish_by - now)
     late_by = rough_duration(ends_at - facts.finish_by)
     return (
-        f"at this rate it ends about {moment(ends_at, facts.zone)}, {late_by} after {by}: in time with"
+        f"at this rate it ends about {time_in_zone(ends_at, facts.zone)}, {late_by} after {by}: in time with"
         f" {times:.1f} times as many workers"
     )
 
 
-def continued(name: str, word: Wording) -> str:
+def way_past(name: str, word: Wording) -> str:
     """What makes the run of that name go on past its brakes."""
     return f"{word(Suggestion(NextStep.CONTINUE_RUN, name))} goes on all the same"
 
 
-def changed(name: str, word: Wording) -> str:
+def way_to_change(name: str, word: Wording) -> str:
     """What changes the brakes of the run of that name."""
     return f"{word(Suggestion(NextStep.CHANGE_BRAKES, name))} changes that"
 
 
-def moment(at: int, zone: tzinfo) -> str:
+def time_in_zone(at: int, zone: tzinfo) -> str:
     """A time for people, with its zone."""
     return f"{datetime.fromtimestamp(at // SECOND_US, zone):%Y-%m-%d %H:%M %Z}"
 
 
-BRAKES: Final[tuple[Callable[[BrakeFacts, int], GateResult], ...]] = (failures, canary, budget, deadline)
+BRAKES: Final[tuple[Callable[[BrakeFacts, int], GateResult], ...]] = (
+    failures_gate,
+    canary_gate,
+    budget_gate,
+    deadline_gate,
+)
 
 
 def of_brakes(brakes: BrakeFacts, now: int) -> list[GateResult]:

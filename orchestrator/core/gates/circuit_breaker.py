@@ -28,7 +28,7 @@ COSTLY_PAUSE_US_MAX: Final = 60 * SECOND_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class CircuitRules:
     """What differs between requests of two kinds."""
 
     lasting_us: int
@@ -46,14 +46,14 @@ class Rules:
     """Whether the failure of a request counts that was sent before the latest answer came."""
 
 
-SUBMISSIONS: Final = Rules(
+SUBMISSIONS: Final = CircuitRules(
     lasting_us=0,  # each of them may cost: there is nothing to wait for
     pause_us_min=SECOND_US,
     is_one_at_a_time=True,  # two that hang could both be paid twice
     counts_overtaken=True,  # it may be paid twice, whenever it was sent
 )
 
-QUESTIONS: Final = Rules(
+QUESTIONS: Final = CircuitRules(
     lasting_us=SECOND_US,  # at full speed ten are a moment, and where four of five fail, the fifth may be urgent
     pause_us_min=SECOND_US // 2,
     is_one_at_a_time=False,  # one that hangs until its time-out must not hold up a result that is about to be lost
@@ -64,7 +64,7 @@ QUESTIONS: Final = Rules(
 class CircuitBreaker:
     """Whether requests of a kind go unanswered, and when the next one may be tried all the same."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: CircuitRules) -> None:
         self._rules = rules
         self._failures = 0
         self._first_at = 0

@@ -14,7 +14,7 @@ import msgspec
 
 MILLISECONDS: Final = 1_000
 
-FEW_TOLD: Final = 5
+FEW_TIMED: Final = 5
 """From fewer executions nothing is concluded: each that is outstanding may take as long as it is allowed to."""
 
 DEVIATIONS: Final = 2.0
@@ -30,7 +30,7 @@ class Price(msgspec.Struct, frozen=True, gc=False):
     source: str = "as given"
 
 
-class Took(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The executions that have ended of a run, an endpoint or a day, added up."""
 
     told: int = 0
@@ -57,7 +57,7 @@ class Took(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(told=1, total_ms=execution_ms, squares=seconds * seconds, failed=int(failed))
 
     @classmethod
-    def together(cls, parts: Iterable["Took"]) -> Self:
+    def together(cls, parts: Iterable["DurationTotals"]) -> Self:
         """All of these."""
         told = total_ms = untold = failed = 0
         squares = 0.0
@@ -104,19 +104,19 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a run, or all that is at an endpoint, costs at a price for each second of execution."""
 
     price: float
-    took: Took = Took()
+    took: DurationTotals = DurationTotals()
     """What has ended of it."""
 
-    like: Took = Took()
+    like: DurationTotals = DurationTotals()
     """What has ended of its like: of its endpoint. It tells what to expect until `took` does."""
 
     longest_ms: int
     """For how long the service lets a job be executed."""
 
     @property
-    def _known(self) -> Took | None:
+    def _known(self) -> DurationTotals | None:
         """What tells how long an execution takes; None where too little does."""
-        return next((each for each in (self.took, self.like) if each.told >= FEW_TOLD), None)
+        return next((each for each in (self.took, self.like) if each.told >= FEW_TIMED), None)
 
     @property
     def is_known(self) -> bool:
@@ -126,7 +126,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def to_find_out(self) -> int:
         """How many more have to end until something is known; 0 once it is."""
-        return 0 if self.is_known else max(0, FEW_TOLD - self.took.ended)
+        return 0 if self.is_known else max(0, FEW_TIMED - self.took.ended)
 
     @property
     def each(self) -> float:

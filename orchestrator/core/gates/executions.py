@@ -4,12 +4,12 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.costs import Took
-from orchestrator.core.gates.failure_breaker import Execution
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.gates.failure_breaker import RatedExecution
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
-from orchestrator.core.text.error_text import error_key, told
+from orchestrator.core.text.error_text import error_key, summary_of
 from orchestrator.core.text.wording import shortened
 
 FAILED: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
@@ -22,32 +22,32 @@ _ENDS: Final = frozenset({Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
 _MAY_END: Final = _ENDS | {Event.COMPLETED, Event.CANCELLED}
 
 
-class Ended(msgspec.Struct, frozen=True, gc=False):
+class EndedExecution(msgspec.Struct, frozen=True, gc=False):
     """What a step tells of an execution that it ends."""
 
-    took: Took
-    execution: Execution | None = None
+    took: DurationTotals
+    execution: RatedExecution | None = None
     """None where it says nothing of whether executions work."""
 
 
-def ended_by(step: Transition) -> Ended | None:
+def ended_by(step: Transition) -> EndedExecution | None:
     """What `step` tells; None where it ends no execution."""
     if step.event not in _MAY_END:  # as most steps are not
         return None
     outcome = step.outcome or step.previous_outcome
     execution_ms = step.execution_ms if outcome is None or outcome.execution_ms is None else outcome.execution_ms
     if step.event is Event.COMPLETED:
-        took = Took.one(execution_ms)
+        took = DurationTotals.one(execution_ms)
         if leaves_extra(step):  # another one of the job is paid as well
-            took = Took.together([took, Took.one(None)])
-        return Ended(took, Execution(is_failed=False))
+            took = DurationTotals.together([took, DurationTotals.one(None)])
+        return EndedExecution(took, RatedExecution(is_failed=False))
     if step.event is Event.CANCELLED:
-        return None if execution_ms is None else Ended(Took.one(execution_ms))
+        return None if execution_ms is None else EndedExecution(DurationTotals.one(execution_ms))
     if step.trouble is None:  # a segment that was given back as it should be
-        return Ended(Took.one(execution_ms), Execution(is_failed=False))
+        return EndedExecution(DurationTotals.one(execution_ms), RatedExecution(is_failed=False))
     if step.trouble in FAILED:
         message = ("" if outcome is None else outcome.message) or ""
-        said = shortened(f"{step.trouble}: {told(message)}".strip(), HINT_CHARS_MAX)
-        execution = Execution(is_failed=True, kind=error_key(step.trouble, message), told=said)
-        return Ended(Took.one(execution_ms, failed=True), execution)
-    return Ended(Took.one(execution_ms)) if step.trouble in MAY_HAVE_RUN else None
+        said = shortened(f"{step.trouble}: {summary_of(message)}".strip(), HINT_CHARS_MAX)
+        execution = RatedExecution(is_failed=True, kind=error_key(step.trouble, message), summary=said)
+        return EndedExecution(DurationTotals.one(execution_ms, failed=True), execution)
+    return EndedExecution(DurationTotals.one(execution_ms)) if step.trouble in MAY_HAVE_RUN else None

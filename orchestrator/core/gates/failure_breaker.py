@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.brakes import SHOWN_AFTER_US, continued
+from orchestrator.core.gates.brakes import SHOWN_AFTER_US, way_past
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
@@ -29,7 +29,7 @@ PROBES_MAX: Final = 5
 """So many jobs find out whether something has been mended that has never worked."""
 
 
-class Rules(msgspec.Struct, frozen=True):
+class BreakerRules(msgspec.Struct, frozen=True):
     """When it trips: as the `first` executions have failed, or more than `share` (millionths) of the last `window`."""
 
     first: int = 20
@@ -39,10 +39,10 @@ class Rules(msgspec.Struct, frozen=True):
     window: int = 100
 
 
-OFF: Final = Rules(first=0)
+OFF: Final = BreakerRules(first=0)
 
 
-class Phase(StrEnum):
+class BreakerPhase(StrEnum):
     """Where it stands."""
 
     CLOSED = "closed"
@@ -55,10 +55,10 @@ class Phase(StrEnum):
     """One has succeeded: some may go."""
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BreakerState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of it for the next process."""
 
-    phase: Phase = Phase.CLOSED
+    phase: BreakerPhase = BreakerPhase.CLOSED
     why: str = ""
     """Why it tripped last."""
 
@@ -83,28 +83,28 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tried_failed: int = 0
 
 
-class Execution(msgspec.Struct, frozen=True, gc=False):
+class RatedExecution(msgspec.Struct, frozen=True, gc=False):
     """The end of one: the kind of its failure, None where that is not known, and what it said; or a success."""
 
     is_failed: bool
     kind: int | None = None
-    told: str = ""
+    summary: str = ""
 
 
 class Breaker:
     """Of one run. `failed`: how many of its executions have failed so far; `latest`: the latest ends, oldest first."""
 
-    def __init__(self, state: State, *, failed: int, latest: Iterable[Execution] = ()) -> None:
+    def __init__(self, state: BreakerState, *, failed: int, latest: Iterable[RatedExecution] = ()) -> None:
         self.state = state
         self._failed = failed
         self._latest = deque(latest)
         self._bound_since: int | None = None
 
-    def begin(self, rules: Rules, now: int, *, left: int) -> None:
+    def begin(self, rules: BreakerRules, now: int, *, left: int) -> None:
         """Another process goes on with the run, of which so many jobs are to be sent: one may find out how it is. It
         trips at once where it had to.
         """
-        if self.state.phase is Phase.OPEN:
+        if self.state.phase is BreakerPhase.OPEN:
             waits = self._waits_for_people(rules, left)
             probe_at = now if waits else min(self.state.probe_at, now + PROBE_EVERY_US)
             self._set(probe_at=probe_at, may_try=waits)
@@ -113,17 +113,17 @@ class Breaker:
 
     def go_on(self) -> None:
         """People want the run to go on: everything is counted anew."""
-        self.state = State(base=self._failed)
+        self.state = BreakerState(base=self._failed)
         self._latest.clear()
 
     def try_again(self) -> None:
         """People have some that failed tried again: how those do says whether more go."""
-        if self.state.phase is Phase.CLOSED and self.state.has_succeeded:
+        if self.state.phase is BreakerPhase.CLOSED and self.state.has_succeeded:
             self._latest.clear()  # nor do failures of before count against them
         else:
             self.go_on()
 
-    def observe(self, execution: Execution, rules: Rules, now: int) -> str | None:
+    def observe(self, execution: RatedExecution, rules: BreakerRules, now: int) -> str | None:
         """An execution has ended; returns what people should hear, if anything."""
         self._failed += execution.is_failed
         self._latest.append(execution)
@@ -134,18 +134,18 @@ class Breaker:
         if not execution.is_failed and not self.state.has_succeeded:
             self._set(has_succeeded=True)
         match self.state.phase:
-            case Phase.OPEN if not execution.is_failed and self._has_paused(now):
+            case BreakerPhase.OPEN if not execution.is_failed and self._has_paused(now):
                 self._latest.clear()
-                self._set(phase=Phase.HALF_OPEN, tried=0, tried_failed=0, probes=0)
+                self._set(phase=BreakerPhase.HALF_OPEN, tried=0, tried_failed=0, probes=0)
                 return f"the breaker is half open, as an execution has succeeded: up to {rules.first:,} go at a time"
-            case Phase.HALF_OPEN:
+            case BreakerPhase.HALF_OPEN:
                 return self._try(execution, rules, now)
-            case Phase.CLOSED if execution.is_failed:
+            case BreakerPhase.CLOSED if execution.is_failed:
                 return self._judge(rules, now)
             case _:
                 return None
 
-    def _try(self, execution: Execution, rules: Rules, now: int) -> str | None:
+    def _try(self, execution: RatedExecution, rules: BreakerRules, now: int) -> str | None:
         self._set(tried=self.state.tried + 1, tried_failed=self.state.tried_failed + execution.is_failed)
         if self.state.tried_failed * WHOLE > rules.share * rules.first:
             return self._trip(
@@ -154,10 +154,10 @@ class Breaker:
         if self.state.tried < rules.first:
             return None
         self._latest.clear()
-        self._set(phase=Phase.CLOSED, why="")
+        self._set(phase=BreakerPhase.CLOSED, why="")
         return "the breaker is closed again: all may go"
 
-    def _judge(self, rules: Rules, now: int) -> str | None:
+    def _judge(self, rules: BreakerRules, now: int) -> str | None:
         if not rules.first:
             return None
         if not self.state.has_succeeded:
@@ -177,27 +177,27 @@ class Breaker:
         kind, most, told = self._dominant([each for each in self._latest if each.is_failed])
         with_ = "" if kind is None else f", {most:,} of them with: {told}"
         self._latest.clear()
-        self._set(phase=Phase.OPEN, why=f"{what}{with_}", probe_at=now + PROBE_EVERY_US, probes=0, may_try=False)
+        self._set(phase=BreakerPhase.OPEN, why=f"{what}{with_}", probe_at=now + PROBE_EVERY_US, probes=0, may_try=False)
         return f"{self.state.why}\nThe breaker has tripped: single jobs at most go until one has succeeded"
 
     @staticmethod
-    def _dominant(failures: Iterable[Execution]) -> tuple[int | None, int, str]:
+    def _dominant(failures: Iterable[RatedExecution]) -> tuple[int | None, int, str]:
         """The largest kind of these: how many are of it, and what the last one of them said."""
         failures = list(failures)
         kinds = Counter(each.kind for each in failures if each.kind is not None)
         if not kinds:
             return None, 0, ""
         [(kind, most)] = kinds.most_common(1)
-        return kind, most, next(each.told for each in reversed(failures) if each.kind == kind)
+        return kind, most, next(each.summary for each in reversed(failures) if each.kind == kind)
 
     def claimed(self, now: int) -> None:
         """A job of the run was claimed: while it is open, that is the one for this minute."""
-        if self.state.phase is Phase.OPEN:
+        if self.state.phase is BreakerPhase.OPEN:
             self._set(probe_at=now + PROBE_EVERY_US, probes=self.state.probes + 1, may_try=False)
 
     def given_back(self) -> None:
         """A claimed job has not been executed after all."""
-        if self.state.phase is Phase.OPEN:
+        if self.state.phase is BreakerPhase.OPEN:
             self._set(probes=max(0, self.state.probes - 1))
 
     def _has_paused(self, now: int) -> bool:
@@ -206,35 +206,35 @@ class Breaker:
         """
         return self.state.probes > 0 or now >= self.state.probe_at
 
-    def _waits_for_people(self, rules: Rules, left: int) -> bool:
+    def _waits_for_people(self, rules: BreakerRules, left: int) -> bool:
         """Whether only they can tell that it is mended, where so many jobs are left to be sent."""
-        if self.state.phase is not Phase.OPEN or self.state.may_try:
+        if self.state.phase is not BreakerPhase.OPEN or self.state.may_try:
             return False
         are_few, are_tried = left <= rules.first, self.state.probes >= PROBES_MAX
         return (are_few and are_tried) if self.state.has_succeeded else (are_few or are_tried)
 
-    def crawl_us(self, rules: Rules, left: int) -> int | None:
+    def crawl_us(self, rules: BreakerRules, left: int) -> int | None:
         """How long a job takes at the pace at which jobs go while it is not closed: 0 for that of late. None where all
         may go, or none.
         """
-        if not rules.first or self.state.phase is Phase.CLOSED or self._waits_for_people(rules, left):
+        if not rules.first or self.state.phase is BreakerPhase.CLOSED or self._waits_for_people(rules, left):
             return None
-        return PROBE_EVERY_US if self.state.phase is Phase.OPEN else 0
+        return PROBE_EVERY_US if self.state.phase is BreakerPhase.OPEN else 0
 
     def gate_result(
-        self, rules: Rules, now: int, *, at_service: int, claiming: int, left: int, name: str, word: Wording
+        self, rules: BreakerRules, now: int, *, at_service: int, claiming: int, left: int, name: str, word: Wording
     ) -> GateResult:
         """How many jobs may go, where so many are at the service, so many are about to be claimed, and so many left."""
         if not rules.first:
             return ANY
         more = rules.first - at_service - claiming
-        if self.state.phase is Phase.OPEN:
-            return self._open(rules, now, claiming, left, continued(name, word))
-        if self.state.phase is Phase.HALF_OPEN:
+        if self.state.phase is BreakerPhase.OPEN:
+            return self._open(rules, now, claiming, left, way_past(name, word))
+        if self.state.phase is BreakerPhase.HALF_OPEN:
             return Open(max(0, more - self.state.tried), f"{self.state.why}: the breaker is half open")
         return ANY if self.state.has_succeeded else self._first(more - (self._failed - self.state.base), now)
 
-    def _open(self, rules: Rules, now: int, claiming: int, left: int, way_on: str) -> GateResult:
+    def _open(self, rules: BreakerRules, now: int, claiming: int, left: int, way_on: str) -> GateResult:
         why, advice = self.state.why, f"the breaker has tripped; {way_on}"
         if self._waits_for_people(rules, left):
             if self.state.probes >= PROBES_MAX:

@@ -120,12 +120,12 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 # --- of one run
 
 
-def cancelled(run: RunFacts, _now: int) -> GateResult:
+def run_cancelled(run: RunFacts, _now: int) -> GateResult:
     """Somebody has cancelled it."""
     return Closed(CANCELLED) if run.cancelled else ANY
 
 
-def paused(run: RunFacts, _now: int) -> GateResult:
+def run_paused(run: RunFacts, _now: int) -> GateResult:
     """Somebody has paused it."""
     return Closed(PAUSED) if run.paused else ANY
 
@@ -161,7 +161,7 @@ def suspected(until: int) -> str:
     return f"{SUSPECT} until {datetime.fromtimestamp(until // SECOND_US, UTC):%H:%M} UTC"
 
 
-def refused(endpoint: EndpointFacts, now: int) -> GateResult:
+def submissions_refused(endpoint: EndpointFacts, now: int) -> GateResult:
     """Submissions are refused: single ones, at pauses."""
     until = endpoint.submissions_refused_until
     if until is None:
@@ -169,13 +169,13 @@ def refused(endpoint: EndpointFacts, now: int) -> GateResult:
     return Closed(REFUSED, until, recalls=True) if now < until else Open(max(0, 1 - endpoint.in_flight), REFUSED)
 
 
-def refused_questions(endpoint: EndpointFacts, now: int) -> GateResult:
+def questions_refused(endpoint: EndpointFacts, now: int) -> GateResult:
     """Questions are refused, of late: until the next one can have been answered."""
     until = endpoint.questions_refused_until
     return ANY if until is None or now >= until + PAUSE_US_MAX else Closed(REFUSED, until + PAUSE_US_MAX)
 
 
-def unanswered(endpoint: EndpointFacts, now: int) -> GateResult:
+def submissions_unanswered(endpoint: EndpointFacts, now: int) -> GateResult:
     """Submissions go unanswered: single ones, at pauses. Of `/retry` more may go once a pause is over."""
     until = endpoint.unanswered_until
     if until is None:
@@ -216,25 +216,25 @@ def is_deep(room: RoomFacts) -> bool:
     return most is not None and most <= room.at_service
 
 
-RUN_GATES: Final[tuple[Callable[[RunFacts, int], GateResult], ...]] = (cancelled, paused, failing, lacking)
+RUN_GATES: Final[tuple[Callable[[RunFacts, int], GateResult], ...]] = (run_cancelled, run_paused, failing, lacking)
 
 ENDPOINT_GATES: Final[tuple[Callable[[EndpointFacts, int], GateResult], ...]] = (
     stopped,
     suspect,
-    refused,
-    refused_questions,
-    unanswered,
+    submissions_refused,
+    questions_refused,
+    submissions_unanswered,
 )
 
 ROOM_GATES: Final[tuple[Callable[[RoomFacts, int], GateResult], ...]] = (line, memory, collectable, shallow)
 
 
-def of_run(run: RunFacts, endpoint: EndpointFacts, now: int) -> list[GateResult]:
+def run_results(run: RunFacts, endpoint: EndpointFacts, now: int) -> list[GateResult]:
     """What the gates of a run and of its endpoint say, in their order."""
     return [gate(run, now) for gate in RUN_GATES] + [gate(endpoint, now) for gate in ENDPOINT_GATES]
 
 
-def of_room(room: RoomFacts, now: int) -> list[GateResult]:
+def room_results(room: RoomFacts, now: int) -> list[GateResult]:
     """What the gates of room say, in their order."""
     return [gate(room, now) for gate in ROOM_GATES]
 
@@ -250,15 +250,15 @@ def narrowest(results: Iterable[GateResult]) -> GateResult:
     return Open(most)
 
 
-def held_up(results: Iterable[GateResult]) -> str | None:
+def blocking_reason(results: Iterable[GateResult]) -> str | None:
     """Why nothing is sent, or single ones only, in one sentence for people; None where nothing holds jobs up."""
     return next((result.why for result in results if result.why is not None), None)
 
 
-def asked(*, cancelled: bool, paused: bool) -> str | None:
+def requested_stop(*, cancelled: bool, paused: bool) -> str | None:
     """Why nothing of a run is sent of which people asked this; None where they asked for neither."""
     run = RunFacts(cancelled=cancelled, paused=paused)
-    return held_up(gate(run, 0) for gate in RUN_GATES)
+    return blocking_reason(gate(run, 0) for gate in RUN_GATES)
 
 
 def recalls(results: Iterable[GateResult]) -> bool:

@@ -105,7 +105,7 @@ class EscalationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 _escalated: Final = msgspec.json.Decoder(EscalationState)
 
 
-def endpoints_of(rules: Iterable[EscalationRule]) -> list[str]:
+def endpoints_named(rules: Iterable[EscalationRule]) -> list[str]:
     """The endpoints that rules lead to, each once."""
     named = [step.endpoint for rule in rules for step in rule.steps if step.endpoint is not None]
     return list(dict.fromkeys(named))
@@ -140,7 +140,7 @@ def next_step(
     rule = next((rule for rule in ordered if rule.means(trouble, message)), None)
     if rule is None:
         return None
-    before, name = decoded(given), rule.name_for(trouble)
+    before, name = escalation_of(given), rule.name_for(trouble)
     taken = before.taken.get(name, 0)
     step = rule.steps[taken] if taken < len(rule.steps) else FREE if rule.steps[-1].is_free else None
     if step is not None and step.is_free and before.free >= FREE_MAX:
@@ -150,7 +150,7 @@ def next_step(
 
 def with_step(given: bytes | None, taken: NextEscalation) -> bytes:
     """What a job was given once it has taken a step as well."""
-    before, step = decoded(given), taken.step
+    before, step = escalation_of(given), taken.step
     after = EscalationState(
         taken={**before.taken, taken.name: before.taken.get(taken.name, 0) + 1},
         free=before.free + step.is_free,
@@ -161,7 +161,7 @@ def with_step(given: bytes | None, taken: NextEscalation) -> bytes:
     return msgspec.json.encode(after)
 
 
-def decoded(given: bytes | None) -> EscalationState:
+def escalation_of(given: bytes | None) -> EscalationState:
     """What a job was given, as it stands with it."""
     return EscalationState() if given is None else _escalated.decode(given)
 
@@ -170,7 +170,7 @@ def policy_with(policy: Policy, given: bytes | None) -> Policy:
     """The policy of a job that would have `policy` had it not been `given` so much."""
     if given is None:
         return policy
-    found = decoded(given)
+    found = escalation_of(given)
     if found.timeout_ms is None and found.percent == UNCHANGED:
         return policy
     timeout_ms = found.timeout_ms or policy.timeout_ms

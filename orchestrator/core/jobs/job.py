@@ -142,7 +142,7 @@ def is_terminal(job: Job) -> bool:
     return job.state in TERMINAL
 
 
-def outcome_of(
+def outcome_from(
     job: Job, record: Record, *, trouble: Trouble | None, message: str | None, margin_us: int | None
 ) -> Outcome:
     """The outcome that a finished record of the latest submission gives."""

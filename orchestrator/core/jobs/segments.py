@@ -86,7 +86,7 @@ class _WireReport(msgspec.Struct, frozen=True):
 _report = msgspec.json.Decoder(_WireReport)
 
 
-def progress_of(record: Record) -> Report | None:
+def report_of(record: Record) -> Report | None:
     """What the worker of an unfinished job reports; None where it has not, or its output is something else."""
     wire = _read(record.output)
     seq = None if wire is None else _seq(wire.seq)
@@ -149,7 +149,7 @@ class SegmentLimits(msgspec.Struct, frozen=True, kw_only=True):
     execution_us: int | None = None
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class SegmentProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a resumable job has come, as the ledger knows it."""
 
     segment: int
@@ -183,7 +183,7 @@ class SegmentEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The execution of this segment, and of all together."""
 
 
-def segment_end(standing: Standing, record: Record | None, *, unfinished_at: int | None) -> SegmentEnd:
+def segment_end(standing: SegmentProgress, record: Record | None, *, unfinished_at: int | None) -> SegmentEnd:
     """How the latest segment ended, of which `record` tells; None where the service has forgotten it, after it was last
     seen at `unfinished_at`.
     """

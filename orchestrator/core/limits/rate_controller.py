@@ -100,7 +100,7 @@ fewer requests than these."""
 RISE_WINDOWS: Final = 0.7
 """For how many windows it is tried at first; half of it with each step."""
 
-RISE_SEEN_MAX: Final = 80
+RISE_REQUESTS_MAX: Final = 80
 """So many requests at the higher rate are enough, whatever the step."""
 
 MOVED: Final = (0.88, 1.4)
@@ -114,7 +114,7 @@ VERIFIED_TRIALS: Final = 6
 """Verified again after so many windows, and so many times what the trial took, at least."""
 
 
-class Phase(StrEnum):
+class RatePhase(StrEnum):
     """Where it stands."""
 
     FREE = auto()
@@ -167,7 +167,7 @@ class RateController:
         self.stray = 0.0
         """The share of the requests that is refused whatever the rate, as far as is known."""
 
-        self.phase = Phase.FREE
+        self.phase = RatePhase.FREE
         self._per_window = 1.0
         self._window_us = 1
         self._share_since = self._counted_since = 0
@@ -199,12 +199,12 @@ class RateController:
     @property
     def is_calm(self) -> bool:
         """Whether nothing was refused of late: then only refusals matter."""
-        return self.phase is Phase.FREE and self.stray == 0 and self._requests == 0
+        return self.phase is RatePhase.FREE and self.stray == 0 and self._requests == 0
 
     @property
     def is_bounded(self) -> bool:
         """Whether a ceiling is known, or looked for."""
-        return self.phase is not Phase.FREE
+        return self.phase is not RatePhase.FREE
 
     def answered(self, now: int, sent_at: int, *, refused: bool, taken: int, answered: int) -> None:
         """One answer. Of the `answered` in the window that ends now, this one too, the service has taken `taken`."""
@@ -217,13 +217,13 @@ class RateController:
         self._refusals += refused
         self._taken, self._refused = taken, 1 - taken / answered
         rings = self._alarm.rings(refused=refused)
-        if self.phase is Phase.TRIAL:
+        if self.phase is RatePhase.TRIAL:
             self._try(now, rings=rings, refused=refused)
-        elif self.phase is Phase.RISING:
+        elif self.phase is RatePhase.RISING:
             self._rise(now, rings=rings)
         elif rings:
             self._doubt(now)
-        elif self.phase is Phase.BOUND and now >= self._rise_at:
+        elif self.phase is RatePhase.BOUND and now >= self._rise_at:
             self._try_more(now)
         else:
             self._learn(now)
@@ -237,7 +237,7 @@ class RateController:
         is_steady = self._last_at - self._share_since > self._window_us
         seen = taken_at_shut if is_steady else max(taken, taken_at_shut / 2)
         share = min(self.share, BELOW * self._as_share(seen))
-        if self.phase is Phase.RISING and self._is_from_hold:
+        if self.phase is RatePhase.RISING and self._is_from_hold:
             share = max(share, self._floor)
         self._ceiling = 1.0
         self._hold(now, max(share, SHARE_MIN))
@@ -310,7 +310,7 @@ class RateController:
         return Trial(share=self.share, refused=refused, refused_late=refused_late, sure=sure, began_at=now)
 
     def _cut(self, now: int, to: float, trial: Trial) -> None:
-        self.phase = Phase.TRIAL
+        self.phase = RatePhase.TRIAL
         self._trial = trial
         self._go_on(now, max(SHARE_MIN, to), self._steady_alarm())
 
@@ -365,7 +365,7 @@ class RateController:
         self.stray = self._verified = (self._refusals + 50 * min(seen, trial.refused)) / (self._requests + 50)
         if seen + deviation >= 0.75 * trial.refused:
             self._lower = seen, deviation * deviation
-            self.phase = Phase.FREE if trial.share >= 1 else Phase.BOUND
+            self.phase = RatePhase.FREE if trial.share >= 1 else RatePhase.BOUND
             self._base = trial.share
             self._go_on(now, trial.share, self._steady_alarm())
         else:
@@ -381,7 +381,7 @@ class RateController:
 
     def _hold(self, now: int, share: float) -> None:
         """Below a ceiling, until it is time to try more."""
-        self.phase = Phase.BOUND
+        self.phase = RatePhase.BOUND
         self._base = share
         self._go_on(now, share, self._steady_alarm())
         least, most = MOVED
@@ -398,7 +398,7 @@ class RateController:
         self._rise_from(now, is_from_hold=True)
 
     def _rise_from(self, now: int, *, is_from_hold: bool = False) -> None:
-        self.phase = Phase.RISING
+        self.phase = RatePhase.RISING
         self._base = self._floor = self.share
         self._is_from_hold = is_from_hold
         self._step, self._step_us = RISE_STEP, round(RISE_WINDOWS * self._window_us)
@@ -415,7 +415,7 @@ class RateController:
         self._go_on(now, min(1.0, self.share * (1 + step)), alarm)
         more = max(0.01, self.share - self._base)
         self._step_until = now + (self._step_us if self.share < 1 else round(RISE_WINDOWS * self._window_us))
-        self._step_requests = min(RISE_SEEN_MAX, RISE_REQUESTS * self.share / more)
+        self._step_requests = min(RISE_REQUESTS_MAX, RISE_REQUESTS * self.share / more)
 
     def _rise(self, now: int, *, rings: bool) -> None:
         """One more answer at a higher rate than was well."""
@@ -429,7 +429,7 @@ class RateController:
             self._step_us //= 2
             self._take_step(now)
         else:
-            self.phase = Phase.FREE
+            self.phase = RatePhase.FREE
             self._base = self._stood_share = 1.0
             self._stood_since = now
             self._go_on(now, 1.0, self._steady_alarm())

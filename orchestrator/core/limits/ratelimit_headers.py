@@ -32,17 +32,17 @@ _PARAMETER: Final = re.compile(rf"; *([a-z*][a-z0-9_.*-]*)(?:=({_BARE}))?")
 _COMMA: Final = re.compile(r"[ \t]*,[ \t]*(?=[^ \t])")
 
 
-class Member(msgspec.Struct, frozen=True):
+class ListMember(msgspec.Struct, frozen=True):
     """One member of a list: its value (a token is a `str` like a string) and its parameters."""
 
     value: Bare
     parameters: Mapping[str, Bare] = MappingProxyType({})
 
 
-def parse_list(text: str) -> tuple[Member, ...] | None:
+def parse_list(text: str) -> tuple[ListMember, ...] | None:
     """The members of the list that `text` is, or None where it is none."""
     text = text.strip(" ")
-    members: list[Member] = []
+    members: list[ListMember] = []
     at = 0
     while at < len(text):
         if members:
@@ -54,7 +54,7 @@ def parse_list(text: str) -> tuple[Member, ...] | None:
         if item is None:
             return None
         parameters, at = _parameters(text, item.end())
-        members.append(Member(_bare(item[0]), parameters))
+        members.append(ListMember(_bare(item[0]), parameters))
     return tuple(members)
 
 
@@ -112,11 +112,11 @@ def read_windows(limit: str | None, policy: str | None, answered_at: int) -> tup
     return tuple(windows)
 
 
-def _named(header: str | None) -> Iterable[tuple[str, Member]]:
+def _named(header: str | None) -> Iterable[tuple[str, ListMember]]:
     members = parse_list(header) if header else None
     return ((member.value, member) for member in members or () if isinstance(member.value, str))
 
 
-def _whole(member: Member | None, parameter: str) -> int | None:
+def _whole(member: ListMember | None, parameter: str) -> int | None:
     value = member.parameters.get(parameter) if member else None
     return value if type(value) is int and 0 <= value <= WHOLE_MAX else None

@@ -39,7 +39,7 @@ _SIZE_WEIGHT: Final = 0.1
 """Of the latest body, in the mean of their sizes."""
 
 
-class Line:
+class SharedLine:
     """The bodies on their way in one direction: who may join them, and what that has brought."""
 
     def __init__(self, *, at_once: int = AT_ONCE, bytes_max: int = BYTES_MAX) -> None:

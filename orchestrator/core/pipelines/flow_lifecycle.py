@@ -127,7 +127,7 @@ def after(event: FlowEvent) -> FlowState:
     return state
 
 
-def end_of(*, succeeded: int, others: int) -> FlowEvent:
+def flow_end(*, succeeded: int, others: int) -> FlowEvent:
     """How a flow ended that went through, of whose last jobs so many succeeded, and so many did not."""
     if not others:
         return FlowEvent.SUCCEEDED

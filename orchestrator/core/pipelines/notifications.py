@@ -89,7 +89,7 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     data: _FlowNews | _ScheduleNews
 
 
-def of_flow(
+def flow_message(
     news: News, *, pipeline: str, flow: str, fire_us: int, why: str, stages: Sequence[StageCounts], at: int
 ) -> bytes:
     """The message that `news` is of a flow: JSON."""
@@ -127,7 +127,7 @@ def _next_steps(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[S
     return (show,)
 
 
-def of_missed(*, pipeline: str, zone: str, gap: Gap, at: int) -> bytes:
+def missed_message(*, pipeline: str, zone: str, gap: Gap, at: int) -> bytes:
     """The message that fires were missed: JSON."""
     since, until = local(gap.first_us, zone), local(gap.until_us, zone)
     data = _ScheduleNews(
@@ -144,7 +144,7 @@ def of_missed(*, pipeline: str, zone: str, gap: Gap, at: int) -> bytes:
     return _encoded("schedule", News.MISSED, data, at)
 
 
-def of_pause(*, pipeline: str, why: str, until_us: int | None, at: int) -> bytes:
+def pause_message(*, pipeline: str, why: str, until_us: int | None, at: int) -> bytes:
     """The message that a schedule is paused: JSON."""
     data = _ScheduleNews(
         pipeline=pipeline,

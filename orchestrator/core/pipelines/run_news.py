@@ -46,7 +46,7 @@ class _Message(msgspec.Struct, frozen=True, kw_only=True):
     data: _Run
 
 
-def end_of(jobs: Mapping[str, int]) -> RunNews | None:
+def run_end(jobs: Mapping[str, int]) -> RunNews | None:
     """What has happened to a run that has so many jobs in each state; None where it is not over."""
     counts = _counts(jobs)
     if counts.unfinished or not counts.rows:
@@ -56,7 +56,7 @@ def end_of(jobs: Mapping[str, int]) -> RunNews | None:
     return RunNews.PARTIAL if counts.succeeded else RunNews.FAILED
 
 
-def of_run(news: RunNews, *, run: str, jobs: Mapping[str, int], at: int, why: str = "") -> bytes:
+def run_message(news: RunNews, *, run: str, jobs: Mapping[str, int], at: int, why: str = "") -> bytes:
     """The message that `news` is of a run: JSON."""
     counts = _counts(jobs)
     data = msgspec.structs.replace(

@@ -43,7 +43,7 @@ class Bottleneck(StrEnum):
     QUEUE = "queue"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class SendingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The way to an endpoint and back, as a batch has it."""
 
     run: Limit = CONTRACT_LIMITS[Operation.RUN]
@@ -56,7 +56,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     via: Via = Via.QUEUE
 
     @property
-    def is_told(self) -> bool:
+    def brings_results(self) -> bool:
         """Whether results come by themselves, and nobody has to ask for them."""
         return self.webhooks or self.via is Via.OPENAI
 
@@ -95,7 +95,7 @@ def gap_at_once_us(limit: Limit, trip_us: float) -> float:
     return 0.0 if limit.concurrent is None else trip_us / limit.concurrent
 
 
-def gaps_us(line: Line, *, workers: int | None, execution_us: float | None) -> Mapping[Bottleneck, float]:
+def gaps_us(line: SendingLimits, *, workers: int | None, execution_us: float | None) -> Mapping[Bottleneck, float]:
     """The time between two jobs that each leaves, as far as it is known: None is what nobody knows.
 
     `execution_us`: what a job takes a worker, all its executions together.

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line, binding, gaps_us
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gaps_us
 from orchestrator.core.polling.poll_budget import AMPLE_SHARE, GAP_SHARE
 from orchestrator.core.polling.poll_budget import QUESTIONS as QUESTIONS_TO_SPARE
 from orchestrator.units import SECOND_US
@@ -47,7 +47,7 @@ SURE: Final = 2.0
 """A mean is believed to so many of its standard errors."""
 
 
-class Source(StrEnum):
+class TimesSource(StrEnum):
     """Where times come from."""
 
     GIVEN = "given"
@@ -55,15 +55,15 @@ class Source(StrEnum):
     HISTORY = "history"
 
 
-class Times(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutionSample(msgspec.Struct, frozen=True, kw_only=True):
     """What executions take: a sample in microseconds, ascending, and how many of them a job takes."""
 
     executions_us: tuple[int, ...]
     per_job: float = 1.0
-    source: Source = Source.GIVEN
+    source: TimesSource = TimesSource.GIVEN
 
     @classmethod
-    def given(cls, execution_us: int) -> "Times":
+    def given(cls, execution_us: int) -> "ExecutionSample":
         """About so long."""
         return cls(executions_us=tuple(round(execution_us * share) for share in GIVEN_SPREAD))
 
@@ -79,7 +79,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def doubt(self) -> float:
         """By which share of itself the mean may be wrong."""
-        if self.source is Source.GIVEN:
+        if self.source is TimesSource.GIVEN:
             return DOUBT_GIVEN
         number, mean_us = len(self.executions_us), self.mean_us
         if number == 1:
@@ -87,7 +87,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
         variance = sum((each - mean_us) ** 2 for each in self.executions_us) / (number - 1)
         return min(0.9, DOUBT_LEAST + SURE * math.sqrt(variance / number) / max(mean_us, 1.0))
 
-    def longer(self, factor: float) -> "Times":
+    def longer(self, factor: float) -> "ExecutionSample":
         """The same, had all taken `factor` times as long."""
         return msgspec.structs.replace(self, executions_us=tuple(int(each * factor) for each in self.executions_us))
 
@@ -136,7 +136,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Between two jobs, while it goes at its full speed."""
 
 
-def forecast(jobs: int, line: Line, workers: Workers, times: Times) -> Forecast:
+def forecast(jobs: int, line: SendingLimits, workers: Workers, times: ExecutionSample) -> Forecast:
     """How `jobs`, at least one, go."""
     gaps = gaps_us(line, workers=workers.most, execution_us=times.mean_us * times.per_job)
     bound = binding(gaps)
@@ -150,7 +150,7 @@ def forecast(jobs: int, line: Line, workers: Workers, times: Times) -> Forecast:
     )
 
 
-def course(jobs: int, line: Line, workers: Workers, times: Times) -> Course:
+def course(jobs: int, line: SendingLimits, workers: Workers, times: ExecutionSample) -> Course:
     """How they go if executions take what `times` say."""
     gaps = gaps_us(line, workers=workers.most, execution_us=times.mean_us)
     executions = math.ceil(jobs * times.per_job)
@@ -180,9 +180,9 @@ def course(jobs: int, line: Line, workers: Workers, times: Times) -> Course:
     )
 
 
-def _late_us(line: Line, times: Times, steady_us: float) -> float:
+def _late_us(line: SendingLimits, times: ExecutionSample, steady_us: float) -> float:
     """How long after its end a job is collected."""
-    if line.is_told:
+    if line.brings_results:
         return line.trip_us
     per_s = line.status.requests / line.status.window_s
     if QUESTIONS_TO_SPARE * SECOND_US / max(steady_us, 1.0) <= AMPLE_SHARE * per_s:
@@ -198,7 +198,9 @@ class _Played(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
 
 
-def _play(jobs: int, sending_us: float, at_once: int, workers: Workers, times: Times, late_us: float) -> _Played:
+def _play(
+    jobs: int, sending_us: float, at_once: int, workers: Workers, times: ExecutionSample, late_us: float
+) -> _Played:
     """Job by job. Workers that are not there yet are started for the jobs that wait."""
     free: list[float] = []
     out: list[float] = []

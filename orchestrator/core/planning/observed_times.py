@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 IDLE_US: Final = 30 * SECOND_US
@@ -22,7 +22,7 @@ ENOUGH: Final = 3
 """From fewer executions nothing is concluded."""
 
 
-class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class ObservedExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """One execution that has ended, as the service told of it, and how often its job was executed in all."""
 
     sent_at: int
@@ -47,7 +47,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class Experience(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an endpoint by its executions."""
 
-    times: Times
+    times: ExecutionSample
     workers: Workers
     """So many were seen at work at once; there may be more that had nothing to do."""
 
@@ -55,11 +55,11 @@ class Experience(msgspec.Struct, frozen=True, kw_only=True):
     """Whether jobs waited in the endpoint's queue meanwhile: then there are no more workers than were seen."""
 
 
-def experience(executions: Sequence[Execution], source: Source = Source.HISTORY) -> Experience | None:
+def experience(executions: Sequence[ObservedExecution], source: TimesSource = TimesSource.HISTORY) -> Experience | None:
     """What `executions` tell; None where they are too few."""
     if len(executions) < ENOUGH:
         return None
-    times = Times(
+    times = ExecutionSample(
         executions_us=tuple(sorted(each.execution_ms * MILLISECOND_US for each in executions)),
         per_job=sum(each.executions for each in executions) / len(executions),
         source=source,
@@ -74,12 +74,12 @@ def experience(executions: Sequence[Execution], source: Source = Source.HISTORY)
     )
 
 
-def _at_once(begun: Sequence[Execution]) -> int:
+def _at_once(begun: Sequence[ObservedExecution]) -> int:
     """How many were under way at once, of a worker no more than it surely had at once.
 
     Who has one after the other seems to have two of them for as long as the request of the later one took longer.
     """
-    of_worker: dict[str | None, list[Execution]] = defaultdict(list)
+    of_worker: dict[str | None, list[ObservedExecution]] = defaultdict(list)
     for each in begun:
         of_worker[each.worker].append(each)
     room = {worker: max(1, _most(each, less_us=UNSURE_US)) for worker, each in of_worker.items()}
@@ -87,7 +87,7 @@ def _at_once(begun: Sequence[Execution]) -> int:
     return _most(begun, room)
 
 
-def _most(begun: Sequence[Execution], room: Mapping[str | None, int] | None = None, *, less_us: int = 0) -> int:
+def _most(begun: Sequence[ObservedExecution], room: Mapping[str | None, int] | None = None, *, less_us: int = 0) -> int:
     """How many were under way at once where each took `less_us` less, and a worker has `room` for so many."""
     most = now = 0
     has: Counter[str | None] = Counter()
@@ -104,7 +104,7 @@ def _most(begun: Sequence[Execution], room: Mapping[str | None, int] | None = No
     return most
 
 
-def _start_us(begun: Sequence[Execution]) -> int:
+def _start_us(begun: Sequence[ObservedExecution]) -> int:
     """How long a worker takes to start, by those that came after nothing had been executed for a while."""
     firsts: list[int] = []
     ended_at = 0

@@ -4,7 +4,7 @@ import msgspec
 
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import Bottleneck
-from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the endpoint; None: nobody knows."""
 
-    times: Times | None = None
+    times: ExecutionSample | None = None
     workers: Workers | None = None
     workers_from: str = ""
     """Where that was found, for people."""
@@ -80,7 +80,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     oversize: int
     input_bytes: int
-    known_from: Source | None
+    known_from: TimesSource | None
     executions_known: int
     """On so many executions the times stand; of given ones 0."""
 

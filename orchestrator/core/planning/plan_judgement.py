@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from orchestrator.core.gates.costs import money as of_money
 from orchestrator.core.jobs.deadlines import margin_us
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line
-from orchestrator.core.planning.forecast import Forecast, Times, Workers, course
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.forecast import ExecutionSample, Forecast, Workers, course
 from orchestrator.core.planning.plan import Batch, Known, Money, Plan, Terms
 from orchestrator.core.text.wording import counted
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
@@ -33,9 +33,9 @@ def of_input(batch: Batch) -> Iterator[str]:
         yield f"{counted(batch.oversize, 'row')} would be larger than the service takes: `run` refuses the input"
 
 
-def of_times(line: Line, terms: Terms, times: Times | None) -> Iterator[str]:
+def of_times(line: SendingLimits, terms: Terms, times: ExecutionSample | None) -> Iterator[str]:
     kept_us = line.retention_us - margin_us(line.retention_us)
-    if not line.is_told and kept_us < SECOND_US + 2 * line.trip_us:
+    if not line.brings_results and kept_us < SECOND_US + 2 * line.trip_us:
         yield (
             f"results are kept for {about(line.retention_us)}, and it takes {about(SECOND_US + 2 * line.trip_us)} to"
             " ask for one again: they are lost without webhooks"
@@ -77,7 +77,9 @@ def _needed(found: Forecast, within_us: int, workers: Workers | None) -> str:
     return f"; it would take about {counted(needed, 'worker')}"
 
 
-def doubts(found: Forecast | None, money: Money | None, line: Line, terms: Terms, times: Times | None) -> Iterator[str]:
+def doubts(
+    found: Forecast | None, money: Money | None, line: SendingLimits, terms: Terms, times: ExecutionSample | None
+) -> Iterator[str]:
     if times is not None:
         slowest_us, fastest_us = times.quantile_us(SLOWEST), times.quantile_us(FASTEST)
         for name, most_us in (("TTL", terms.ttl_us), ("execution timeout", terms.execution_timeout_us)):
@@ -103,7 +105,7 @@ def doubts(found: Forecast | None, money: Money | None, line: Line, terms: Terms
 # --- what would help
 
 
-def helps(batch: Batch, line: Line, known: Known, found: Forecast | None) -> Iterator[str]:
+def helps(batch: Batch, line: SendingLimits, known: Known, found: Forecast | None) -> Iterator[str]:
     times, workers = known.times, known.workers
     if not batch.jobs:
         return
@@ -118,7 +120,7 @@ def helps(batch: Batch, line: Line, known: Known, found: Forecast | None) -> Ite
         f"{counted(more.most, 'worker')} instead of {workers.most:,}": course(batch.jobs, line, more, times),
         f"a higher limit of /{line.via.operation}": course(batch.jobs, replace(line, run=faster), workers, times),
     }
-    if not line.is_told:
+    if not line.brings_results:
         ways["webhooks"] = course(batch.jobs, replace(line, webhooks=True), workers, times)
     if workers.start_us and workers.warm < workers.most:
         warm = replace(workers, warm=workers.most)

@@ -6,8 +6,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from orchestrator.core.gates.costs import Price
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line, binding, gaps_us
-from orchestrator.core.planning.forecast import Course, Forecast, Source, Workers, forecast
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gaps_us
+from orchestrator.core.planning.forecast import Course, Forecast, TimesSource, Workers, forecast
 from orchestrator.core.planning.plan import Batch, Known, Money, Plan, Terms
 from orchestrator.core.planning.plan_judgement import doubts, helps, of_input, of_terms, of_times, verdict
 from orchestrator.units import SECOND_US
@@ -21,7 +21,7 @@ BOUND_BY: Final[Mapping[Bottleneck, str]] = {
 }
 
 
-def plan_of(batch: Batch, endpoint: str, line: Line, terms: Terms, known: Known) -> Plan:
+def plan_of(batch: Batch, endpoint: str, line: SendingLimits, terms: Terms, known: Known) -> Plan:
     """The plan of `batch` at `endpoint`."""
     times, workers = known.times, known.workers
     found = None
@@ -43,7 +43,7 @@ def plan_of(batch: Batch, endpoint: str, line: Line, terms: Terms, known: Known)
         oversize=batch.oversize,
         input_bytes=batch.input_bytes,
         known_from=None if times is None else times.source,
-        executions_known=0 if times is None or times.source is Source.GIVEN else len(times.executions_us),
+        executions_known=0 if times is None or times.source is TimesSource.GIVEN else len(times.executions_us),
         execution_s=None if times is None else times.mean_us / SECOND_US,
         executions_per_job=None if times is None else times.per_job,
         workers=None if workers is None else workers.most,

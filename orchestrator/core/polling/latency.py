@@ -9,7 +9,7 @@ from typing import Final
 
 from orchestrator.units import SECOND_US
 
-FEW_SEEN: Final = 4
+FEW_OBSERVED: Final = 4
 """Who is doubtful concludes nothing from so few durations; of twice as many a sixteenth of the doubt is left."""
 
 
@@ -81,7 +81,7 @@ class DurationHistogram:
         within = self._accumulated()
         step = self._step(after_us // 1_000)
         longer = within[-1] - (within[step - 1] if step else 0.0)
-        doubt = 1.0 if longer < 1 else min(1.0, (FEW_SEEN / longer) ** 4)
+        doubt = 1.0 if longer < 1 else min(1.0, (FEW_OBSERVED / longer) ** 4)
         if longer == within[-1] and longer and not doubtful:
             doubt = 0.0
         first, last = step, self.STEPS - 1

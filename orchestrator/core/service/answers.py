@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
 
 HINT_CHARS_MAX: Final = 200
@@ -84,5 +84,5 @@ def hint_of(body: bytes) -> str:
     if isinstance(value, dict):
         for key in ("error", "message", "detail"):
             if isinstance(text := value.get(key), str):
-                return f": {shortened(told(text), HINT_CHARS_MAX)}"
+                return f": {shortened(summary_of(text), HINT_CHARS_MAX)}"
     return ""

@@ -14,7 +14,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Answer, Pointless
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, Uncertain, run_outcome
 from orchestrator.core.service.records import MESSAGE_CHARS_MAX, Record
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.json_compact import compact
 from orchestrator.core.text.wording import shortened
 from orchestrator.errors import NotSent, Unanswered
@@ -40,7 +40,7 @@ ROUTE: Final = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~:@-]{1,256}){1,16
 """A path that leads nowhere but below `/openai`."""
 
 
-class Asked(NamedTuple):
+class DirectRequest(NamedTuple):
     """A request: where to, as in `/v1/chat/completions`, and its body, a JSON object."""
 
     route: str
@@ -60,7 +60,7 @@ _input: Final = msgspec.json.Decoder(_Input)
 _question: Final = msgspec.json.Decoder(_Question)
 
 
-def asked(given: bytes) -> Asked:
+def direct_request(given: bytes) -> DirectRequest:
     """The request that an input stands for. Raises `ValueError` in words for its author."""
     try:
         found = _input.decode(given)
@@ -75,7 +75,7 @@ def asked(given: bytes) -> Asked:
     if not body.startswith(b"{"):
         raise ValueError("openai_input must be an object")
     check_not_streamed(body)
-    return Asked(found.openai_route, body)
+    return DirectRequest(found.openai_route, body)
 
 
 def check_not_streamed(body: bytes) -> None:
@@ -118,7 +118,9 @@ def of_openai(result: Answer | NotSent | Unanswered, *, time_scale: float = 1.0)
             return Answered(_record(result, "FAILED", time_scale, error=_message(result.body)))
         message, is_of_worker = _said(result.body)
         if result.status == _UNKNOWN and is_of_worker:
-            return Rejected(f"the worker refused the request (404: {shortened(told(message or ''), HINT_CHARS_MAX)})")
+            return Rejected(
+                f"the worker refused the request (404: {shortened(summary_of(message or ''), HINT_CHARS_MAX)})"
+            )
     outcome = run_outcome(result)
     assert not isinstance(outcome, Accepted | NotRetried)
     return outcome

@@ -52,7 +52,7 @@ _VARIES: Final = re.compile(
 )
 
 
-def told(message: str) -> str:
+def summary_of(message: str) -> str:
     """`message` in one line: of a traceback or an object in a string only the type and the message."""
     text = _told(message).strip() or message.strip()
     return " ".join(text[:READ_MAX].split())
@@ -91,9 +91,9 @@ def _last_of_traceback(text: str) -> str:
     return next((line for line in lines if _LAST_LINE.fullmatch(line)), text)
 
 
-def kind_of(message: str) -> str:
+def error_kind(message: str) -> str:
     """What failures with such a message have in common."""
-    return _VARIES.sub(_blank, told(message))[:KIND_MAX]
+    return _VARIES.sub(_blank, summary_of(message))[:KIND_MAX]
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -102,5 +102,5 @@ def _blank(found: re.Match[str]) -> str:
 
 def error_key(trouble: str, message: str | None) -> int:
     """A number, of 48 bits, for failures of this class whose messages are of one kind: the name of their cluster."""
-    kind = f"{trouble}\n{kind_of(message or '')}"
+    kind = f"{trouble}\n{error_kind(message or '')}"
     return int.from_bytes(blake2b(kind.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest())

@@ -69,6 +69,6 @@ def _named(name: str) -> tzinfo:
         raise ValueError(f'there is no time zone "{name:.40}"; write it as Europe/Berlin') from None
 
 
-def written_moment(at: int) -> str:
+def format_moment(at: int) -> str:
     """A moment as a time stamp, which means the same everywhere."""
     return datetime.fromtimestamp(at // SECOND_US, UTC).isoformat().replace("+00:00", "Z")

@@ -13,7 +13,7 @@ import msgspec
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.deadlines import margin_left
-from orchestrator.core.jobs.job import Job, is_terminal, outcome_of
+from orchestrator.core.jobs.job import Job, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
 from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.jobs.transition import Transition
@@ -71,7 +71,7 @@ def _of_given_up(
     if endpoint.output_streams.gathers(job.run) and record.output in EMPTY:
         return Instead.NOTHING  # what its worker has yielded is not in it
     margin_us = _margin_us(endpoint, notice, job)
-    outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+    outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
     outcome = msgspec.structs.replace(outcome, submission=notice.submission, remote_id=record.remote_id)
     reason = "webhook after it was given up" if is_terminal(job) else "webhook of an earlier submission"
     return on_completed(endpoint, job, outcome, reason=reason, judged=validation)

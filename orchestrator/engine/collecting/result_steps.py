@@ -7,7 +7,7 @@ import msgspec
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.escalation import next_step, own_policy
-from orchestrator.core.jobs.job import Job, Outcome, outcome_of
+from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
@@ -49,17 +49,17 @@ def on_finished(
     if end is not None and end.report is not None:
         return _given_back(endpoint, job, record, end, cancel_why)
     if verdict.trouble is None:
-        outcome = outcome_of(job, record, trouble=None, message=None, margin_us=margin_us)
+        outcome = outcome_from(job, record, trouble=None, message=None, margin_us=margin_us)
         return on_completed(endpoint, job, outcome, reason=reason, judged=judged, end=end)
-    outcome = outcome_of(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
+    outcome = outcome_from(job, record, trouble=verdict.trouble, message=verdict.message, margin_us=None)
     if verdict.trouble is Trouble.CANCELLED and cancel_why is CancelWhy.STUCK:
-        stuck = outcome_of(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
+        stuck = outcome_from(job, record, trouble=Trouble.TIMED_OUT, message=STUCK, margin_us=None)
         return on_failed(endpoint, job, stuck, reason=STUCK, is_retained=False, end=end)
     if verdict.trouble is Trouble.CANCELLED:
         return transitions.cancelled(job, outcome, reason="at the service", at=now, end=end)
     if cancel_why in BY_PEOPLE:
         told = f"{JOB_CANCELLED}; its execution had ended with: {verdict.message}"
-        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
+        outcome = outcome_from(job, record, trouble=Trouble.CANCELLED, message=told, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     return on_failed(endpoint, job, outcome, reason=reason, failure=failure_of(record), end=end)
 
@@ -79,11 +79,11 @@ def _given_back(
     """The step for a resumable `job` whose worker has given it back unfinished, as it should before its time is up."""
     now = endpoint.clock.now()
     if cancel_why in BY_PEOPLE:
-        outcome = outcome_of(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
+        outcome = outcome_from(job, record, trouble=Trouble.CANCELLED, message=JOB_CANCELLED, margin_us=None)
         return transitions.cancelled(job, outcome, reason=ReasonCode.REQUESTED, at=now, end=end)
     follows = after_segment(end, segments=job.attempt, limits=endpoint.settings_of[job.run].segments)
     if isinstance(follows, Exhausted):
-        outcome = outcome_of(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
+        outcome = outcome_from(job, record, trouble=Trouble.FAILED, message=follows.message, margin_us=None)
         return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
     return transitions.continued(job, end, due_at=now, reason="given back unfinished", at=now)
 

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX, Report, SegmentEnd, Standing, progress_of, segment_end
+from orchestrator.core.jobs.segments import (
+    CHECKPOINT_BYTES_MAX,
+    Report,
+    SegmentEnd,
+    SegmentProgress,
+    report_of,
+    segment_end,
+)
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.records import Record
@@ -22,7 +29,7 @@ def is_resumable(endpoint: Endpoint, job: Job) -> bool:
     return job.segment > 0 and endpoint.settings_of[job.run].resumable
 
 
-async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, Standing]:
+async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, SegmentProgress]:
     """How far those of `jobs` have come that are resumable."""
     long = [job.id for job in jobs if is_resumable(endpoint, job)]
     return await ledger.jobs.segments.standings(long) if long else {}
@@ -54,7 +61,7 @@ class SegmentTracker:
             return
         submission, seq = self._seen.get(job.id, (None, -1))
         is_first = submission != job.submission
-        report = progress_of(record)
+        report = report_of(record)
         if report is not None and (is_first or (report.seq or 0) > seq):
             await self._keep(job, report, record, sent_at)
         elif is_first:

@@ -17,7 +17,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job, is_terminal
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import NO_NEWS
-from orchestrator.core.jobs.segments import Standing, segment_end
+from orchestrator.core.jobs.segments import SegmentProgress, segment_end
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
@@ -67,7 +67,7 @@ class _SortedOut:
     late: dict[int, Notice] = field(default_factory=dict)
     """By job: submissions that were given up, and ran after all."""
 
-    standings: Mapping[int, Standing] = field(default_factory=dict)
+    standings: Mapping[int, SegmentProgress] = field(default_factory=dict)
     """By job: how far it has come, of those that are resumable."""
 
     reports: list[Reported] = field(default_factory=list)
@@ -223,7 +223,7 @@ class WebhookInbox:
         stale = [sorted_out.by_job[step.before.id] for step in taken if step.before.id not in applied]
         return list(dict.fromkeys([*sorted_out.again, *stale]))
 
-    async def _standings(self, found: Submitted) -> Mapping[int, Standing]:
+    async def _standings(self, found: Submitted) -> Mapping[int, SegmentProgress]:
         """How far the jobs that are resumable have come."""
         long = [
             job.id

@@ -10,7 +10,7 @@ from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.runtime.subscribers import Subscribers
@@ -78,7 +78,7 @@ class RunFailures:
     def observe_failure(self, run: int, message: str) -> None:
         """An execution of `run` has failed: the user must hear of it where that is the rule, before it costs more."""
         streak, stop_after = self._run(run).streak, self._settings_of[run].stop_after_failures
-        sample = shortened(told(message), HINT_CHARS_MAX)
+        sample = shortened(summary_of(message), HINT_CHARS_MAX)
         match streak.observe(failed=True, stop_after=stop_after):
             case Alarm.EARLY if self._settings_of[run].breaker.first and streak.failed == streak.ended:
                 pass  # the breaker says so

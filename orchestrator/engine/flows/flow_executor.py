@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import anyio
 
 from orchestrator.core.jobs.lifecycle import State, unfinished
-from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, end_of
+from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, flow_end
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_barrier, is_enough, on_the_way
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
@@ -176,7 +176,7 @@ class FlowExecutor:
         if now is not None and now.is_cancelled:
             return FlowEvent.CANCELLED, now.why
         why = f"{counted(others, 'job')} of {succeeded + others:,} without a result" if others else ""
-        return end_of(succeeded=succeeded, others=others), why
+        return flow_end(succeeded=succeeded, others=others), why
 
     async def _look(self, work: StageExecutor) -> None:
         """Holds the flow once too many rows of a stage have failed, or too few have succeeded for another one, and

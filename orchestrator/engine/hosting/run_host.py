@@ -7,7 +7,7 @@ import anyio
 import msgspec
 
 from orchestrator.client import ServerlessEndpoint
-from orchestrator.core.jobs.escalation import endpoints_of
+from orchestrator.core.jobs.escalation import endpoints_named
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.answers import Pointless
 from orchestrator.core.service.outcomes import run_outcome
@@ -161,7 +161,7 @@ class RunHost:
         where one is none.
         """
         settings = self.runs.settings_of.get(run.id, run.settings)
-        for endpoint in endpoints_of(settings.escalate):
+        for endpoint in endpoints_named(settings.escalate):
             if endpoint != run.endpoint and not self.runs.is_placed(run.id, endpoint):
                 await self._elsewhere(run, endpoint)
 

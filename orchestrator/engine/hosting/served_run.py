@@ -82,7 +82,7 @@ class ServedRun(ABC):
 
     def held_up_by(self, of_run: RunReport) -> str | None:
         """The same where the process that serves it says `of_run`."""
-        return gates.asked(cancelled=self.controls.cancel, paused=self.controls.pause) or of_run.held
+        return gates.requested_stop(cancelled=self.controls.cancel, paused=self.controls.pause) or of_run.held
 
     @property
     def is_over(self) -> bool:

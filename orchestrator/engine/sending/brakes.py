@@ -14,9 +14,9 @@ import msgspec
 from orchestrator.clock import Clock, local_zone
 from orchestrator.core.gates import brakes as rules
 from orchestrator.core.gates.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, Hold, MaxFailures
-from orchestrator.core.gates.costs import Costs, Took
-from orchestrator.core.gates.executions import Ended, ended_by
-from orchestrator.core.gates.failure_breaker import Breaker, Execution, Phase
+from orchestrator.core.gates.costs import Costs, DurationTotals
+from orchestrator.core.gates.executions import EndedExecution, ended_by
+from orchestrator.core.gates.failure_breaker import Breaker, BreakerPhase, RatedExecution
 from orchestrator.core.gates.gates import Closed, GateResult
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
@@ -88,7 +88,7 @@ class RunBrakes:
         """Goes on from what the ledger has."""
         found, now = await self._ledger.jobs.brakes.of(self.run.id), self._clock.now()
         rules_now = self._settings().breaker
-        latest: list[Execution] = []
+        latest: list[RatedExecution] = []
         if rules_now.first:
             since = min(found.kept.judged_from, now)
             latest = await self._ledger.jobs.brakes.latest(self.run.id, rules_now.window, since=since)
@@ -124,7 +124,7 @@ class RunBrakes:
 
     # --- what happens
 
-    def on_step(self, step: Transition, ended: Ended | None, now: int) -> None:
+    def on_step(self, step: Transition, ended: EndedExecution | None, now: int) -> None:
         """A job of the run has taken a step, which has `ended` an execution."""
         job = step.after
         if step.event is Event.CLAIMED:
@@ -181,8 +181,8 @@ class RunBrakes:
         self._continued_at = at
         facts = self._facts(None, 0, None)
         shut: list[tuple[Setting[Any], GateResult]] = [
-            (run_settings.MAX_FAILURES, rules.failures(facts, now)),
-            (run_settings.CANARY, rules.canary(facts, now)),
+            (run_settings.MAX_FAILURES, rules.failures_gate(facts, now)),
+            (run_settings.CANARY, rules.canary_gate(facts, now)),
         ]
         overruled = dict(self._kept.overruled)
         for setting, result in shut:
@@ -272,7 +272,7 @@ class RunBrakes:
         return rules.hold(
             self.gate_results(endpoint, at_endpoint=at_endpoint),
             at_service=self._progress.at_service + self._claiming,
-            is_tripped=bool(self._settings().breaker.first) and self._breaker.state.phase is not Phase.CLOSED,
+            is_tripped=bool(self._settings().breaker.first) and self._breaker.state.phase is not BreakerPhase.CLOSED,
         )
 
     def only(self) -> Sequence[int] | None:
@@ -408,7 +408,7 @@ class Brakes:
         self._runs[run.id] = found
         return found
 
-    def _recount(self, executions: Mapping[Place, Took]) -> None:
+    def _recount(self, executions: Mapping[Place, DurationTotals]) -> None:
         self._is_counted = True
         self._spent.recount(executions)
 

@@ -98,12 +98,12 @@ class ClaimTurns:
         room = self._room(run)
         if gates.is_deep(room):
             self._count_running()
-        result = gates.narrowest(gates.of_room(room, self._clock.now()))
+        result = gates.narrowest(gates.room_results(room, self._clock.now()))
         return 0 if isinstance(result, Closed) else result.most or 0
 
     def is_bound(self, run: RunSender) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
-        return gates.held_up(gates.of_room(self._room(run), self._clock.now())) is not None
+        return gates.blocking_reason(gates.room_results(self._room(run), self._clock.now())) is not None
 
     def _room(self, run: RunSender) -> RoomFacts:
         endpoint = self._endpoint

@@ -3,7 +3,7 @@
 import anyio
 import msgspec
 
-from orchestrator.core.jobs.job import Job, outcome_of
+from orchestrator.core.jobs.job import Job, outcome_from
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.openai import Answered, Unreadable
@@ -31,7 +31,9 @@ class DirectResponses:
         self._endpoint.estimates.throughput.observe(now)
         if isinstance(outcome, Unreadable):
             raw = outcome.raw[:TORN_BYTES_MAX]
-            told = outcome_of(job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None)
+            told = outcome_from(
+                job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None
+            )
             return on_failed(self._endpoint, job, told, reason=UNREADABLE)
         record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
         times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)

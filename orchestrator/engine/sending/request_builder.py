@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from orchestrator.core.jobs.escalation import decoded, policy_with
+from orchestrator.core.jobs.escalation import escalation_of, policy_with
 from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
-from orchestrator.core.service.openai import Via, asked
+from orchestrator.core.service.openai import Via, direct_request
 from orchestrator.core.service.row_variables import OwnKeys, RowVariables
 from orchestrator.core.service.s3_config import decode_s3_config
 from orchestrator.core.service.webhook_token import hook_url, token
@@ -44,7 +44,7 @@ def _remade(given: bytes, templates: Sequence[tuple[str, str]]) -> bytes:
 def _with_input(claim: Claim) -> Claim:
     """`claim` with the input that its job was given after troubles, if it was."""
     given = claim.job.escalated
-    if given is None or not (templates := decoded(given).templates):
+    if given is None or not (templates := escalation_of(given).templates):
         return claim
     payload = msgspec.structs.replace(claim.payload, input=_remade(claim.payload.input, templates))
     return msgspec.structs.replace(claim, payload=payload)
@@ -121,7 +121,7 @@ class RequestBuilder:
         """The request for `claim` past the queue. Raises `UnusableInputError` where its input is none."""
         payload = _with_input(claim).payload
         try:
-            request = asked(payload.input)
+            request = direct_request(payload.input)
         except ValueError as error:
             raise UnusableInputError(str(error)) from None
         within_us = self._policy(payload, given=claim.job.escalated).timeout_ms * MILLISECOND_US

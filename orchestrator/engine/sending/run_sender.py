@@ -120,7 +120,7 @@ class RunSender:
         endpoint = self._endpoint
         run_facts = endpoint.runs.facts(self.run, cancelled=controls.cancel, paused=controls.pause)
         endpoint_facts = endpoint.health.facts(in_flight=in_flight, by_retry=by_retry)
-        return gates.of_run(run_facts, endpoint_facts, self._clock.now())
+        return gates.run_results(run_facts, endpoint_facts, self._clock.now())
 
     @property
     def held_up(self) -> str | None:
@@ -128,7 +128,7 @@ class RunSender:
         wrong.
         """
         brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._at_endpoint())
-        return gates.held_up([*self._gate_results(RunControls()), *brakes])
+        return gates.blocking_reason([*self._gate_results(RunControls()), *brakes])
 
     @property
     def why_stopped(self) -> str | None:

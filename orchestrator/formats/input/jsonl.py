@@ -21,7 +21,7 @@ import msgspec
 
 from orchestrator.core.jobs.segments import RESUME, RESUME_BYTES
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.core.service.openai import Via, asked
+from orchestrator.core.service.openai import Via, direct_request
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import UnusableVariables, decode_s3_config
 from orchestrator.core.text.durations import Policy, decode_policy, encode_policy, merge_policies
@@ -158,7 +158,7 @@ class RowReader:
                     " another one"
                 )
         if self._via is Via.OPENAI:
-            asked(input_)
+            direct_request(input_)
             _refuse_of_queue(policy, s3_config)
         self._check_size(len(input_) + extra_bytes)
         form = canonical(input_)

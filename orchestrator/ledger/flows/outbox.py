@@ -167,7 +167,7 @@ async def flow_owe(connection: AsyncConnection, flow: int, news: News, why: str,
     told = _decoder.decode(body)
     if not _tells(told, news):
         return
-    message = notifications.of_flow(
+    message = notifications.flow_message(
         news,
         pipeline=told.name,
         flow=name,
@@ -184,7 +184,7 @@ async def missed_owe(connection: AsyncConnection, pipeline: int, gap: Gap, now: 
     told = await _telling(connection, pipeline)
     if _tells(told, News.MISSED):
         zone = "UTC" if told.schedule is None else told.schedule.zone
-        message = notifications.of_missed(pipeline=told.name, zone=zone, gap=gap, at=now)
+        message = notifications.missed_message(pipeline=told.name, zone=zone, gap=gap, at=now)
         await _owe(connection, pipeline, News.MISSED, message, now)
 
 
@@ -192,7 +192,7 @@ async def pause_owe(connection: AsyncConnection, pipeline: int, why: str, until:
     """Owes the message that a schedule is paused, where the pipeline tells of that."""
     told = await _telling(connection, pipeline)
     if _tells(told, News.PAUSED):
-        message = notifications.of_pause(pipeline=told.name, why=why, until_us=until, at=now)
+        message = notifications.pause_message(pipeline=told.name, why=why, until_us=until, at=now)
         await _owe(connection, pipeline, News.PAUSED, message, now)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.pipelines.run_news import RunNews, end_of, of_run
+from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import values
@@ -139,7 +139,7 @@ class RunOutbox(Repository):
         """
 
         async def block(transaction: Transaction) -> None:
-            await self._owe_once(transaction.connection, run, end_of, "")
+            await self._owe_once(transaction.connection, run, run_end, "")
 
         await self._access.write(block)
 
@@ -154,7 +154,7 @@ class RunOutbox(Repository):
         if row is None or wanted_by(row.settings) is None or news is None:
             return False
         latest = (await connection.execute(_LATEST, {"run": run})).first()
-        body = of_run(news, run=row.name, jobs=jobs, at=now, why=why)
+        body = run_message(news, run=row.name, jobs=jobs, at=now, why=why)
         if latest is not None and latest.news == news.value and _said(latest.body) == _said(body):
             return False
         await news_owe(connection, run, news, body, now)

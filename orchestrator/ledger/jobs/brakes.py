@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.gates.brakes import Hold
-from orchestrator.core.gates.costs import Took
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.executions import FAILED
-from orchestrator.core.gates.failure_breaker import Execution, State
+from orchestrator.core.gates.failure_breaker import BreakerState, RatedExecution
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.lifecycle import State as JobState
 from orchestrator.ledger.jobs.history import EVENTS_LEARNED_FROM_MAX
@@ -25,7 +25,7 @@ from orchestrator.ledger.transitions.execution_totals import Place
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the brakes of a run stand, for the next process."""
 
-    breaker: State = State()
+    breaker: BreakerState = BreakerState()
     overruled: Mapping[str, str] = {}
     """The brakes that people went past, each with what its setting was then: another one counts again."""
 
@@ -109,18 +109,18 @@ _LATEST: Final = (
 class Brakes(Repository):
     """Of the runs of a ledger."""
 
-    async def executed(self) -> Mapping[Place, Took]:
+    async def executed(self) -> Mapping[Place, DurationTotals]:
         """The executions that have ended, added up by run, endpoint and day."""
         return {
-            (row.run_id, row.endpoint_id, row.day): Took(
+            (row.run_id, row.endpoint_id, row.day): DurationTotals(
                 told=row.told, total_ms=row.total_ms, squares=row.squares, untold=row.untold, failed=row.failed
             )
             for row in await self._access.rows(select(executions))
         }
 
-    async def recount(self, tell: Callable[[Mapping[Place, Took]], None]) -> None:
+    async def recount(self, tell: Callable[[Mapping[Place, DurationTotals]], None]) -> None:
         """Hands all of them to `tell` when the feed has told of the steps in them, and no other."""
-        found: dict[Place, Took] = {}
+        found: dict[Place, DurationTotals] = {}
 
         async def block(transaction: Transaction) -> None:
             found.clear()
@@ -161,11 +161,13 @@ class Brakes(Repository):
         """When people last had each run go on, where they did."""
         return {row[0]: row[1] for row in await self._access.rows(_CONTINUED)}
 
-    async def latest(self, run: int, most: int, *, since: int = 0) -> list[Execution]:
+    async def latest(self, run: int, most: int, *, since: int = 0) -> list[RatedExecution]:
         """The latest ends of executions of `run` after then, oldest first, as far as the latest events tell."""
         rows = await self._access.rows(_LATEST, {"run": run, "most": most, "since": since})
         return [
-            Execution(is_failed=row.trouble is not None, kind=row.error_key, told=f"{row.trouble}: {row.message}")
+            RatedExecution(
+                is_failed=row.trouble is not None, kind=row.error_key, summary=f"{row.trouble}: {row.message}"
+            )
             for row in reversed(rows)
         ]
 

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event
 from orchestrator.core.jobs.reasons import Detail, ReasonCode, reason_text
-from orchestrator.core.planning.observed_times import Execution
+from orchestrator.core.planning.observed_times import ObservedExecution
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, submissions
 from orchestrator.ledger.schema.row_codec import detail_of, values
 from orchestrator.ledger.sqlite.statements import greatest
@@ -157,10 +157,10 @@ class History(Repository):
         rows = await self._access.rows(_TOOK, {"endpoint_id": endpoint_id, "since": now - AGE_US_MAX})
         return values(ExecutionTimes, reversed(rows))
 
-    async def executions(self, *, service_url: str, endpoint: str, now: int) -> list[Execution]:
+    async def executions(self, *, service_url: str, endpoint: str, now: int) -> list[ObservedExecution]:
         """The latest executions at an endpoint of which the service told how long they took, the newest first; each is
         the last one of its job.
         """
         since = now - PLANNED_FROM_AGE_US_MAX
         parameters = {"service_url": service_url, "endpoint": endpoint, "since": since}
-        return values(Execution, await self._access.rows(_EXECUTIONS, parameters))
+        return values(ObservedExecution, await self._access.rows(_EXECUTIONS, parameters))

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import TERMINAL
-from orchestrator.core.jobs.segments import Mark, Standing
+from orchestrator.core.jobs.segments import Mark, SegmentProgress
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, progress, submissions
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.repository import Repository
@@ -123,7 +123,7 @@ class Segments(Repository):
 
         return await self._access.write(block)
 
-    async def standings(self, ids: Collection[int]) -> dict[int, Standing]:
+    async def standings(self, ids: Collection[int]) -> dict[int, SegmentProgress]:
         """How far these jobs have come; those that never had a segment are missing."""
         async with self._access.reading() as connection:
             return await standings_of(connection, ids)

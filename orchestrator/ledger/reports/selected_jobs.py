@@ -8,7 +8,7 @@ from sqlalchemy import Select, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.filters.filter import (
-    Facts,
+    FilterFacts,
 )
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import DamagedError
@@ -99,8 +99,8 @@ async def inputs_of(connection: AsyncConnection, query: Select[Any], ids: Sequen
     return found
 
 
-def facts(job: SelectedJob, given: object, carried: object) -> Facts:
-    return Facts(
+def facts(job: SelectedJob, given: object, carried: object) -> FilterFacts:
+    return FilterFacts(
         state=job.state,
         trouble=job.trouble,
         error_key=job.error_key,

@@ -8,8 +8,8 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.gates.costs import Took
-from orchestrator.core.gates.executions import Ended, ended_by
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.gates.executions import EndedExecution, ended_by
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
@@ -35,17 +35,17 @@ def place_of(step: Transition) -> Place:
 
 async def executions_add(connection: AsyncConnection, done: Sequence[Transition]) -> None:
     """Adds the executions that these steps have ended, and keeps what those said that another one is to follow."""
-    found: dict[Place, list[Took]] = {}
+    found: dict[Place, list[DurationTotals]] = {}
     failed: list[Failed] = []
     for step in done:
-        ended: Ended | None = ended_by(step)
+        ended: EndedExecution | None = ended_by(step)
         if ended is not None:
             found.setdefault(place_of(step), []).append(ended.took)
             if ended.execution is not None and ended.execution.is_failed and step.event in _REPEATING:
                 failed.append(_failed(step, ended.execution.kind or 0))
     if failed:
         await failed_keep(connection, failed)
-    rows = [_row(place, Took.together(parts)) for place, parts in found.items()]
+    rows = [_row(place, DurationTotals.together(parts)) for place, parts in found.items()]
     if rows:
         await connection.execute(_ADD, rows)
 
@@ -65,7 +65,7 @@ def _failed(step: Transition, kind: int) -> Failed:
     )
 
 
-def _row(place: Place, took: Took) -> dict[str, float]:
+def _row(place: Place, took: DurationTotals) -> dict[str, float]:
     run, endpoint, day = place
     return {
         "run_id": run,

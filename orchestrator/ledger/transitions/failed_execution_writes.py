@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.text.error_text import told
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
 from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
 from orchestrator.ledger.sqlite.statements import Many, greatest, insert_new, lesser, upsert
@@ -49,7 +49,7 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 
 async def failed_keep(connection: AsyncConnection, failed: Sequence[Failed]) -> None:
     """Writes these down, and counts their kinds."""
-    texts = [shortened(told(each.message), MESSAGE_CHARS_MAX) for each in failed]
+    texts = [shortened(summary_of(each.message), MESSAGE_CHARS_MAX) for each in failed]
     rows = [
         {
             "job_id": each.job, "attempt": each.attempt, "at": each.at, "trouble": each.trouble,

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.pipelines.run_news import RunNews, end_of, of_run
+from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
@@ -47,8 +47,8 @@ async def ends_owe(connection: AsyncConnection, ended: Collection[int], *, now: 
         if wanted_by(settings) is None:
             continue
         jobs = await counts_of(connection, run)
-        if (news := end_of(jobs)) is not None:
-            await news_owe(connection, run, news, of_run(news, run=name, jobs=jobs, at=now), now)
+        if (news := run_end(jobs)) is not None:
+            await news_owe(connection, run, news, run_message(news, run=name, jobs=jobs, at=now), now)
 
 
 async def counts_of(connection: AsyncConnection, run: int) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, Standing, is_same
+from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentProgress, is_same
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions
 from orchestrator.ledger.schema.row_codec import pack, unpack
@@ -211,12 +211,12 @@ async def _cancel_now(connection: AsyncConnection, said: Reported) -> bool:
 # --- standings
 
 
-async def _newest_of(connection: AsyncConnection, job: int) -> Standing:
+async def _newest_of(connection: AsyncConnection, job: int) -> SegmentProgress:
     """The newest checkpoint of `job`, in a standing that says nothing else."""
     row = (await connection.execute(_NEWEST, {"job": job})).first()
     if row is None:
-        return Standing(segment=0)
-    return Standing(segment=0, newest=Mark(row[0], row[1]), checkpoint=unpack(row[2], row[3]))
+        return SegmentProgress(segment=0)
+    return SegmentProgress(segment=0, newest=Mark(row[0], row[1]), checkpoint=unpack(row[2], row[3]))
 
 
 async def _executed_ms(connection: AsyncConnection, ids: Iterable[int]) -> dict[int, int]:
@@ -231,13 +231,13 @@ _LATEST: Final = (
 )
 
 
-async def standings_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, Standing]:
+async def standings_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, SegmentProgress]:
     """How far these jobs have come; those that never had a segment are missing."""
     executed = await _executed_ms(connection, ids)
     found = {}
     for row in (await connection.execute(_LATEST, batch_of(ids))).all():
         newest = await _newest_of(connection, row.job_id)
-        found[row.job_id] = Standing(
+        found[row.job_id] = SegmentProgress(
             segment=row.segment,
             given=Mark(row.given_segment, row.given_seq),
             newest=newest.newest,

@@ -8,8 +8,8 @@ from typing import Final
 from orchestrator.clock import SystemClock, local_zone
 from orchestrator.core.gates.brakes import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF as BREAKER_OFF
-from orchestrator.core.gates.failure_breaker import Rules
-from orchestrator.core.text.time_of_day import parse_moment, written_moment
+from orchestrator.core.gates.failure_breaker import BreakerRules
+from orchestrator.core.text.time_of_day import format_moment, parse_moment
 from orchestrator.settings.value_types import OFF, Kind, ValueType
 from orchestrator.units import WHOLE
 
@@ -55,21 +55,21 @@ def amount(metavar: str, *, may_be_off: bool = False) -> ValueType[float]:
     return ValueType(Kind.NUMBER, metavar, parse, write)
 
 
-def parse_breaker(text: str) -> Rules:
+def parse_breaker(text: str) -> BreakerRules:
     """When the breaker trips."""
     if text == OFF:
         return BREAKER_OFF
     match = _BREAKER.fullmatch(text)
-    rules = Rules(int(match[1]), parse_percentage(match[2]), int(match[3])) if match else BREAKER_OFF
+    rules = BreakerRules(int(match[1]), parse_percentage(match[2]), int(match[3])) if match else BREAKER_OFF
     if not 1 <= rules.first <= BREAKER_MAX or not 1 <= rules.window <= BREAKER_MAX:
         raise ValueError(
             f'"{text:.40}" is no rule for the breaker; write off, or FIRST:SHARE/LAST with numbers from 1 to'
-            f" {BREAKER_MAX:,}, as in {format_breaker(Rules())}"
+            f" {BREAKER_MAX:,}, as in {format_breaker(BreakerRules())}"
         )
     return rules
 
 
-def format_breaker(rules: Rules) -> str:
+def format_breaker(rules: BreakerRules) -> str:
     """The same as it is written."""
     return f"{rules.first}:{format_percentage(rules.share)}/{rules.window}" if rules.first else OFF
 
@@ -119,4 +119,4 @@ def parse_finish_by(text: str) -> int:
 
 def format_finish_by(at: int) -> str:
     """The same as it is written."""
-    return written_moment(at) if at else OFF
+    return format_moment(at) if at else OFF

@@ -28,7 +28,7 @@ MENDED_AT_S = 400.0
 
 
 def held_up(p: Process) -> str:
-    return gates.held_up(gate_results(p.endpoint, p.run.id, RunControls())) or ""
+    return gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) or ""
 
 
 async def shown(p: Process, held_by: str | None) -> str | None:
@@ -136,7 +136,7 @@ async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_
         await anyio.sleep(100)
         assert transport.of("run") == []
         assert held_up(p).startswith(f"{STOPPED}: s3Config refers to SECRET, which the environment does not set")
-        assert gates.held_up(gate_results(p.endpoint, p.run.id + 1, RunControls())) is None
+        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id + 1, RunControls())) is None
         assert not p.endpoint.health.submissions.breaker.is_tripped, "the endpoint has nothing to do with it"
         assert p.warnings == []
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0

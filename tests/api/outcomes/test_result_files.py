@@ -88,16 +88,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert gates.held_up(gate_results(endpoint, 1, RunControls())) is None
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) is None
     for _ in range(MANY):
         endpoint.health.submissions.breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == UNANSWERED
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == UNANSWERED
     endpoint.health.suspect(now)
-    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
     endpoint.runs.lack(2, "a variable is missing", ["SECRET"])
-    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
-    assert gates.held_up(gate_results(endpoint, 2, RunControls())) == f"{STOPPED}: a variable is missing"
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
+    assert gates.blocking_reason(gate_results(endpoint, 2, RunControls())) == f"{STOPPED}: a variable is missing"
     endpoint.health.stop_submitting(Pointless("no such endpoint", 401))
-    assert gates.held_up(gate_results(endpoint, 1, RunControls())) == f"{STOPPED}: no such endpoint"
-    assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True))) == PAUSED
-    assert gates.held_up(gate_results(endpoint, 1, RunControls(pause=True, cancel=True))) == CANCELLED
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == f"{STOPPED}: no such endpoint"
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls(pause=True))) == PAUSED
+    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls(pause=True, cancel=True))) == CANCELLED

@@ -12,7 +12,7 @@ from orchestrator.api.planning.probe import spread
 from orchestrator.client import Service
 from orchestrator.core.gates.brakes import Canary
 from orchestrator.core.gates.costs import Price
-from orchestrator.core.planning.forecast import Source
+from orchestrator.core.planning.forecast import TimesSource
 from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
@@ -61,7 +61,7 @@ async def test_of_a_new_endpoint_a_plan_knows_what_was_given_and_sends_nothing(t
         figures = PlanFigures(execution_us=10 * SECOND_US, workers=5, start_us=60 * SECOND_US)
         found = await planned(PlanRequest(run=asked, figures=figures), service, clock)
     assert found.finish_s == pytest.approx(202, rel=0.05), "eight workers are up already"
-    assert (found.workers, found.workers_from, found.known_from) == (5, "as given", Source.GIVEN)
+    assert (found.workers, found.workers_from, found.known_from) == (5, "as given", TimesSource.GIVEN)
     assert service.paid == 0
     assert not (tmp_path / "ledger.db").exists(), "who only asks leaves nothing"
 
@@ -145,7 +145,7 @@ async def test_a_run_tells_how_it_will_go_once_the_endpoint_is_known(tmp_path: P
         await carried_out(other, service, clock, second)
     assert not any("jobs in about" in line for line in first.lines)
     assert (again.verdict, again.done) == ("nothing is left to do", 40)
-    assert (told.known_from, told.workers, told.executions_known) == (Source.HISTORY, 4, 40)
+    assert (told.known_from, told.workers, told.executions_known) == (TimesSource.HISTORY, 4, 40)
     assert told.finish_s == pytest.approx((clock.now() - begun_at) / SECOND_US, rel=0.1)
     assert [line for line in second.lines if line.startswith("other: 40 jobs in about 3 min")]
 
@@ -156,7 +156,7 @@ async def test_a_probe_executes_a_few_jobs_once_and_tells_of_the_others(tmp_path
     asked = PlanRequest(run=request_in(tmp_path, jobs=200), probe=5)
     async with service.serving():
         found = await planned(asked, service, clock, view)
-        assert (service.paid, found.known_from, found.executions_known) == (5, Source.PROBE, 5)
+        assert (service.paid, found.known_from, found.executions_known) == (5, TimesSource.PROBE, 5)
         assert found.execution_s == pytest.approx(30)
         assert found.rows - found.done == 200
         again = await planned(asked, service, clock, view)
@@ -232,7 +232,7 @@ async def test_a_program_plans_what_it_has_as_values_or_in_a_file(tmp_path: Path
         (tmp_path / "in.jsonl").write_text('{"n":1}\n')
         assert (await orc.plan(tmp_path / "in.jsonl", endpoint=ENDPOINT, execution_time=60, ttl="30s")).refused
         probed = await orc.plan(numbers(50), endpoint=ENDPOINT, name="some", probe=4)
-        assert (probed.known_from, d.service.paid) == (Source.PROBE, 4)
+        assert (probed.known_from, d.service.paid) == (TimesSource.PROBE, 4)
         with pytest.raises(UsageError, match="endpoint= is missing"):
             await orc.plan(numbers(1))
         with pytest.raises(UsageError, match="cannot be written as JSON"):

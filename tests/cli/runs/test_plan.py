@@ -8,22 +8,22 @@ from msgspec.structs import replace
 
 from orchestrator.cli.runs.plan import show_plan
 from orchestrator.core.gates.costs import Price
-from orchestrator.core.planning.bottlenecks import Line
-from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.bottlenecks import SendingLimits
+from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.settings.requests import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US
 from tests.cli.command_line import LOCAL, Result, call, requested, shown
 
-TIMES = Times(executions_us=(10 * SECOND_US,) * 20, per_job=1.25, source=Source.HISTORY)
+TIMES = ExecutionSample(executions_us=(10 * SECOND_US,) * 20, per_job=1.25, source=TimesSource.HISTORY)
 TERMS = Terms(ttl_us=86_400 * SECOND_US, execution_timeout_us=600 * SECOND_US, price=Price(0.01))
 BATCH = Batch(rows=800, done=100, repeats=7, input_bytes=3_000_000)
 
 
 def planned(terms: Terms = TERMS, batch: Batch = BATCH) -> Plan:
     workers = Workers(most=8, start_us=60 * SECOND_US)
-    return plan_of(batch, "abc", Line(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
+    return plan_of(batch, "abc", SendingLimits(), terms, Known(times=TIMES, workers=workers, workers_from="as given"))
 
 
 def told(found: Plan, *, as_json: bool = False) -> Result:
@@ -51,11 +51,11 @@ def test_the_verdict_comes_first_and_then_what_it_stands_on() -> None:
 
 
 def test_where_nothing_is_known_it_says_how_to_find_out() -> None:
-    result = told(plan_of(replace(BATCH, oversize=2), "abc", Line(), TERMS, Known()))
+    result = told(plan_of(replace(BATCH, oversize=2), "abc", SendingLimits(), TERMS, Known()))
     assert "  input: 800 rows, 2.9 MiB, 100 done already, 7 repeat others, 2 too large\n" in result.stdout
     assert "  an execution: nothing is known of how long it takes here\n" in result.stdout
     assert "  to find out: --probe 20; or give --execution-time and --workers\n" in result.stdout
-    small = plan_of(Batch(rows=1, input_bytes=9), "abc", Line(), replace(TERMS, price=None), Known())
+    small = plan_of(Batch(rows=1, input_bytes=9), "abc", SendingLimits(), replace(TERMS, price=None), Known())
     assert "  input: 1 row, 9 bytes\n" in told(small).stdout
 
 

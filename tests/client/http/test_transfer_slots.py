@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from orchestrator.client.http.transfer_slots import TransferSlot, TransferSlots
-from orchestrator.core.limits.transfer_slots import AT_ONCE, Line
+from orchestrator.core.limits.transfer_slots import AT_ONCE, SharedLine
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -43,7 +43,7 @@ async def test_a_place_is_left_once_however_often_one_says_so() -> None:
 
 @pytest.mark.parametrize("is_given", [False, True])
 async def test_whoever_is_cancelled_while_waiting_keeps_no_place(is_given: bool) -> None:
-    places = TransferSlots(VirtualClock(), Line(at_once=1))
+    places = TransferSlots(VirtualClock(), SharedLine(at_once=1))
     place = await places.enter(SIZE)
     came: list[TransferSlot] = []
     scope = anyio.CancelScope()
@@ -89,7 +89,7 @@ async def test_nothing_comes_down_the_line_before_there_is_room_for_it_behind(is
 
 
 async def test_it_is_clear_when_nobody_waits_any_more() -> None:
-    places = TransferSlots(VirtualClock(), Line(at_once=1))
+    places = TransferSlots(VirtualClock(), SharedLine(at_once=1))
     place = await places.enter(SIZE)
     await places.clear()
     clear_at_s: list[float] = []

@@ -13,8 +13,8 @@ from orchestrator.core.filters.filter import (
     ClassIs,
     ClusterIs,
     Comparison,
-    Facts,
     Filter,
+    FilterFacts,
     Member,
     Not,
     Number,
@@ -44,13 +44,13 @@ from tests.texts import texts
 
 NOW = 1_800_000_000 * S
 
-FAILED = Facts(
+FAILED = FilterFacts(
     state=State.FAILED, trouble="timed_out", error_key=0x0F3A52C6D1E9, message="CUDA out of memory", custom_id="night-7",
     attempts=3, line=500, ended_at=NOW - 3 * 3_600 * S,
     metadata={"shop": {"n": 7}},
     input={"lang": "de", "n": 7, "x": 1.5, "flag": True, "gone": None, "prompt": {"parts": ["one", {"k": "v"}]}},
 )  # fmt: skip
-QUEUED = Facts(
+QUEUED = FilterFacts(
     state=State.QUEUED, trouble=None, error_key=None, message=None, custom_id="day-1", attempts=0, line=1, ended_at=None
 )
 
@@ -213,12 +213,12 @@ facts = st.sampled_from([FAILED, QUEUED, msgspec.structs.replace(FAILED, line=1,
 
 
 @given(trees, facts)
-def test_pushing_every_not_down_to_the_terms_changes_nothing(tree: Filter, job: Facts) -> None:
+def test_pushing_every_not_down_to_the_terms_changes_nothing(tree: Filter, job: FilterFacts) -> None:
     assert matches(pushed(tree), job) is matches(tree, job)
 
 
 @given(trees, facts)
-def test_a_job_that_is_meant_meets_every_required_term(tree: Filter, job: Facts) -> None:
+def test_a_job_that_is_meant_meets_every_required_term(tree: Filter, job: FilterFacts) -> None:
     if matches(tree, job):
         assert all(matches(leaf, job) for leaf in required(pushed(tree)))
 

@@ -20,13 +20,13 @@ from orchestrator.core.gates.brakes import (
     of_brakes,
     stops,
 )
-from orchestrator.core.gates.costs import Costs, Took
+from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 from orchestrator.core.text.next_step import plain
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
 NOW = 20_000 * DAY_US + 5 * HOUR_US
-TEN = Took.together([Took.one(10_000)] * 10)
+TEN = DurationTotals.together([DurationTotals.one(10_000)] * 10)
 
 
 def only(**facts: Any) -> GateResult:
@@ -136,11 +136,11 @@ def test_of_two_budgets_the_narrower_counts() -> None:
 
 
 def test_while_nothing_is_known_a_few_find_out_what_one_takes() -> None:
-    assert only(budgets=(budget(took=Took(), budget=1.0),)) == Open(5), "each may cost 6.00"
-    assert isinstance(only(budgets=(budget(took=Took(), budget=1.0, outstanding=5),)), Closed)
-    dear = Took.together([Took.one(100_000)] * 2)
+    assert only(budgets=(budget(took=DurationTotals(), budget=1.0),)) == Open(5), "each may cost 6.00"
+    assert isinstance(only(budgets=(budget(took=DurationTotals(), budget=1.0, outstanding=5),)), Closed)
+    dear = DurationTotals.together([DurationTotals.one(100_000)] * 2)
     assert isinstance(only(budgets=(budget(took=dear, budget=1.5),)), Closed), "two have cost more already"
-    assert only(budgets=(budget(took=Took(), budget=100.0),)) == Open(16)
+    assert only(budgets=(budget(took=DurationTotals(), budget=100.0),)) == Open(16)
 
 
 def due(**facts: Any) -> DeadlineFacts:

@@ -13,8 +13,8 @@ from orchestrator.core.gates.circuit_breaker import (
     STALE_US,
     SUBMISSIONS,
     CircuitBreaker,
+    CircuitRules,
     Connectivity,
-    Rules,
 )
 
 SECOND = 1_000_000
@@ -225,7 +225,7 @@ STEPS = st.lists(
 
 @given(rules=KINDS, steps=STEPS, trip_us=st.integers(0, 30 * SECOND))
 def test_whatever_happens_no_pause_is_longer_than_the_longest_and_one_answer_ends_it(
-    rules: Rules, steps: list[tuple[str, int]], trip_us: int
+    rules: CircuitRules, steps: list[tuple[str, int]], trip_us: int
 ) -> None:
     breaker, now = CircuitBreaker(rules), 0
     for what, gap_us in steps:

@@ -5,13 +5,13 @@ from statistics import fmean, variance
 
 import pytest
 
-from orchestrator.core.gates.costs import FEW_TOLD, MORE_MAX, NOTHING, Cost, Costs, Took, money
+from orchestrator.core.gates.costs import FEW_TIMED, MORE_MAX, NOTHING, Cost, Costs, DurationTotals, money
 
 LONGEST_MS = 600_000
 
 
-def taken(*seconds: float) -> Took:
-    return Took.together(Took.one(round(each * 1_000)) for each in seconds)
+def taken(*seconds: float) -> DurationTotals:
+    return DurationTotals.together(DurationTotals.one(round(each * 1_000)) for each in seconds)
 
 
 def test_what_has_ended_is_added_up() -> None:
@@ -20,16 +20,23 @@ def test_what_has_ended_is_added_up() -> None:
     assert (took.told, took.total_ms) == (4, 10_750)
     assert took.mean_s == pytest.approx(fmean(seconds))
     assert took.variance_s2 == pytest.approx(variance(seconds))
-    assert Took.together([took, Took.one(None, failed=True)]).ended == 5
+    assert DurationTotals.together([took, DurationTotals.one(None, failed=True)]).ended == 5
 
 
 def test_failures_are_counted_whether_their_time_was_told_or_not() -> None:
-    took = Took.together([Took.one(5, failed=True), Took.one(None, failed=True), Took.one(5), Took.one(None)])
+    took = DurationTotals.together(
+        [
+            DurationTotals.one(5, failed=True),
+            DurationTotals.one(None, failed=True),
+            DurationTotals.one(5),
+            DurationTotals.one(None),
+        ]
+    )
     assert (took.failed, took.told, took.untold) == (2, 2, 2)
 
 
 def test_of_none_and_of_one_nothing_is_known_of_how_they_differ() -> None:
-    assert (Took().mean_s, Took().variance_s2, taken(3.0).variance_s2) == (0.0, 0.0, 0.0)
+    assert (DurationTotals().mean_s, DurationTotals().variance_s2, taken(3.0).variance_s2) == (0.0, 0.0, 0.0)
 
 
 def test_what_was_spent_is_the_time_times_the_price() -> None:
@@ -39,14 +46,14 @@ def test_what_was_spent_is_the_time_times_the_price() -> None:
 
 
 def test_what_ended_without_a_time_costs_what_is_expected_of_it() -> None:
-    took = Took.together([taken(*[10.0] * 6), Took.one(None)])
+    took = DurationTotals.together([taken(*[10.0] * 6), DurationTotals.one(None)])
     assert Costs(price=0.002, took=took, longest_ms=LONGEST_MS).spent.amount == pytest.approx(0.14)
 
 
 def test_the_expectation_is_of_the_run_itself_once_it_knows_enough() -> None:
     like = taken(*[2.0] * 50)
-    few = Costs(price=1.0, took=taken(*[10.0] * (FEW_TOLD - 1)), like=like, longest_ms=LONGEST_MS)
-    enough = Costs(price=1.0, took=taken(*[10.0] * FEW_TOLD), like=like, longest_ms=LONGEST_MS)
+    few = Costs(price=1.0, took=taken(*[10.0] * (FEW_TIMED - 1)), like=like, longest_ms=LONGEST_MS)
+    enough = Costs(price=1.0, took=taken(*[10.0] * FEW_TIMED), like=like, longest_ms=LONGEST_MS)
     assert few.expected(3).amount == pytest.approx(6.0)
     assert enough.expected(3).amount == pytest.approx(30.0)
 

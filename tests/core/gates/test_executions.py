@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.core.gates.costs import Took
+from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.executions import ended_by
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.segments import SegmentEnd, Standing, segment_end
+from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress, segment_end
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 
@@ -38,7 +38,7 @@ def retried(trouble: Trouble, **told: Any) -> Transition:
 def test_a_result_is_an_execution_that_did_well() -> None:
     ended = ended_by(transitions.completed(JOB, outcome(execution_ms=1_500), reason="status", at=2))
     assert ended is not None
-    assert ended.took == Took(told=1, total_ms=1_500, squares=2.25)
+    assert ended.took == DurationTotals(told=1, total_ms=1_500, squares=2.25)
     assert ended.execution is not None
     assert not ended.execution.is_failed
 
@@ -60,7 +60,7 @@ def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: Trou
     assert first.execution is not None
     assert other.execution is not None
     assert first.execution.kind == other.execution.kind
-    assert first.execution.told == f"{trouble}: step 7 failed: boom"
+    assert first.execution.summary == f"{trouble}: step 7 failed: boom"
 
 
 def test_the_last_failure_of_a_job_tells_the_same() -> None:
@@ -71,14 +71,14 @@ def test_the_last_failure_of_a_job_tells_the_same() -> None:
     assert again is not None
     assert ended.took.total_ms == 400
     assert ended.execution == again.execution
-    assert again.took == Took(untold=1, failed=1)
+    assert again.took == DurationTotals(untold=1, failed=1)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN])
 def test_what_may_have_run_may_be_paid_and_says_nothing_else(trouble: Trouble) -> None:
     ended = ended_by(retried(trouble))
     assert ended is not None
-    assert (ended.took, ended.execution) == (Took(untold=1), None)
+    assert (ended.took, ended.execution) == (DurationTotals(untold=1), None)
 
 
 def test_what_was_refused_or_not_sent_ends_none() -> None:
@@ -103,7 +103,7 @@ def test_a_cancelled_one_is_paid_where_it_was_executed() -> None:
 
 
 def test_a_segment_that_was_given_back_did_well_and_one_that_failed_did_not() -> None:
-    end: SegmentEnd = segment_end(Standing(segment=1), None, unfinished_at=None)
+    end: SegmentEnd = segment_end(SegmentProgress(segment=1), None, unfinished_at=None)
     well = ended_by(transitions.continued(JOB, end, due_at=2, reason="given back unfinished", at=2))
     bad = ended_by(transitions.continued(JOB, end, due_at=2, reason="status", at=2, trouble=Trouble.FAILED))
     assert well is not None
@@ -111,4 +111,4 @@ def test_a_segment_that_was_given_back_did_well_and_one_that_failed_did_not() ->
     assert well.execution is not None
     assert bad.execution is not None
     assert (well.execution.is_failed, bad.execution.is_failed) == (False, True)
-    assert bad.execution.told == "failed:"
+    assert bad.execution.summary == "failed:"

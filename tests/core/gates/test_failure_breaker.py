@@ -6,20 +6,20 @@ from orchestrator.core.gates.failure_breaker import (
     PROBE_EVERY_US,
     PROBES_MAX,
     Breaker,
-    Execution,
-    Phase,
-    Rules,
-    State,
+    BreakerPhase,
+    BreakerRules,
+    BreakerState,
+    RatedExecution,
 )
 from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
 from orchestrator.core.text.next_step import plain
 
 NOW = 1_000_000_000
-RULES = Rules(first=4, share=500_000, window=10)
-BROKEN = Execution(is_failed=True, kind=7, told="failed: boom")
-OTHER = Execution(is_failed=True, kind=8, told="failed: bang")
-UNKNOWN = Execution(is_failed=True)
-WELL = Execution(is_failed=False)
+RULES = BreakerRules(first=4, share=500_000, window=10)
+BROKEN = RatedExecution(is_failed=True, kind=7, summary="failed: boom")
+OTHER = RatedExecution(is_failed=True, kind=8, summary="failed: bang")
+UNKNOWN = RatedExecution(is_failed=True)
+WELL = RatedExecution(is_failed=False)
 
 
 MANY = 100
@@ -31,8 +31,8 @@ def result(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: i
     )
 
 
-def after(*executions: Execution, state: State | None = None, failed: int = 0) -> Breaker:
-    breaker = Breaker(state or State(), failed=failed)
+def after(*executions: RatedExecution, state: BreakerState | None = None, failed: int = 0) -> Breaker:
+    breaker = Breaker(state or BreakerState(), failed=failed)
     for each in executions:
         breaker.observe(each, RULES, NOW)
     return breaker
@@ -108,12 +108,12 @@ def test_a_single_job_that_was_not_sent_after_all_does_not_count() -> None:
     closed = after()
     closed.given_back()
     closed.claimed(NOW)
-    assert closed.state == State()
+    assert closed.state == BreakerState()
 
 
 def test_what_has_worked_is_tried_for_ever() -> None:
     breaker = after(*[WELL] * 4, *[BROKEN] * 6)
-    assert breaker.state.phase is Phase.OPEN
+    assert breaker.state.phase is BreakerPhase.OPEN
     for n in range(50):
         assert isinstance(result(breaker, now=NOW + (n + 1) * PROBE_EVERY_US), Open)
         breaker.claimed(NOW + (n + 1) * PROBE_EVERY_US)
@@ -122,9 +122,9 @@ def test_what_has_worked_is_tried_for_ever() -> None:
 def test_a_success_half_opens_it_once_it_has_paused_and_none_of_before() -> None:
     breaker = after(*[BROKEN] * 4)
     assert breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US - 1) is None, "it was at the service when it tripped"
-    assert breaker.state.phase is Phase.OPEN
+    assert breaker.state.phase is BreakerPhase.OPEN
     assert "half open" in (breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US) or "")
-    resumed = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW), failed=4)
+    resumed = Breaker(BreakerState(phase=BreakerPhase.OPEN, probes=PROBES_MAX, probe_at=NOW), failed=4)
     resumed.begin(RULES, NOW, left=MANY)
     resumed.claimed(NOW)
     assert "half open" in (resumed.observe(WELL, RULES, NOW + 1) or ""), "it is the single one"
@@ -135,7 +135,7 @@ def test_the_first_success_half_opens_it_and_as_many_as_at_first_go() -> None:
     breaker.observe(WELL, RULES, NOW + PROBE_EVERY_US)
     half = result(breaker, at_service=1)
     assert isinstance(half, Open)
-    assert (half.most, breaker.state.phase) == (3, Phase.HALF_OPEN)
+    assert (half.most, breaker.state.phase) == (3, BreakerPhase.HALF_OPEN)
     breaker.observe(BROKEN, RULES, NOW)
     half = result(breaker, at_service=1)
     assert isinstance(half, Open)
@@ -151,17 +151,19 @@ def test_it_trips_again_where_most_of_those_fail() -> None:
     for each in (WELL, BROKEN, BROKEN):
         breaker.observe(each, RULES, NOW + PROBE_EVERY_US)
     assert "3 of 3 executions failed again" in (breaker.observe(BROKEN, RULES, NOW) or "")
-    assert breaker.state.phase is Phase.OPEN
+    assert breaker.state.phase is BreakerPhase.OPEN
 
 
 def test_later_it_trips_by_most_of_the_latest_and_one_kind() -> None:
-    assert after(*[WELL] * 5, *[BROKEN] * 5).state.phase is Phase.CLOSED, "half is not more than half"
-    assert after(*[WELL] * 4, *[BROKEN] * 5).state.phase is Phase.CLOSED, "not so many yet"
+    assert after(*[WELL] * 5, *[BROKEN] * 5).state.phase is BreakerPhase.CLOSED, "half is not more than half"
+    assert after(*[WELL] * 4, *[BROKEN] * 5).state.phase is BreakerPhase.CLOSED, "not so many yet"
     tripped = after(*[WELL] * 20, *[BROKEN] * 6)
-    assert tripped.state.phase is Phase.OPEN
+    assert tripped.state.phase is BreakerPhase.OPEN
     assert tripped.state.why == "6 of the last 10 executions failed, 6 of them with: failed: boom"
-    assert after(*[WELL] * 20, BROKEN, OTHER, BROKEN, OTHER, BROKEN, OTHER).state.phase is Phase.CLOSED
-    assert after(*[WELL] * 20, *[UNKNOWN] * 4, BROKEN, OTHER).state.phase is Phase.OPEN, "nothing speaks against it"
+    assert after(*[WELL] * 20, BROKEN, OTHER, BROKEN, OTHER, BROKEN, OTHER).state.phase is BreakerPhase.CLOSED
+    assert after(*[WELL] * 20, *[UNKNOWN] * 4, BROKEN, OTHER).state.phase is BreakerPhase.OPEN, (
+        "nothing speaks against it"
+    )
 
 
 def test_people_have_it_go_on_and_everything_counts_anew() -> None:
@@ -174,16 +176,18 @@ def test_people_have_it_go_on_and_everything_counts_anew() -> None:
 
 
 def test_another_process_goes_on_from_what_is_known() -> None:
-    counted = Breaker(State(), failed=4)
+    counted = Breaker(BreakerState(), failed=4)
     counted.begin(RULES, NOW, left=MANY)
-    assert counted.state.phase is Phase.OPEN, "it had to trip, and nobody wrote that down"
-    windowed = Breaker(State(has_succeeded=True), failed=9, latest=[*[WELL] * 4, *[BROKEN] * 6])
+    assert counted.state.phase is BreakerPhase.OPEN, "it had to trip, and nobody wrote that down"
+    windowed = Breaker(BreakerState(has_succeeded=True), failed=9, latest=[*[WELL] * 4, *[BROKEN] * 6])
     windowed.begin(RULES, NOW, left=MANY)
-    assert windowed.state.phase is Phase.OPEN
-    waiting = Breaker(State(phase=Phase.OPEN, probe_at=NOW + 90 * PROBE_EVERY_US, has_succeeded=True), failed=9)
+    assert windowed.state.phase is BreakerPhase.OPEN
+    waiting = Breaker(
+        BreakerState(phase=BreakerPhase.OPEN, probe_at=NOW + 90 * PROBE_EVERY_US, has_succeeded=True), failed=9
+    )
     waiting.begin(RULES, NOW, left=MANY)
     assert waiting.state.probe_at == NOW + PROBE_EVERY_US, "the clock was ahead"
-    exhausted = Breaker(State(phase=Phase.OPEN, probes=PROBES_MAX, probe_at=NOW + 9), failed=9)
+    exhausted = Breaker(BreakerState(phase=BreakerPhase.OPEN, probes=PROBES_MAX, probe_at=NOW + 9), failed=9)
     exhausted.begin(RULES, NOW, left=MANY)
     assert isinstance(result(exhausted), Open), "one finds out whether it was mended"
     exhausted.claimed(NOW)
@@ -191,7 +195,7 @@ def test_another_process_goes_on_from_what_is_known() -> None:
 
 
 def test_off_it_stops_nothing_and_still_counts() -> None:
-    breaker = Breaker(State(), failed=0)
+    breaker = Breaker(BreakerState(), failed=0)
     for _ in range(500):
         assert breaker.observe(BROKEN, OFF, NOW) is None
     breaker.begin(OFF, NOW, left=MANY)

@@ -20,13 +20,13 @@ from orchestrator.core.gates.gates import (
     Open,
     RoomFacts,
     RunFacts,
-    asked,
-    held_up,
+    blocking_reason,
     is_deep,
     narrowest,
-    of_room,
-    of_run,
     recalls,
+    requested_stop,
+    room_results,
+    run_results,
     shallow,
     suspected,
 )
@@ -48,12 +48,12 @@ FREE = RoomFacts(
 
 
 def of(run: RunFacts | None = None, **endpoint: object) -> list[GateResult]:
-    return of_run(run or RunFacts(), msgspec.convert(endpoint, EndpointFacts), NOW)
+    return run_results(run or RunFacts(), msgspec.convert(endpoint, EndpointFacts), NOW)
 
 
 def test_where_nothing_is_wrong_any_number_may_be_sent() -> None:
     assert narrowest(of()) == ANY
-    assert held_up(of()) is None
+    assert blocking_reason(of()) is None
     assert not recalls(of())
 
 
@@ -72,9 +72,9 @@ def test_what_people_asked_of_a_run_and_what_stops_it_comes_before_what_the_endp
 ) -> None:
     results = of(run, stopped="no such endpoint", suspect_until=LATER)
     assert narrowest(results) == expected
-    assert held_up(results) == expected.why
+    assert blocking_reason(results) == expected.why
     wished = expected.why if expected.why in (PAUSED, CANCELLED) else None
-    assert asked(cancelled=run.cancelled, paused=run.paused) == wished
+    assert requested_stop(cancelled=run.cancelled, paused=run.paused) == wished
 
 
 def test_a_pause_leaves_what_is_claimed_to_be_sent_and_a_stop_takes_it_back() -> None:
@@ -106,7 +106,7 @@ def test_while_submissions_are_refused_single_ones_go_at_pauses() -> None:
     assert narrowest(of(submissions_refused_until=LATER)) == Closed(REFUSED, LATER, recalls=True)
     assert narrowest(of(submissions_refused_until=NOW)) == Open(1)
     assert narrowest(of(submissions_refused_until=NOW, in_flight=3)) == Open(0)
-    assert held_up(of(submissions_refused_until=NOW)) == REFUSED
+    assert blocking_reason(of(submissions_refused_until=NOW)) == REFUSED
 
 
 def test_while_questions_are_refused_nothing_is_sent_until_the_next_one_can_have_been_answered() -> None:
@@ -120,7 +120,7 @@ def test_while_no_submission_is_answered_single_ones_go_at_pauses() -> None:
     assert narrowest(of(unanswered_until=NOW)) == Open(1)
     assert narrowest(of(unanswered_until=NOW, in_flight=1)) == Open(0)
     assert narrowest(of(unanswered_until=NOW, in_flight=1, by_retry=True)) == ANY
-    assert held_up(of(unanswered_until=NOW)) == UNANSWERED
+    assert blocking_reason(of(unanswered_until=NOW)) == UNANSWERED
     assert not recalls(of(unanswered_until=LATER))
 
 
@@ -141,7 +141,7 @@ def test_while_no_submission_is_answered_single_ones_go_at_pauses() -> None:
 def test_the_narrowest_of_what_can_be_collected_and_of_the_queue_s_depth_is_the_room(
     changes: dict[str, object], most: int
 ) -> None:
-    assert narrowest(of_room(msgspec.structs.replace(FREE, **changes), NOW)) == Open(most)
+    assert narrowest(room_results(msgspec.structs.replace(FREE, **changes), NOW)) == Open(most)
 
 
 RESULTS = st.lists(
@@ -159,7 +159,7 @@ def test_the_first_that_is_closed_counts_and_else_the_narrowest(results: list[Ga
     bounds = [result.most for result in results if isinstance(result, Open) and result.most is not None]
     expected: GateResult = closed[0] if closed else Open(min(bounds, default=None))
     assert narrowest(results) == expected
-    assert held_up(results) == (closed[0].why if closed else None)
+    assert blocking_reason(results) == (closed[0].why if closed else None)
 
 
 def test_a_run_that_has_nothing_at_the_service_does_not_wait_for_the_queue_of_others() -> None:

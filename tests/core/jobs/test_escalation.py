@@ -17,8 +17,8 @@ from orchestrator.core.jobs.escalation import (
     EscalationStep,
     NextEscalation,
     budget_of,
-    decoded,
-    endpoints_of,
+    endpoints_named,
+    escalation_of,
     next_step,
     own_policy,
     policy_with,
@@ -177,7 +177,7 @@ def test_rules_have_to_agree_with_one_another_and_with_the_attempts() -> None:
     texts = [parse_rule('failed~"A": free, then free'), parse_rule('failed~"b": endpoint b')]
     assert problems_of([*rules, *texts], max_attempts=3) is None
     assert "two rules for failed~a" in (problems_of([*texts, parse_rule('failed~"a": give-up')], max_attempts=3) or "")
-    assert endpoints_of([*rules, parse_rule("expired: endpoint big")]) == ["big", "c"]
+    assert endpoints_named([*rules, parse_rule("expired: endpoint big")]) == ["big", "c"]
 
 
 def step_taken(
@@ -196,7 +196,7 @@ def test_each_trouble_of_a_class_leads_to_the_next_step_and_then_all_stays() -> 
     once = step_taken(rules, None, Trouble.TIMED_OUT, LONGER)
     twice = step_taken(rules, once, Trouble.TIMED_OUT, ELSEWHERE)
     assert next_step(rules, Trouble.TIMED_OUT, "", twice) is None
-    assert decoded(twice).percent == 200, "more time there as well"
+    assert escalation_of(twice).percent == 200, "more time there as well"
 
 
 FREE_RULE = parse_rule('failed~"Worker Was": free, then endpoint big')
@@ -218,7 +218,7 @@ def test_a_rule_for_what_an_error_says_goes_before_one_for_its_class_and_counts_
     twice = step_taken(rules, once, Trouble.FAILED, LONGER, "CUDA")
     thrice = step_taken(rules, twice, Trouble.FAILED, ELSEWHERE, "worker was")
     assert next_step(rules, Trouble.FAILED, "worker was", thrice) is None
-    assert decoded(thrice).free == 1
+    assert escalation_of(thrice).free == 1
 
 
 def test_a_free_step_that_gives_something_gives_it_also_once_it_costs_an_attempt() -> None:
@@ -235,8 +235,8 @@ def test_a_free_step_that_gives_something_gives_it_also_once_it_costs_an_attempt
 def test_what_steps_give_adds_up() -> None:
     once = with_step(None, NextEscalation(EscalationStep(percent=150, templates=(("a", "1"),)), Trouble.FAILED))
     twice = with_step(once, NextEscalation(EscalationStep(percent=200, templates=(("b", "2"),)), Trouble.LOST))
-    assert decoded(twice).taken == {Trouble.FAILED: 1, Trouble.LOST: 1}
-    assert decoded(twice).templates == (("a", "1"), ("b", "2"))
+    assert escalation_of(twice).taken == {Trouble.FAILED: 1, Trouble.LOST: 1}
+    assert escalation_of(twice).templates == (("a", "1"), ("b", "2"))
     assert policy_with(Policy(execution_timeout_ms=10_000), twice).execution_timeout_ms == 30_000
     assert policy_with(Policy(), twice).execution_timeout_ms == 1_800_000
     given_anew = with_step(twice, NextEscalation(EscalationStep(timeout_ms=7_000), Trouble.LOST))
@@ -273,8 +273,8 @@ def test_a_budget_is_a_share_of_the_jobs_rounded_up() -> None:
 
 def test_endpoints_that_rules_name_are_found_once_and_replaced_by_their_ids() -> None:
     rules = (parse_rule("failed: endpoint big, then endpoint huge"), parse_rule("timed_out: endpoint big"))
-    assert endpoints_of(rules) == ["big", "huge"]
-    assert endpoints_of(with_ids(rules, {"big": "abc123"})) == ["abc123", "huge"]
+    assert endpoints_named(rules) == ["big", "huge"]
+    assert endpoints_named(with_ids(rules, {"big": "abc123"})) == ["abc123", "huge"]
 
 
 def test_a_job_s_own_policy_wins_over_that_of_its_run() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides, is_terminal, outcome_of
+from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, IllegalStep, State, is_legal
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode, doubt_of_retry, reason_text
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, NO_NEWS, RETRIED_EXECUTIONS, counters
@@ -323,7 +323,7 @@ RECORD = Record(remote_id="r2", status="COMPLETED", output=b"1", delay_ms=3, exe
 def test_the_outcome_of_a_result_has_its_output_and_times() -> None:
     job = a_job_in(State.OUTSTANDING)
 
-    outcome = outcome_of(job, RECORD, trouble=None, message=None, margin_us=5)
+    outcome = outcome_from(job, RECORD, trouble=None, message=None, margin_us=5)
 
     assert outcome == Outcome(
         submission=job.submission,
@@ -340,7 +340,7 @@ def test_the_outcome_of_a_failure_has_no_output_and_falls_back_on_the_id_that_th
     job = a_job_in(State.OUTSTANDING)
     record = msgspec.structs.replace(RECORD, remote_id=None, status="")
 
-    outcome = outcome_of(job, record, trouble=Trouble.FAILED, message="no", margin_us=None)
+    outcome = outcome_from(job, record, trouble=Trouble.FAILED, message="no", margin_us=None)
 
     assert (outcome.remote_id, outcome.status, outcome.output) == ("remote-1", None, None)
     assert (outcome.trouble, outcome.message) == (Trouble.FAILED, "no")

@@ -19,12 +19,12 @@ from orchestrator.core.jobs.segments import (
     Resume,
     SegmentEnd,
     SegmentLimits,
-    Standing,
+    SegmentProgress,
     after_segment,
     given_back,
     is_same,
     long_policy,
-    progress_of,
+    report_of,
     resumed_input,
     segment_end,
     soft_us,
@@ -45,7 +45,7 @@ def told(output: bytes | None, status: str = "IN_PROGRESS", execution_ms: int | 
 
 
 def test_a_report_says_how_far_a_job_is_and_what_another_worker_can_go_on_from() -> None:
-    report = progress_of(told(b'{"seq":41,"progress":0.4,"message":"epoch 4","checkpoint":{"epoch": 4}}'))
+    report = report_of(told(b'{"seq":41,"progress":0.4,"message":"epoch 4","checkpoint":{"epoch": 4}}'))
     assert report == Report(seq=41, share=0.4, message="epoch 4", checkpoint=b'{"epoch":4}')
 
 
@@ -66,18 +66,18 @@ def test_a_report_says_how_far_a_job_is_and_what_another_worker_can_go_on_from()
     ],
 )
 def test_what_has_no_usable_seq_is_no_report(output: bytes | None) -> None:
-    assert progress_of(told(output)) is None
+    assert report_of(told(output)) is None
 
 
 @pytest.mark.parametrize("share", [b"-0.1", b"1.1", b"true", b'"half"', b"null"])
 def test_a_share_that_is_none_is_left_out(share: bytes) -> None:
-    report = progress_of(told(b'{"seq":1,"progress":%b,"message":5,"checkpoint":null}' % share))
+    report = report_of(told(b'{"seq":1,"progress":%b,"message":5,"checkpoint":null}' % share))
     assert report == Report(seq=1)
 
 
 def test_long_messages_are_cut_and_large_checkpoints_are_not_taken() -> None:
     large = b'"' + b"x" * CHECKPOINT_BYTES_MAX + b'"'
-    report = progress_of(told(b'{"seq":1,"message":"%b","checkpoint":%b}' % (b"m" * 1_000, large)))
+    report = report_of(told(b'{"seq":1,"message":"%b","checkpoint":%b}' % (b"m" * 1_000, large)))
     assert report == Report(seq=1, message="m" * MESSAGE_CHARS_MAX, too_large=CHECKPOINT_BYTES_MAX + 2)
 
 
@@ -108,7 +108,7 @@ def test_two_checkpoints_are_the_same_whatever_the_order_of_their_keys() -> None
 
 # --- the end of a segment
 
-GIVEN = Standing(segment=3, given=Mark(2, 7), newest=Mark(2, 7), checkpoint=b'{"n":7}', executed_ms=5_000)
+GIVEN = SegmentProgress(segment=3, given=Mark(2, 7), newest=Mark(2, 7), checkpoint=b'{"n":7}', executed_ms=5_000)
 AHEAD = msgspec.structs.replace(GIVEN, newest=Mark(3, 1), checkpoint=b'{"n":8}')
 BACK = b'{"unfinished":true,"checkpoint":%b}'
 
@@ -125,12 +125,12 @@ BACK = b'{"unfinished":true,"checkpoint":%b}'
         (AHEAD, None, True),
         (AHEAD, told(BACK % b'{"n":8}', "COMPLETED"), True),
         (AHEAD, told(BACK % b"null", "COMPLETED"), True),
-        (Standing(segment=1), told(BACK % b'{"n":1}', "COMPLETED"), True),
-        (Standing(segment=1), told(BACK % b"null", "COMPLETED"), False),
+        (SegmentProgress(segment=1), told(BACK % b'{"n":1}', "COMPLETED"), True),
+        (SegmentProgress(segment=1), told(BACK % b"null", "COMPLETED"), False),
     ],
 )
 def test_progress_is_a_checkpoint_that_is_newer_than_the_given_one_and_another(
-    standing: Standing, record: Record | None, has_progressed: bool
+    standing: SegmentProgress, record: Record | None, has_progressed: bool
 ) -> None:
     assert segment_end(standing, record, unfinished_at=None).has_progressed is has_progressed
 

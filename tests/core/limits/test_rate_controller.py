@@ -5,7 +5,7 @@ The first is the short form of `python -m tests.limits.refusals`, at a small lim
 
 import pytest
 
-from orchestrator.core.limits.rate_controller import Phase, RateController
+from orchestrator.core.limits.rate_controller import RateController, RatePhase
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.limits.refusal_alarm import RefusalAlarm
 from tests.limits.refusals import meets, wanted_of
@@ -77,7 +77,7 @@ def test_a_first_429_changes_nothing_and_many_are_doubted() -> None:
     played.hear(True)
     assert (played.controller.share, played.controller.is_calm) == (1, False)
     played.hear(*(TAKEN + REFUSED) * 8)
-    assert played.controller.phase is Phase.TRIAL
+    assert played.controller.phase is RatePhase.TRIAL
     assert played.controller.share < 0.8
 
 
@@ -102,7 +102,7 @@ def test_refusals_that_go_on_for_a_window_and_longer_are_stray_and_the_rate_is_a
     one_in_five = (TAKEN * 4 + REFUSED) * 20
     played.hear(*TAKEN * 20, *one_in_five * 8)
     assert played.controller.stray == pytest.approx(0.2, abs=0.04)
-    assert (played.controller.share, played.controller.phase) == (1, Phase.FREE)
+    assert (played.controller.share, played.controller.phase) == (1, RatePhase.FREE)
 
 
 def test_a_share_that_was_stray_is_forgotten_when_it_is_over() -> None:

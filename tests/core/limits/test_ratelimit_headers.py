@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from orchestrator.core.limits.ratelimit_headers import Member, Window, parse_list, read_windows
+from orchestrator.core.limits.ratelimit_headers import ListMember, Window, parse_list, read_windows
 from tests.texts import texts
 
 SECOND = 1_000_000
@@ -32,7 +32,7 @@ POLICY = '"minute";q=60;w=60, "hour";q=3000;w=3600, "day";q=50000;w=86400'
     ],
 )
 def test_lists_are_parsed_as_the_rfc_says(text: str, members: list[tuple[Any, Any]]) -> None:
-    assert parse_list(text) == tuple(Member(value, parameters) for value, parameters in members)
+    assert parse_list(text) == tuple(ListMember(value, parameters) for value, parameters in members)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from orchestrator.core.limits.transfer_slots import (
     GROWTH,
     KNOWN_US,
     STEADY_EPOCHS,
-    Line,
+    SharedLine,
 )
 
 SECOND = 1_000_000
@@ -23,7 +23,7 @@ class Carried:
     """A line of which every body gets `each` bytes a second, all together at most `whole`, and that is always full."""
 
     def __init__(self, *, each: float, whole: float) -> None:
-        self.line = Line()
+        self.line = SharedLine()
         self._each, self._whole = each, whole
         self.now = 0
 
@@ -62,7 +62,7 @@ def test_it_grows_to_what_the_line_can_carry() -> None:
 
 
 def test_what_stands_still_makes_them_fewer_but_never_too_few() -> None:
-    line = Line()
+    line = SharedLine()
     numbers = []
     for _ in range(5):
         line.stalled()
@@ -71,7 +71,7 @@ def test_what_stands_still_makes_them_fewer_but_never_too_few() -> None:
 
 
 def test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go() -> None:
-    line = Line()
+    line = SharedLine()
     assert line.has_room(2 * BYTES_MAX)
     line.join(BYTES_MAX - MIB)
     assert line.has_room(MIB)
@@ -82,7 +82,7 @@ def test_all_together_hold_no_more_than_memory_allows_but_one_may_always_go() ->
 
 
 def test_only_a_line_that_is_full_tells_what_it_can_carry() -> None:
-    line = Line()
+    line = SharedLine()
     line.join(SIZE)
     for tenth in range(100):
         line.moved(MIB, tenth * EPOCH_US // 10, has_waiting=False)
@@ -101,7 +101,7 @@ def test_how_many_bodies_a_second_come_is_known_while_it_is_full() -> None:
 
 
 def test_a_moment_in_which_a_place_is_free_does_not_begin_it_all_anew() -> None:
-    line = Line(at_once=2)
+    line = SharedLine(at_once=2)
     line.join(SIZE)
     line.join(SIZE)
     for tenth in range(1, 40):

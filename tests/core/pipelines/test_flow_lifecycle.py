@@ -12,7 +12,7 @@ from orchestrator.core.pipelines.flow_lifecycle import (
     FlowState,
     after,
     before,
-    end_of,
+    flow_end,
     late_from,
 )
 
@@ -56,7 +56,7 @@ def test_a_flow_that_waits_can_begin_be_cancelled_or_be_skipped() -> None:
     [(3, 0, FlowEvent.SUCCEEDED), (3, 1, FlowEvent.PARTIAL), (0, 2, FlowEvent.FAILED), (0, 0, FlowEvent.SUCCEEDED)],
 )
 def test_how_a_flow_ends_is_told_by_its_last_jobs(succeeded: int, others: int, event: FlowEvent) -> None:
-    assert end_of(succeeded=succeeded, others=others) is event
+    assert flow_end(succeeded=succeeded, others=others) is event
 
 
 @pytest.mark.parametrize(

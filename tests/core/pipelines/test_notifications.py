@@ -18,12 +18,12 @@ from orchestrator.core.pipelines.notifications import (
     TRIED_FOR_US,
     WHY_CHARS_MAX,
     StageCounts,
+    flow_message,
     headers,
     message_id,
+    missed_message,
     next_try,
-    of_flow,
-    of_missed,
-    of_pause,
+    pause_message,
     signing_key,
 )
 from orchestrator.core.pipelines.pipeline import News
@@ -43,7 +43,7 @@ def step(name: str, of: str) -> list[str]:
 
 
 def told(news: News, why: str = "") -> dict[str, object]:
-    body = of_flow(news, pipeline="p", flow=FLOW, fire_us=AT, why=why, stages=STAGES, at=AT + SECOND_US)
+    body = flow_message(news, pipeline="p", flow=FLOW, fire_us=AT, why=why, stages=STAGES, at=AT + SECOND_US)
     decoded: dict[str, object] = json.loads(body)
     return decoded
 
@@ -97,7 +97,7 @@ def test_a_reason_is_not_endless() -> None:
 @pytest.mark.parametrize(("fires", "why"), [(3, None), (COUNTED_MAX, "there were at least 10,000")])
 def test_fires_that_were_missed_come_with_the_command_that_makes_up_for_them(fires: int, why: str | None) -> None:
     gap = Gap(GapKind.MISSED, AT, AT + 3 * HOUR_US, AT + HOUR_US, fires)
-    body = json.loads(of_missed(pipeline="p", zone="Europe/Berlin", gap=gap, at=AT + 9 * HOUR_US))
+    body = json.loads(missed_message(pipeline="p", zone="Europe/Berlin", gap=gap, at=AT + 9 * HOUR_US))
     since, until = "2026-01-01T02:00:00+01:00", "2026-01-01T04:00:00+01:00"
     expected = {
         "pipeline": "p",
@@ -112,7 +112,7 @@ def test_fires_that_were_missed_come_with_the_command_that_makes_up_for_them(fir
 
 @pytest.mark.parametrize(("until", "told"), [(None, {}), (AT + HOUR_US, {"to": "2026-01-01T01:00:00Z"})])
 def test_a_pause_comes_with_its_reason_and_its_end(until: int | None, told: dict[str, str]) -> None:
-    body = json.loads(of_pause(pipeline="p", why="stocktaking", until_us=until, at=AT))
+    body = json.loads(pause_message(pipeline="p", why="stocktaking", until_us=until, at=AT))
     assert body["type"] == "schedule.paused"
     commands = [step("continue-schedule", "p")]
     assert body["data"] == {"pipeline": "p", "why": "stocktaking", "commands": commands, **told}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from orchestrator.core.pipelines.run_news import RunNews, end_of, of_run
+from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
 from tests.factories import S
 
 
@@ -21,7 +21,7 @@ from tests.factories import S
     ],
 )
 def test_which_end_it_is(jobs: dict[str, int], news: RunNews | None) -> None:
-    assert end_of(jobs) is news
+    assert run_end(jobs) is news
 
 
 def steps(run: str, *names: str) -> list[list[str]]:
@@ -30,7 +30,9 @@ def steps(run: str, *names: str) -> list[list[str]]:
 
 
 def test_a_message_names_counts_and_suggests_what_to_do() -> None:
-    told = json.loads(of_run(RunNews.PARTIAL, run="night", jobs={"succeeded": 3, "failed": 1}, at=1_767_225_600 * S))
+    told = json.loads(
+        run_message(RunNews.PARTIAL, run="night", jobs={"succeeded": 3, "failed": 1}, at=1_767_225_600 * S)
+    )
     assert told == {
         "type": "run.partial",
         "timestamp": "2026-01-01T00:00:00Z",
@@ -43,7 +45,9 @@ def test_a_message_names_counts_and_suggests_what_to_do() -> None:
 
 def test_who_has_to_do_something_is_told_why_in_a_line_and_how_it_goes_on() -> None:
     def data(news: RunNews, **jobs: int) -> dict[str, object]:
-        found: dict[str, object] = json.loads(of_run(news, run="r", jobs=jobs, at=0, why="over budget\nmore"))["data"]
+        found: dict[str, object] = json.loads(run_message(news, run="r", jobs=jobs, at=0, why="over budget\nmore"))[
+            "data"
+        ]
         return found
 
     held = data(RunNews.HELD, queued=3)

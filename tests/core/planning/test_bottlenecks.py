@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.core.limits.rate_pacer import Limit
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line, binding, gap_at_once_us, gap_us, gaps_us
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gap_at_once_us, gap_us, gaps_us
 from orchestrator.core.service.openai import Via
 from tests.factories import S
 
@@ -27,44 +27,44 @@ def test_below_thirty_requests_a_window_round_trips_cost_more() -> None:
     assert gap_us(Limit(5, 10), pacing="even", trip_us=60_000) > 1.1 * 2 * S
 
 
-def bound(line: Line, *, workers: int = 1000, execution_s: float = 1.0) -> Bottleneck:
+def bound(line: SendingLimits, *, workers: int = 1000, execution_s: float = 1.0) -> Bottleneck:
     return binding(gaps_us(line, workers=workers, execution_us=execution_s * S))
 
 
 def test_the_slowest_of_all_binds() -> None:
-    assert bound(Line()) is Bottleneck.RATE
-    assert bound(Line(run=Limit(1000, 10, 2))) is Bottleneck.CONCURRENCY
-    assert bound(Line(status=Limit(100, 10, 400))) is Bottleneck.STATUS
-    assert bound(Line(), workers=5) is Bottleneck.WORKERS
-    assert bound(Line(queue_depth=0, retention_us=1 * S, status=Limit(20, 10)), workers=200, execution_s=50) is (
-        Bottleneck.QUEUE
-    )
+    assert bound(SendingLimits()) is Bottleneck.RATE
+    assert bound(SendingLimits(run=Limit(1000, 10, 2))) is Bottleneck.CONCURRENCY
+    assert bound(SendingLimits(status=Limit(100, 10, 400))) is Bottleneck.STATUS
+    assert bound(SendingLimits(), workers=5) is Bottleneck.WORKERS
+    assert bound(
+        SendingLimits(queue_depth=0, retention_us=1 * S, status=Limit(20, 10)), workers=200, execution_s=50
+    ) is (Bottleneck.QUEUE)
 
 
 def test_with_webhooks_few_questions_do_not_bind() -> None:
-    assert bound(Line(status=Limit(100, 10, 400), webhooks=True)) is Bottleneck.RATE
+    assert bound(SendingLimits(status=Limit(100, 10, 400), webhooks=True)) is Bottleneck.RATE
 
 
 def test_past_the_queue_a_request_lasts_as_long_as_its_execution_and_nothing_is_asked() -> None:
-    line = Line(run=Limit(2000, 10, 380), status=Limit(1, 10), via=Via.OPENAI)
+    line = SendingLimits(run=Limit(2000, 10, 380), status=Limit(1, 10), via=Via.OPENAI)
     assert bound(line, workers=1000, execution_s=60) is Bottleneck.CONCURRENCY
     assert bound(line, workers=100, execution_s=60) is Bottleneck.WORKERS
     assert gaps_us(line, workers=None, execution_us=59.9 * S)[Bottleneck.CONCURRENCY] == pytest.approx(60 * S / 380)
-    assert (line.at_service_max(workers=9, finished_per_s=1), line.is_told) == (380, True)
-    assert Line(via=Via.OPENAI, run=Limit(10, 10)).at_service_max(workers=5, finished_per_s=0.1) == 1_005
+    assert (line.at_service_max(workers=9, finished_per_s=1), line.brings_results) == (380, True)
+    assert SendingLimits(via=Via.OPENAI, run=Limit(10, 10)).at_service_max(workers=5, finished_per_s=0.1) == 1_005
 
 
 def test_of_what_nobody_knows_nothing_is_said() -> None:
-    assert set(gaps_us(Line(), workers=None, execution_us=1.0 * S)) == set(
-        gaps_us(Line(), workers=3, execution_us=None)
+    assert set(gaps_us(SendingLimits(), workers=None, execution_us=1.0 * S)) == set(
+        gaps_us(SendingLimits(), workers=3, execution_us=None)
     )
-    assert Bottleneck.WORKERS not in gaps_us(Line(), workers=None, execution_us=None)
+    assert Bottleneck.WORKERS not in gaps_us(SendingLimits(), workers=None, execution_us=None)
 
 
 def test_how_much_may_be_at_the_service_follows_from_the_queue_depth_and_from_what_can_be_collected() -> None:
-    line = Line(status=Limit(20, 10))
-    assert Line(queue_depth="off").at_service_max(workers=5, finished_per_s=1) == 240_000
+    line = SendingLimits(status=Limit(20, 10))
+    assert SendingLimits(queue_depth="off").at_service_max(workers=5, finished_per_s=1) == 240_000
     assert line.at_service_max(workers=5, finished_per_s=100) == 2_400
-    assert Line().at_service_max(workers=5, finished_per_s=0.1) == 1_005
-    assert Line().at_service_max(workers=5, finished_per_s=100) == 60_005
-    assert Line(queue_depth=7).at_service_max(workers=5, finished_per_s=100) == 12
+    assert SendingLimits().at_service_max(workers=5, finished_per_s=0.1) == 1_005
+    assert SendingLimits().at_service_max(workers=5, finished_per_s=100) == 60_005
+    assert SendingLimits(queue_depth=7).at_service_max(workers=5, finished_per_s=100) == 12

@@ -7,19 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.core.limits.rate_pacer import Limit
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line
-from orchestrator.core.planning.forecast import Course, Source, Times, Workers, course, forecast
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.forecast import Course, ExecutionSample, TimesSource, Workers, course, forecast
 from tests.factories import S
 
-LINE = Line(trip_us=0)
+LINE = SendingLimits(trip_us=0)
 
 
-def always(seconds: float, **more: object) -> Times:
-    return Times(executions_us=(round(seconds * S),), **more)  # type: ignore[arg-type]
+def always(seconds: float, **more: object) -> ExecutionSample:
+    return ExecutionSample(executions_us=(round(seconds * S),), **more)  # type: ignore[arg-type]
 
 
 def went(
-    jobs: int, workers: int, times: Times, line: Line = LINE, *, warm: int | None = None, start_s: int = 0
+    jobs: int,
+    workers: int,
+    times: ExecutionSample,
+    line: SendingLimits = LINE,
+    *,
+    warm: int | None = None,
+    start_s: int = 0,
 ) -> Course:
     there = Workers(most=workers, warm=workers if warm is None else warm, start_us=start_s * S)
     return course(jobs, line, there, times)
@@ -55,30 +61,30 @@ def test_workers_that_are_not_there_yet_take_their_time() -> None:
 
 
 def test_with_questions_scarce_results_come_at_their_pace() -> None:
-    slow = went(1_000, 100, always(1), Line(trip_us=0, status=Limit(50, 10)))
+    slow = went(1_000, 100, always(1), SendingLimits(trip_us=0, status=Limit(50, 10)))
     assert slow.finished_us > 1_000 / 5 * S
-    soon = went(1_000, 100, always(1), Line(trip_us=0, status=Limit(50, 10), webhooks=True))
+    soon = went(1_000, 100, always(1), SendingLimits(trip_us=0, status=Limit(50, 10), webhooks=True))
     assert soon.finished_us < 13 * S
 
 
 def test_a_shallow_queue_holds_the_sending_back() -> None:
-    deep = went(100, 2, always(10), Line(trip_us=0, queue_depth="off"))
-    shallow = went(100, 2, always(10), Line(trip_us=0, queue_depth=1))
+    deep = went(100, 2, always(10), SendingLimits(trip_us=0, queue_depth="off"))
+    shallow = went(100, 2, always(10), SendingLimits(trip_us=0, queue_depth=1))
     assert deep.submitted_us < 2 * S
     assert shallow.submitted_us > 400 * S
     assert shallow.waits_us < 21 * S < deep.waits_us
 
 
 def test_a_time_that_was_given_is_the_middle_of_some() -> None:
-    times = Times.given(100 * S)
+    times = ExecutionSample.given(100 * S)
     assert (times.mean_us, times.quantile_us(0), times.quantile_us(1)) == (100 * S, 80 * S, 120 * S)
 
 
 def test_the_more_is_known_the_less_doubt_there_is() -> None:
-    few = Times(executions_us=(1 * S, 3 * S), source=Source.PROBE)
-    many = Times(executions_us=(1 * S, 3 * S) * 200, source=Source.HISTORY)
+    few = ExecutionSample(executions_us=(1 * S, 3 * S), source=TimesSource.PROBE)
+    many = ExecutionSample(executions_us=(1 * S, 3 * S) * 200, source=TimesSource.HISTORY)
     assert always(1).doubt == 0.1
-    assert Times(executions_us=(S,), source=Source.PROBE).doubt == 0.5
+    assert ExecutionSample(executions_us=(S,), source=TimesSource.PROBE).doubt == 0.5
     assert 0.9 >= few.doubt > many.doubt > 0.03
 
 
@@ -96,7 +102,7 @@ def test_a_forecast_lies_between_its_best_and_its_worst() -> None:
 def test_no_batch_ends_before_its_work_could_be_done_and_none_much_later(
     jobs: int, workers: int, seconds: list[float]
 ) -> None:
-    times = Times(executions_us=tuple(sorted(math.ceil(each * S) for each in seconds)))
+    times = ExecutionSample(executions_us=tuple(sorted(math.ceil(each * S) for each in seconds)))
     found = went(jobs, workers, times)
     longest_us = times.executions_us[-1]
     assert found.finished_us >= times.executions_us[0]

@@ -1,14 +1,14 @@
 """What the latest executions at an endpoint tell of the next."""
 
-from orchestrator.core.planning.forecast import Source
-from orchestrator.core.planning.observed_times import Execution, experience
+from orchestrator.core.planning.forecast import TimesSource
+from orchestrator.core.planning.observed_times import ObservedExecution, experience
 from tests.factories import S
 
 
 def an_execution(
     sent_s: float, *, delay_s: float = 0, seconds: float = 10, executions: int = 1, worker: str | None = None
-) -> Execution:
-    return Execution(
+) -> ObservedExecution:
+    return ObservedExecution(
         sent_at=round((1_000_000 + sent_s) * S),
         delay_ms=round(delay_s * 1_000),
         execution_ms=round(seconds * 1_000),
@@ -23,11 +23,11 @@ def test_of_a_few_nothing_is_concluded() -> None:
 
 
 def test_as_many_workers_as_were_at_work_at_once() -> None:
-    found = experience([an_execution(n, seconds=3.5) for n in range(10)], Source.PROBE)
+    found = experience([an_execution(n, seconds=3.5) for n in range(10)], TimesSource.PROBE)
     assert found is not None
     assert (found.workers.most, found.were_all_busy) == (4, False)
     assert found.times.executions_us == (3_500_000,) * 10
-    assert found.times.source is Source.PROBE
+    assert found.times.source is TimesSource.PROBE
 
 
 def test_a_worker_that_has_one_after_the_other_is_one() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.limits.rate_pacer import Limit
-from orchestrator.core.planning.bottlenecks import Bottleneck, Line
-from orchestrator.core.planning.forecast import Source, Times, Workers
+from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
+from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.planning.planner import plan_of
@@ -15,13 +15,15 @@ from tests.factories import S
 
 DAY = 86_400 * S
 TERMS = Terms(ttl_us=DAY, execution_timeout_us=600 * S)
-TIMES = Times(executions_us=tuple(n * S for n in range(8, 13) for _ in range(10)), source=Source.HISTORY)
+TIMES = ExecutionSample(executions_us=tuple(n * S for n in range(8, 13) for _ in range(10)), source=TimesSource.HISTORY)
 EIGHT = Workers(most=8, warm=8)
 
 
-def planned(jobs: int = 800, *, times: Times | None = TIMES, workers: Workers | None = EIGHT, **more: Any) -> Plan:
+def planned(
+    jobs: int = 800, *, times: ExecutionSample | None = TIMES, workers: Workers | None = EIGHT, **more: Any
+) -> Plan:
     batch = more.pop("batch", Batch(rows=jobs))
-    line = more.pop("line", Line())
+    line = more.pop("line", SendingLimits())
     terms = Terms(ttl_us=DAY, execution_timeout_us=600 * S, **more.pop("terms", {}))
     return plan_of(
         batch, "abc", line, more.pop("kept", terms), Known(times=times, workers=workers, workers_from="seen")
@@ -45,7 +47,7 @@ def test_where_nothing_is_known_it_says_what_is_needed() -> None:
     assert planned(workers=None).would_help[0].startswith("to know how many workers")
     assert found.executions_known == 0
     assert planned(times=None).execution_s is None
-    assert planned(times=Times.given(S)).executions_known == 0
+    assert planned(times=ExecutionSample.given(S)).executions_known == 0
 
 
 def test_what_is_done_is_not_done_again() -> None:
@@ -113,9 +115,9 @@ def test_more_workers_do_not_help_where_the_rate_binds() -> None:
 
 
 def test_results_that_cannot_be_asked_for_in_time_are_refused() -> None:
-    short = Line(retention_us=1 * S)
+    short = SendingLimits(retention_us=1 * S)
     assert "they are lost without webhooks" in planned(line=short).refused[0]
-    assert planned(line=Line(retention_us=1 * S, webhooks=True)).is_feasible
+    assert planned(line=SendingLimits(retention_us=1 * S, webhooks=True)).is_feasible
 
 
 def test_what_may_not_be_kept_is_doubtful() -> None:
@@ -131,11 +133,11 @@ def test_what_may_not_be_kept_is_doubtful() -> None:
 
 def test_what_would_help_comes_with_what_it_saves_the_most_first() -> None:
     assert planned().would_help == ("16 workers instead of 8: done 8 min sooner",)
-    scarce = planned(workers=Workers(most=800, warm=800), line=Line(status=Limit(100, 10)))
+    scarce = planned(workers=Workers(most=800, warm=800), line=SendingLimits(status=Limit(100, 10)))
     assert scarce.would_help[0].startswith("webhooks: done ")
     cold = planned(80, workers=Workers(most=8, start_us=600 * S))
     assert cold.would_help[0].startswith("workers that are warm already: done 10 min")
-    rate = planned(10_000, workers=Workers(most=5_000, warm=5_000), line=Line(webhooks=True))
+    rate = planned(10_000, workers=Workers(most=5_000, warm=5_000), line=SendingLimits(webhooks=True))
     assert rate.would_help[0].startswith("a higher limit of /run: done ")
 
 

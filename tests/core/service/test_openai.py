@@ -11,7 +11,7 @@ from orchestrator.core.service.openai import (
     Answered,
     DirectOutcome,
     Unreadable,
-    asked,
+    direct_request,
     of_openai,
 )
 from orchestrator.core.service.outcomes import Deferred, Rejected, Uncertain
@@ -23,7 +23,7 @@ def answer(status: int, body: bytes = b"", took_us: int = 2_500_000) -> Answer:
 
 
 def test_an_input_of_route_and_body_is_a_request_and_its_body_goes_as_it_stands() -> None:
-    found = asked(b'{"openai_route": "/v1/chat/completions", "openai_input": {"n" : 12345678901234567890}}')
+    found = direct_request(b'{"openai_route": "/v1/chat/completions", "openai_input": {"n" : 12345678901234567890}}')
     assert found == ("/v1/chat/completions", b'{"n" : 12345678901234567890}')
 
 
@@ -42,12 +42,12 @@ def test_an_input_of_route_and_body_is_a_request_and_its_body_goes_as_it_stands(
 )
 def test_what_is_no_request_is_told_to_its_author(given: object, told: str) -> None:
     with pytest.raises(ValueError, match=re.escape(told)):
-        asked(json.dumps(given).encode())
+        direct_request(json.dumps(given).encode())
 
 
 def test_a_body_that_only_speaks_of_streams_asks_for_none() -> None:
     body = b'{"stream":false,"prompt":"\\"stream\\""}'
-    assert asked(b'{"openai_route":"/v1/x","openai_input":%b}' % body).body == body
+    assert direct_request(b'{"openai_route":"/v1/x","openai_input":%b}' % body).body == body
 
 
 def test_an_answer_is_the_result_and_took_no_longer_than_the_request() -> None:

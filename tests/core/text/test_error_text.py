@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.text.error_text import KIND_MAX, READ_MAX, error_key, kind_of, told
+from orchestrator.core.text.error_text import KIND_MAX, READ_MAX, error_key, error_kind, summary_of
 from tests.texts import texts
 
 TRACE = """Traceback (most recent call last):
@@ -40,7 +40,7 @@ SAID = {
 
 @pytest.mark.parametrize("message", SAID)
 def test_a_message_is_told_by_its_type_and_its_sentence(message: str) -> None:
-    assert told(message) == SAID[message]
+    assert summary_of(message) == SAID[message]
 
 
 KINDS = {
@@ -61,7 +61,7 @@ KINDS = {
 
 @pytest.mark.parametrize("message", KINDS)
 def test_what_varies_is_left_out_of_a_kind(message: str) -> None:
-    assert kind_of(message) == KINDS[message]
+    assert error_kind(message) == KINDS[message]
 
 
 def test_failures_of_a_kind_have_the_same_key() -> None:
@@ -80,5 +80,5 @@ def test_any_message_has_a_key_of_48_bits(trouble: str, message: str) -> None:
 
 @pytest.mark.parametrize("part", ["a-", "a", "/", "'", '"', "1a", "{", "://", "0x", " ", "12:", TRACE])
 def test_a_long_message_is_cut(part: str) -> None:
-    assert len(told(part * 100_000)) <= READ_MAX
-    assert len(kind_of(part * 100_000)) <= KIND_MAX
+    assert len(summary_of(part * 100_000)) <= READ_MAX
+    assert len(error_kind(part * 100_000)) <= KIND_MAX

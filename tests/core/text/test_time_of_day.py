@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from orchestrator.core.text.time_of_day import parse_moment, written_moment
+from orchestrator.core.text.time_of_day import format_moment, parse_moment
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 22, 19, 30, tzinfo=UTC)
@@ -61,5 +61,5 @@ def test_what_is_no_moment_is_refused_in_words(text: str, error: str) -> None:
 
 def test_a_moment_is_written_as_a_stamp_that_means_the_same() -> None:
     at = parse_moment("06:00", now=int(NOW.timestamp()) * 1_000_000, zone=BERLIN)
-    assert written_moment(at) == "2026-11-23T05:00:00Z"
-    assert parse_moment(written_moment(at), now=0, zone=UTC) == at
+    assert format_moment(at) == "2026-11-23T05:00:00Z"
+    assert parse_moment(format_moment(at), now=0, zone=UTC) == at

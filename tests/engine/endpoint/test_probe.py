@@ -42,7 +42,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
     async with process(tmp_path / "db", transport, jobs=100, limits=limits) as p:
         await p.begin()
         await anyio.sleep_until(REFUSING_AT_S + 1)
-        assert gates.held_up(gate_results(p.endpoint, p.run.id, RunControls())) == REFUSED
+        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) == REFUSED
         await p.finish()
         assert p.endpoint.why_stopped(p.run.id) is None
         assert (await p.counts()) == {"succeeded": 100}
@@ -52,7 +52,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert len(while_refused) <= 1 + for_s / 3, "single ones"
         sent = [at for at in transport.times("run") if REFUSING_AT_S + 1 < at < REFUSING_AT_S + for_s]
         assert len(sent) <= len(while_refused)
-        assert gates.held_up(gate_results(p.endpoint, p.run.id, RunControls())) is None
+        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) is None
 
 
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:

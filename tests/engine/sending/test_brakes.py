@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.runs.commands import control
 from orchestrator.core.gates.brakes import Canary, MaxFailures
-from orchestrator.core.gates.failure_breaker import OFF, Rules
+from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
@@ -29,8 +29,8 @@ from tests.simulation.world import SimulatedService
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-ON = Rules()
-SMALL = Rules(first=4, share=500_000, window=16)
+ON = BreakerRules()
+SMALL = BreakerRules(first=4, share=500_000, window=16)
 BROKEN = WorkerResult(error="CUDA error: no kernel image is available for execution on the device")
 WELL = WorkerResult(output=b"1")
 
@@ -55,7 +55,7 @@ async def played(
     story: Callable[[Process, SimulatedService, Handler], Awaitable[None]],
     *,
     clock: VirtualClock | None = None,
-    breaker: Rules = ON,
+    breaker: BreakerRules = ON,
     jobs: int = 300,
     service: SimulatedService | None = None,
     works: bool = False,
@@ -240,7 +240,9 @@ async def test_what_people_retry_of_a_run_that_works_is_no_reason_to_stop_it(tmp
             assert p.progress.unfinished == 0, times
             assert (service.paid - paid, anyio.current_time() - began < 60) == (15, True)
 
-    await played(tmp_path / "db", story, breaker=Rules(first=4, share=500_000, window=16), jobs=24, max_attempts=1)
+    await played(
+        tmp_path / "db", story, breaker=BreakerRules(first=4, share=500_000, window=16), jobs=24, max_attempts=1
+    )
 
 
 async def test_it_stops_no_other_run_at_its_endpoint(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="many submissions at once are risked while none is answered",
-        path="orchestrator/core/gates/gates.py::unanswered",
+        path="orchestrator/core/gates/gates.py::submissions_unanswered",
         old="Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), UNANSWERED)",
         new="Open(None, UNANSWERED)",
         tests=(GATES + "test_while_no_submission_is_answered_single_ones_go_at_pauses",),
@@ -256,7 +256,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="everything is sent on while everything is refused",
-        path="orchestrator/core/gates/gates.py::refused",
+        path="orchestrator/core/gates/gates.py::submissions_refused",
         old="Open(max(0, 1 - endpoint.in_flight), REFUSED)",
         new="Open(None, REFUSED)",
         tests=(

@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="before the first results any number is out, however few may fail",
-        path="orchestrator/core/gates/brakes.py::failures",
+        path="orchestrator/core/gates/brakes.py::failures_gate",
         old="if brakes.succeeded or at_first is None:",
         new="if True:",
         tests=(
@@ -149,7 +149,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of two budgets the first one counts",
-        path="orchestrator/core/gates/brakes.py::budget",
+        path="orchestrator/core/gates/brakes.py::budget_gate",
         old="return narrowest(_budget(each, brakes, now) for each in brakes.budgets)",
         new="return next((_budget(each, brakes, now) for each in brakes.budgets), ANY)",
         tests=(BRAKES + "test_of_two_budgets_the_narrower_counts",),
@@ -233,7 +233,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="before it is known how fast a run goes all of it is sent, in time or not",
-        path="orchestrator/core/gates/brakes.py::deadline",
+        path="orchestrator/core/gates/brakes.py::deadline_gate",
         old="return Open(max(0, UNRATED_MAX - facts.at_service))",
         new="return ANY",
         tests=(
@@ -244,8 +244,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a success among the failures that tripped a breaker lets the run go on at once",
         path="orchestrator/core/gates/failure_breaker.py::Breaker.observe",
-        old="case Phase.OPEN if not execution.is_failed and self._has_paused(now):",
-        new="case Phase.OPEN if not execution.is_failed:",
+        old="case BreakerPhase.OPEN if not execution.is_failed and self._has_paused(now):",
+        new="case BreakerPhase.OPEN if not execution.is_failed:",
         tests=(
             BREAKER + "test_a_success_half_opens_it_once_it_has_paused_and_none_of_before",
             ENGINE + "test_where_most_rows_fail_it_pauses_each_time_it_trips",

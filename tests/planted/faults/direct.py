@@ -65,7 +65,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a request past the queue may lead anywhere",
-        path="orchestrator/core/service/openai.py::asked",
+        path="orchestrator/core/service/openai.py::direct_request",
         old="if ROUTE.fullmatch(found.openai_route) is None:",
         new='if not found.openai_route.startswith("/"):',
         tests=("tests/core/service/test_openai.py::test_what_is_no_request_is_told_to_its_author",),

@@ -63,7 +63,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="all large bodies share the line at once",
-        path="orchestrator/core/limits/transfer_slots.py::Line.has_room",
+        path="orchestrator/core/limits/transfer_slots.py::SharedLine.has_room",
         old="(self.bodies < self.at_once and self._held + size <= self._bytes_max)",
         new="True",
         tests=(

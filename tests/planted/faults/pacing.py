@@ -43,7 +43,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="two durations are taken for all there can be",
         path="orchestrator/core/polling/latency.py::DurationHistogram._over_by_us",
-        old="min(1.0, (FEW_SEEN / longer) ** 4)",
+        old="min(1.0, (FEW_OBSERVED / longer) ** 4)",
         new="0.0",
         tests=(
             "tests/simulation/test_questions.py::test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_soon",

@@ -47,8 +47,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a ceiling is never tried again",
         path="orchestrator/core/limits/rate_controller.py::RateController.answered",
-        old="elif self.phase is Phase.BOUND and now >= self._rise_at:",
-        new="elif self.phase is Phase.BOUND and now < 0:",
+        old="elif self.phase is RatePhase.BOUND and now >= self._rise_at:",
+        new="elif self.phase is RatePhase.BOUND and now < 0:",
         tests=(WORLDS,),
     ),
     Fault(

@@ -5,7 +5,7 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an output that is rejected is thrown away",
-        path="orchestrator/core/jobs/job.py::outcome_of",
+        path="orchestrator/core/jobs/job.py::outcome_from",
         old="output=record.output if trouble in (None, Trouble.INVALID_OUTPUT) else None,",
         new="output=record.output if trouble is None else None,",
         tests=(
