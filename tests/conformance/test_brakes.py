@@ -38,8 +38,8 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         assert await ledger.writer.step(well)
         assert not await ledger.writer.step(well), "a stale step counts nothing"
         assert await ledger.jobs.brakes.executed() == {
-            (1, 1, TODAY): DurationTotals(told=1, total_ms=2_000, squares=4.0, failed=1),
-            (1, 1, TODAY + 1): DurationTotals(told=1, total_ms=1_000, squares=1.0),
+            (1, 1, TODAY): DurationTotals(timed=1, total_ms=2_000, squares=4.0, failed=1),
+            (1, 1, TODAY + 1): DurationTotals(timed=1, total_ms=1_000, squares=1.0),
         }
         told = await ledger.jobs.brakes.latest(1, 10)
         assert [each.is_failed for each in told] == [True, False]

@@ -33,8 +33,8 @@ class Price(msgspec.Struct, frozen=True, gc=False):
 class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The executions that have ended of a run, an endpoint or a day, added up."""
 
-    told: int = 0
-    """Those whose time the service has told."""
+    timed: int = 0
+    """Those whose time is known."""
 
     total_ms: int = 0
     """That of all these."""
@@ -42,46 +42,46 @@ class DurationTotals(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     squares: float = 0.0
     """The sum of their squares, in seconds."""
 
-    untold: int = 0
-    """Those that were executed, or may have been, and of which no time was told."""
+    untimed: int = 0
+    """Those that were executed, or may have been, and whose time is not known."""
 
     failed: int = 0
     """Those of all these that failed, timed out or gave no usable output."""
 
     @classmethod
     def one(cls, execution_ms: int | None, *, failed: bool = False) -> Self:
-        """A single one; None where its time was not told."""
+        """A single one; None where its time is not known."""
         if execution_ms is None:
-            return cls(untold=1, failed=int(failed))
+            return cls(untimed=1, failed=int(failed))
         seconds = execution_ms / MILLISECONDS
-        return cls(told=1, total_ms=execution_ms, squares=seconds * seconds, failed=int(failed))
+        return cls(timed=1, total_ms=execution_ms, squares=seconds * seconds, failed=int(failed))
 
     @classmethod
     def together(cls, parts: Iterable["DurationTotals"]) -> Self:
         """All of these."""
-        told = total_ms = untold = failed = 0
+        timed = total_ms = untimed = failed = 0
         squares = 0.0
         for part in parts:
-            told, total_ms, untold = told + part.told, total_ms + part.total_ms, untold + part.untold
+            timed, total_ms, untimed = timed + part.timed, total_ms + part.total_ms, untimed + part.untimed
             squares, failed = squares + part.squares, failed + part.failed
-        return cls(told=told, total_ms=total_ms, squares=squares, untold=untold, failed=failed)
+        return cls(timed=timed, total_ms=total_ms, squares=squares, untimed=untimed, failed=failed)
 
     @property
     def ended(self) -> int:
         """All of them."""
-        return self.told + self.untold
+        return self.timed + self.untimed
 
     @property
     def mean_s(self) -> float:
-        """What one took, in the mean; 0 where none was told."""
-        return self.total_ms / MILLISECONDS / self.told if self.told else 0.0
+        """What one took, in the mean; 0 where none is known."""
+        return self.total_ms / MILLISECONDS / self.timed if self.timed else 0.0
 
     @property
     def variance_s2(self) -> float:
         """How much they differ, as the variance of the kind that they are drawn from."""
-        if self.told < 2:  # noqa: PLR2004
+        if self.timed < 2:  # noqa: PLR2004
             return 0.0
-        return max(0.0, self.squares - self.told * self.mean_s**2) / (self.told - 1)
+        return max(0.0, self.squares - self.timed * self.mean_s**2) / (self.timed - 1)
 
 
 class Cost(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +116,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def _known(self) -> DurationTotals | None:
         """What tells how long an execution takes; None where too little does."""
-        return next((each for each in (self.took, self.like) if each.told >= FEW_TIMED), None)
+        return next((each for each in (self.took, self.like) if each.timed >= FEW_TIMED), None)
 
     @property
     def is_known(self) -> bool:
@@ -136,8 +136,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def spent(self) -> Cost:
-        """What has ended: of that whose time was not told, what is to be expected of it."""
-        return Cost(self.price * self.took.total_ms / MILLISECONDS) + self.expected(self.took.untold)
+        """What has ended: of that whose time is not known, what is to be expected of it."""
+        return Cost(self.price * self.took.total_ms / MILLISECONDS) + self.expected(self.took.untimed)
 
     def expected(self, executions: int) -> Cost:
         """What so many executions will cost; while nothing is known, what they may cost at most, or anything less."""
@@ -147,7 +147,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         amount = self.each * executions
         if known is None:
             return Cost(amount, amount)
-        variance = known.variance_s2 * executions * (1 + executions / known.told)
+        variance = known.variance_s2 * executions * (1 + executions / known.timed)
         return Cost(amount, DEVIATIONS * self.price * math.sqrt(variance))
 
     def more(self, budget: float, outstanding: int) -> int:

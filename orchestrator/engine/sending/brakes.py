@@ -158,7 +158,7 @@ class RunBrakes:
             return
         self._is_canary_told = True
         took = self._spent.of_run(self.run.id)
-        each = f" They took {took.mean_s:.3g} s each" if took.told else ""
+        each = f" They took {took.mean_s:.3g} s each" if took.timed else ""
         if each and (price := self._settings().price_per_second):
             costs = Costs(price=price, took=took, longest_ms=self._longest_ms)
             left = self._progress.count(State.QUEUED)

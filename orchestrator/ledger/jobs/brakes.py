@@ -113,7 +113,7 @@ class Brakes(Repository):
         """The executions that have ended, added up by run, endpoint and day."""
         return {
             (row.run_id, row.endpoint_id, row.day): DurationTotals(
-                told=row.told, total_ms=row.total_ms, squares=row.squares, untold=row.untold, failed=row.failed
+                timed=row.timed, total_ms=row.total_ms, squares=row.squares, untimed=row.untimed, failed=row.failed
             )
             for row in await self._access.rows(select(executions))
         }

@@ -383,10 +383,10 @@ executions = Table(
     Column("run_id", INTEGER, nullable=False),
     Column("endpoint_id", INTEGER, nullable=False),
     Column("day", INTEGER, nullable=False),  # days since 1970, UTC
-    Column("told", INTEGER, nullable=False),  # those whose time was told
+    Column("told", INTEGER, key="timed", nullable=False),  # those whose time is known
     Column("total_ms", INTEGER, nullable=False),  # what they took
     Column("squares", REAL, nullable=False),  # the sum of the squares, in seconds
-    Column("untold", INTEGER, nullable=False),  # the others
+    Column("untold", INTEGER, key="untimed", nullable=False),  # the others
     Column("failed", INTEGER, nullable=False),  # of all
     PrimaryKeyConstraint("run_id", "endpoint_id", "day"),
     **KEPT_BY_KEY,

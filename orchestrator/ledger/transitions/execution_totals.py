@@ -24,7 +24,7 @@ Place = tuple[int, int, int]
 _REPEATING: Final = frozenset({Event.RETRIED, Event.CONTINUED})
 """The events after which another execution follows."""
 
-_ADDED: Final = ("told", "total_ms", "squares", "untold", "failed")
+_ADDED: Final = ("timed", "total_ms", "squares", "untimed", "failed")
 _ADD: Final = upsert(executions, lambda new: {name: executions.c[name] + new[name] for name in _ADDED})
 
 

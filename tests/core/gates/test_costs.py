@@ -17,7 +17,7 @@ def taken(*seconds: float) -> DurationTotals:
 def test_what_has_ended_is_added_up() -> None:
     seconds = [1.0, 2.0, 4.5, 3.25]
     took = taken(*seconds)
-    assert (took.told, took.total_ms) == (4, 10_750)
+    assert (took.timed, took.total_ms) == (4, 10_750)
     assert took.mean_s == pytest.approx(fmean(seconds))
     assert took.variance_s2 == pytest.approx(variance(seconds))
     assert DurationTotals.together([took, DurationTotals.one(None, failed=True)]).ended == 5
@@ -32,7 +32,7 @@ def test_failures_are_counted_whether_their_time_was_told_or_not() -> None:
             DurationTotals.one(None),
         ]
     )
-    assert (took.failed, took.told, took.untold) == (2, 2, 2)
+    assert (took.failed, took.timed, took.untimed) == (2, 2, 2)
 
 
 def test_of_none_and_of_one_nothing_is_known_of_how_they_differ() -> None:

@@ -38,7 +38,7 @@ def retried(trouble: Trouble, **told: Any) -> Transition:
 def test_a_result_is_an_execution_that_did_well() -> None:
     ended = ended_by(transitions.completed(JOB, outcome(execution_ms=1_500), reason="status", at=2))
     assert ended is not None
-    assert ended.took == DurationTotals(told=1, total_ms=1_500, squares=2.25)
+    assert ended.took == DurationTotals(timed=1, total_ms=1_500, squares=2.25)
     assert ended.execution is not None
     assert not ended.execution.is_failed
 
@@ -47,7 +47,7 @@ def test_a_result_of_an_earlier_submission_leaves_another_one_to_be_paid() -> No
     step = transitions.completed(JOB, outcome(submission=7, execution_ms=1_000), reason="webhook", at=2)
     ended = ended_by(step)
     assert ended is not None
-    assert (ended.took.told, ended.took.untold) == (1, 1)
+    assert (ended.took.timed, ended.took.untimed) == (1, 1)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT])
@@ -56,7 +56,7 @@ def test_a_failure_that_is_tried_again_tells_its_time_and_its_kind(trouble: Trou
     other = ended_by(retried(trouble, message="step 99 failed: boom", execution_ms=400))
     assert first is not None
     assert other is not None
-    assert (first.took.told, first.took.total_ms, first.took.failed) == (1, 400, 1)
+    assert (first.took.timed, first.took.total_ms, first.took.failed) == (1, 400, 1)
     assert first.execution is not None
     assert other.execution is not None
     assert first.execution.kind == other.execution.kind
@@ -71,14 +71,14 @@ def test_the_last_failure_of_a_job_tells_the_same() -> None:
     assert again is not None
     assert ended.took.total_ms == 400
     assert ended.execution == again.execution
-    assert again.took == DurationTotals(untold=1, failed=1)
+    assert again.took == DurationTotals(untimed=1, failed=1)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN])
 def test_what_may_have_run_may_be_paid_and_says_nothing_else(trouble: Trouble) -> None:
     ended = ended_by(retried(trouble))
     assert ended is not None
-    assert (ended.took, ended.execution) == (DurationTotals(untold=1), None)
+    assert (ended.took, ended.execution) == (DurationTotals(untimed=1), None)
 
 
 def test_what_was_refused_or_not_sent_ends_none() -> None:
