@@ -46,7 +46,7 @@ ONE_ROW: Final = Walk(
         Part(
             "It is read",
             (
-                "cli/runs/run.py::add_run",
+                "cli/runs/run.py::run",
                 "cli/runs/run.py::_carry_out",
                 "cli/runs/run.py::_run",
                 "api/foreground/run.py::run",
@@ -367,7 +367,8 @@ def definition(step: str) -> tuple[str, str]:
             raise LookupError(step)
         found = inner[-1]
     assert isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    return ast.get_source_segment(source, found) or "", ast.get_docstring(found) or ""
+    made_by = (ast.get_source_segment(source, decorator) or "" for decorator in found.decorator_list)
+    return "\n".join((*made_by, ast.get_source_segment(source, found) or "")), ast.get_docstring(found) or ""
 
 
 def page() -> str:

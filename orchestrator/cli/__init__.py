@@ -6,7 +6,7 @@ itself, AnyIO, Rich) is imported by the command that needs it, so that `--help` 
 
 import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -16,6 +16,7 @@ from typer.main import get_command
 
 from orchestrator import __version__
 from orchestrator.cli.account import add_account
+from orchestrator.cli.framework.command_groups import Members, register
 from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.help.front_page import front_page
 from orchestrator.cli.help.help_command import add_help
@@ -23,18 +24,19 @@ from orchestrator.cli.help.mistakes import advice
 from orchestrator.cli.help.typer_classes import install_help
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
-from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH
+from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH, control
 from orchestrator.cli.service import BEGIN, TRY_AND_REHEARSE, UPKEEP
+from orchestrator.cli.service.commands import add_api
 
-PANELS: Final[Mapping[str, Sequence[Callable[[typer.Typer], None]]]] = {
-    "Run a batch": (*BEGIN, *RUN_A_BATCH),
+PANELS: Final[Mapping[str, Members]] = {
+    "Run a batch": {**BEGIN, **RUN_A_BATCH},
     "Look after runs": LOOK_AFTER_RUNS,
     "Pipelines": PIPELINES,
     "Try and rehearse": TRY_AND_REHEARSE,
-    "The account": (add_account,),
+    "The account": {},
     "Upkeep": UPKEEP,
 }
-"""What registers the commands, by the panel of the help that has them."""
+"""The commands, by the panel of the help that has them."""
 
 
 class _Commands(TyperGroup):
@@ -87,14 +89,15 @@ def build() -> typer.Typer:
     ) -> None:
         """Large batches on serverless GPU endpoints. Each job is sent once, and collected before its result expires."""
 
-    for panel, adds in PANELS.items():
-        commands_before, groups_before = len(commands.registered_commands), len(commands.registered_groups)
-        for add in adds:
-            add(commands)
-        for command in commands.registered_commands[commands_before:]:
-            command.rich_help_panel = panel
-        for group in commands.registered_groups[groups_before:]:
-            group.rich_help_panel = panel
+    for panel, members in PANELS.items():
+        register(commands, members, panel)
+    add_api(commands)
+    add_account(commands)
+    for group in commands.registered_groups:
+        if group.name in ("pods", "endpoints", "templates", "secrets", "api"):
+            group.rich_help_panel = "Try and rehearse" if group.name == "api" else "The account"
+    commands.command("continue", hidden=True)(control.unpause)
+    commands.command("priority", hidden=True, context_settings=control.TAKES_NEGATIVE)(control.priority)
     add_help(commands)
     install_help(commands)
     return commands

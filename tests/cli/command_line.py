@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.testing import CliRunner
@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from orchestrator.account import Account
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli import build
+from orchestrator.cli.framework.flags import TOLD
 from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.cli.service.commands import add_api
-from orchestrator.settings.sources import RUNS, choose
+from orchestrator.settings.sources import RUNS, Choices, choose
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
@@ -88,10 +89,19 @@ def add_calls(commands: typer.Typer, connect: Connect) -> None:
     add_api(commands, connect)
 
 
-def requested(*words: str, **environment: str) -> Any:
-    """What the command that these words name asks the program for, which nobody does: what its own function returns.
+class Asked(NamedTuple):
+    """What a command is told that does its work itself."""
 
-    Raises `UsageError` where they are refused.
+    command: Callable[..., object]
+    flags: Mapping[str, Any]
+    """Its own."""
+
+    choices: Choices
+
+
+def requested(*words: str, **environment: str) -> Any:
+    """What the command that these words name asks the program for, which nobody does: what its own function returns,
+    or is told. Raises `UsageError` where the words are refused.
     """
     with CliRunner().isolation(env=environment):
         context = whole().make_context("orchestrator", list(words))
@@ -102,8 +112,11 @@ def requested(*words: str, **environment: str) -> Any:
         own = inspect.unwrap(context.command.callback)
         flags = {name: None if value == () else value for name, value in context.params.items()}
         choices = choose(flags, os.environ, EMULATOR if context.info_name == "emulate" else RUNS)
+        names = inspect.signature(own).parameters
+        if inspect.iscoroutinefunction(own):
+            return Asked(own, {name: flags[name] for name in names if name not in TOLD}, choices)
         known = {**flags, "flags": flags, "choices": choices}
-        return own(**{name: known[name] for name in inspect.signature(own).parameters})
+        return own(**{name: known[name] for name in names})
 
 
 def shown(show: Callable[[], object], **environment: str) -> Result:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.framework.requests import serve_request
 from orchestrator.cli.runs.runs import show_restored
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.engine.hosting.worker_scaling import PutBack
-from orchestrator.settings.requests import ServeRequest
 from tests.cli.command_line import LOCAL, requested, shown
 from tests.cli.framework.test_request import asked, refused
 
@@ -31,8 +31,8 @@ def test_it_says_what_was_put_back() -> None:
     result = shown(partial(show_restored, [put_back()], as_json=False))
     assert (result.exit_code, result.stdout) == (0, "")
     assert "abc: 0 to 3 workers again" in result.stderr
-    request = requested("runs", "tidy", "--ledger", "l.db", "--rest-url", "http://127.0.0.1:5")[0].args[0]
-    assert isinstance(request, ServeRequest)
+    asked_for = requested("runs", "tidy", "--ledger", "l.db", "--rest-url", "http://127.0.0.1:5")
+    request = serve_request(asked_for.choices, {}, key_needed=False)
     assert (request.ledger, request.connection.rest_url) == (Path("l.db"), "http://127.0.0.1:5")
 
 

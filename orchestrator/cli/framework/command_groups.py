@@ -1,9 +1,23 @@
 """A noun of the command line: a group of verbs, of which one is meant where none is named."""
 
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
+import typer
 from typer.core import TyperGroup
+
+Members: TypeAlias = Mapping[str, Callable[..., None] | typer.Typer]
+"""Commands, and groups of them, by their names."""
+
+
+def register(commands: typer.Typer, members: Members, panel: str) -> None:
+    """Registers `members`, which the help shows in that panel."""
+    for name, member in members.items():
+        if isinstance(member, typer.Typer):
+            commands.add_typer(member, name=name, rich_help_panel=panel)
+        else:
+            commands.command(name, rich_help_panel=panel)(member)
 
 
 class NounGroup(TyperGroup):

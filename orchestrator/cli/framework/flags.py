@@ -1,8 +1,8 @@
 """How a command is written, and its flags as Typer takes them: what each is, is declared in `settings/`.
 
-A command is a function of its own flags that says what is to be done. Flags that several have in common come behind its
-own, and somebody who knows how such commands are carried out makes an exit code of what it returns. None is "not
-given": the value may still come from the environment or the file (see `config`).
+A command is a function of its own flags that does, or says, what is to be done. Flags that several have in common come
+behind its own, and somebody who knows how such commands are carried out makes an exit code of what it returns. None is
+"not given": the value may still come from the environment or the file.
 """
 
 import inspect
@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from orchestrator.cli.framework.completion import among, run_names, words_of
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.value_types import Kind
@@ -22,7 +21,11 @@ from orchestrator.settings.value_types import Kind
 Flags = Mapping[str, Any]
 """The values of all flags and arguments of a command, by parameter name."""
 
-_TOLD = ("flags", "choices")
+TOLD: Final = ("flags", "choices", "ledger", "account", "request", "view", "as_json")
+"""The parameters of commands that are no flags: the values of all flags, what was chosen, what it is about, and whether
+`--json` was.
+"""
+
 _STYLE_BEGINS: Final = re.compile(r"\[(?=[a-z#/@])")
 
 
@@ -37,6 +40,17 @@ def option(setting: Setting[Any], means: str | None = None) -> Any:
     )
 
 
+def flag(setting: Setting[Any], means: str | None = None) -> Any:
+    """The annotation of a parameter whose flag that is; see `option`."""
+    match setting.value_type.kind:
+        case Kind.SWITCH:
+            return Annotated[bool | None, option(setting, means)]
+        case Kind.LIST:
+            return Annotated[list[str] | None, option(setting, means)]
+        case _:
+            return Annotated[str | None, option(setting, means)]
+
+
 def _as_markup(text: str) -> str:
     """Plain `text` as Rich's markup, which would take what stands in brackets for a style."""
     return _STYLE_BEGINS.sub(r"\[", text)
@@ -44,17 +58,7 @@ def _as_markup(text: str) -> str:
 
 def flags_of(*settings: Setting[Any]) -> dict[str, Any]:
     """The annotation of the flag of each, by parameter name (see `also`)."""
-    return {setting.key.replace("-", "_"): _annotation(setting) for setting in settings}
-
-
-def _annotation(setting: Setting[Any]) -> Any:
-    match setting.value_type.kind:
-        case Kind.SWITCH:
-            return Annotated[bool | None, option(setting)]
-        case Kind.LIST:
-            return Annotated[list[str] | None, option(setting)]
-        case _:
-            return Annotated[str | None, option(setting)]
+    return {setting.key.replace("-", "_"): flag(setting) for setting in settings}
 
 
 Sources = Annotated[
@@ -87,23 +91,19 @@ Where = Annotated[
     ),
 ]
 
-Ledger = Annotated[str | None, option(request_settings.LEDGER)]
-Config = Annotated[str | None, option(command_settings.CONFIG)]
-
 
 def also(
-    carry_out: Callable[[Flags, Callable[[Choices], Any]], object], **shared: Any
+    carry_out: Callable[[Flags, Callable[..., Any]], object], **shared: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Gives a command the flags `shared` (the annotation of each, by parameter name) behind its own.
 
-    One that was not given is None (see `options`). Where the command has a parameter `flags` it takes the values of
-    all, its own included, and in `choices` what was chosen, by whichever way. `carry_out` gets all flags, and the
-    command, which returns what is to be done once it is told the choices.
+    `carry_out` gets the values of all flags, of which one that was not given is None, and the command, to be called
+    with what was chosen, by whichever way, and with whatever else it has parameters for of `TOLD`.
     """
 
     def widened(command: Callable[..., Any]) -> Callable[..., None]:
         signature = inspect.signature(command)
-        own = [parameter for parameter in signature.parameters.values() if parameter.name not in _TOLD]
+        own = [parameter for parameter in signature.parameters.values() if parameter.name not in TOLD]
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             for name, annotation in shared.items()
@@ -111,11 +111,11 @@ def also(
 
         @wraps(command)
         def whole(**given: object) -> None:
-            def prepare(choices: Choices) -> Any:
-                known = {**given, "flags": given, "choices": choices}
+            def called(choices: Choices, **told: object) -> Any:
+                known = {**given, **told, "flags": given, "choices": choices}
                 return command(**{name: known[name] for name in signature.parameters})
 
-            carry_out(given, prepare)
+            carry_out(given, called)
 
         whole.__signature__ = inspect.Signature([*own, *more])  # type: ignore[attr-defined]
         whole.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *more)}

@@ -4,16 +4,17 @@ import ctypes
 import gc
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 import typer
 
+from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.crash_reports import (
     DEFECT_EXIT_CODE,
     STARVED,
@@ -23,11 +24,13 @@ from orchestrator.cli.framework.crash_reports import (
     leading_failure,
     write_crash_report,
 )
+from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.raised_workers import tell_raised
 from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.values import LEDGER_DEFAULT
 from orchestrator.units import MIB
@@ -52,14 +55,8 @@ WRITING_EXIT_CODE: Final = 3
 """A results pipe whose reader left: everything is in the ledger, and the command can be given again."""
 
 
-Work = Callable[[], Awaitable[int]]
-"""What a command does; it returns the exit code."""
-
-Prepare = Callable[[Choices], tuple[Work, Path | None]]
-"""What a command makes of all that was chosen, and the ledger that it is about. Raises `UsageError`."""
-
-AtLedger = Callable[[Path, bool], Awaitable[int]]
-"""What a command does with a ledger; the flag is `--json`."""
+Work = Callable[[], Awaitable[int | None]]
+"""What a command does; it returns the exit code, None for 0."""
 
 
 @contextmanager
@@ -80,47 +77,55 @@ class Understood(NamedTuple, Generic[T]):
     quiet: bool
 
 
-def understood(flags: Mapping[str, object], prepare: Callable[[Choices], T]) -> Understood[T]:
+def understood(given: Flags, prepare: Callable[[Choices], T]) -> Understood[T]:
     """What `prepare` makes of the flags, the environment and the file; ends the command where they are refused."""
     with exit_if_refused():
-        choices = choose(flags, os.environ)
+        choices = choose(given, os.environ)
         asked = prepare(choices)
         return Understood(asked, choices, choices.is_on(command_settings.JSON), choices.is_on(command_settings.QUIET))
 
 
-def carry_out(flags: Mapping[str, object], prepare: Prepare, *, tells_raised: bool = True) -> NoReturn:
-    """Everything between the flags and the exit code. Not `tells_raised`: the command itself tells of workers that are
-    paid still.
+def at_ledger(
+    json: str | None, *settings: Setting[Any], tells_raised: bool = True, **own: Any
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a command of an async function of its own flags, the `ledger` and, where it has such parameters, `as_json`
+    and `choices`. The command has the flags of `settings`, too, of which those are `own` that mean something else here
+    (see `also`); `json` is what its `--json` prints, None for no such flag. Not `tells_raised`: it tells of workers
+    that are paid still itself.
     """
+    shared = flags.flags_of(*settings, request_settings.LEDGER, command_settings.CONFIG)
+    if json is not None:
+        own["json"] = flags.flag(command_settings.JSON, json)
+    return flags.also(partial(carry_out_at_ledger, tells_raised=tells_raised), **{**own, **shared, **own})
+
+
+def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | None]], *, tells_raised: bool) -> NoReturn:
+    """Everything between the flags and the exit code of a command about the ledger that was chosen."""
     with exit_if_refused():
-        choices = choose(flags, os.environ)
-        work, ledger = prepare(choices)
-    if tells_raised and ledger is not None and not choices.is_on(command_settings.JSON):
+        choices = choose(given, os.environ)
+    ledger, as_json = ledger_of(choices), choices.is_on(command_settings.JSON)
+    work: Work = partial(command, choices, ledger=ledger, as_json=as_json)
+    if tells_raised and not as_json:
         work = telling_raised(work, ledger)
     raise typer.Exit(execute(work, ledger=ledger))
+
+
+def carry_out(given: Flags, prepare: Callable[[Choices], Work]) -> NoReturn:
+    """The same of a command that is about no ledger."""
+    with exit_if_refused():
+        work = prepare(choose(given, os.environ))
+    raise typer.Exit(execute(work))
 
 
 def telling_raised(work: Work, ledger: Path) -> Work:
     """`work`, and then which workers are still paid that were raised for a run."""
 
-    async def both() -> int:
+    async def both() -> int | None:
         code = await work()
         await tell_raised(ledger)
         return code
 
     return both
-
-
-def carry_out_at_ledger(
-    flags: Mapping[str, object], prepare: Callable[[Choices], AtLedger], *, tells_raised: bool = True
-) -> NoReturn:
-    """The same for a command about the ledger that was chosen."""
-
-    def at_ledger(choices: Choices) -> tuple[Work, Path]:
-        ledger = ledger_of(choices)
-        return partial(prepare(choices), ledger, choices.is_on(command_settings.JSON)), ledger
-
-    carry_out(flags, at_ledger, tells_raised=tells_raised)
 
 
 def execute(work: Work, *, ledger: Path | None = None, needs: str | None = None) -> int:
@@ -133,7 +138,7 @@ def execute(work: Work, *, ledger: Path | None = None, needs: str | None = None)
         _load(needs)
         import anyio
 
-        return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None})
+        return anyio.run(work, backend_options={"use_uvloop": find_spec("uvloop") is not None}) or 0
     except BaseException as error:  # noqa: BLE001  this is where every exception ends
         return explain(error, ledger)
 

@@ -125,12 +125,12 @@ class Noun:
         return register
 
     def _carry_out(self, flags: Flags, prepare: Callable[[Choices], Command]) -> None:
-        def prepared(choices: Choices) -> tuple[Work, None]:
+        def prepared(choices: Choices) -> Work:
             access = _access(self._part, choices)
             command = prepare(choices)
             for warning in filter(None, map(key_warning, access.urls.values())):
                 streams.warn(warning)
-            return partial(_with_account, self._connect, access, command, choices.is_on(command_settings.JSON)), None
+            return partial(_with_account, self._connect, access, command, choices.is_on(command_settings.JSON))
 
         carry_out(flags, prepared)
 

@@ -1,10 +1,16 @@
 """The commands about pipelines, and the processes that fire them."""
 
-from orchestrator.cli.pipelines.apply import add_apply
-from orchestrator.cli.pipelines.flows import add_flows
-from orchestrator.cli.pipelines.schedules import add_schedules
-from orchestrator.cli.pipelines.serve import add_serve
-from orchestrator.cli.pipelines.tick import add_tick
-from orchestrator.cli.pipelines.trigger import add_trigger
+from typing import Final
 
-PIPELINES = (add_apply, add_serve, add_tick, add_trigger, add_schedules, add_flows)
+from orchestrator.cli.framework.command_groups import Members
+from orchestrator.cli.pipelines import apply, flows, schedules, serve, tick, trigger
+
+PIPELINES: Final[Members] = {
+    "apply": apply.apply,
+    "serve": serve.serve,
+    "tick": tick.tick,
+    "trigger": trigger.trigger,
+    "backfill": trigger.backfill,
+    "schedules": schedules.commands,
+    "flows": flows.commands,
+}

@@ -1,18 +1,14 @@
 """`orchestrator apply`: pipelines' files, checked and recorded."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -20,32 +16,23 @@ if TYPE_CHECKING:
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files of pipelines, one each.")]
 Check = Annotated[bool, typer.Option("--check", help="Only check them, and show what they come to; needs no ledger.")]
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "A JSON array with an object for each file.")]
 
 HEADINGS: Final = ("FIRE", "FLOW", "FILES")
 
 
-def add_apply(commands: typer.Typer) -> None:
-    """Registers `apply`."""
+@at_ledger("A JSON array with an object for each file.")
+async def apply(files: Files, check: Check = False, *, choices: Choices, ledger: Path, as_json: bool) -> None:
+    """Check the files of pipelines, and record new versions of them.
 
-    @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def apply(files: Files, check: Check = False, *, choices: Choices) -> AtLedger:
-        """Check the files of pipelines, and record new versions of them.
+    Their next fires are shown.
 
-        Their next fires are shown.
-
-        Example: orchestrator apply captions.toml --check
-        """
-        return partial(_apply, files, check, choices.configuration.named)
-
-
-async def _apply(files: list[Path], check: bool, config: str | None, ledger: Path, as_json: bool) -> int:
+    Example: orchestrator apply captions.toml --check
+    """
     from orchestrator.api.flows.apply import apply
     from orchestrator.cli.output.progress_views import PlainView
 
+    config = choices.configuration.named
     show_applied(await apply(files, ledger, check=check, view=PlainView(), config=config), as_json=as_json)
-    return 0
 
 
 def show_applied(found: "Sequence[Applied]", *, as_json: bool) -> None:

@@ -1,22 +1,18 @@
 """`orchestrator flows`: which there are, and how they stand."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import NounGroup
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -39,63 +35,68 @@ OnlyFailed = Annotated[
     typer.Option("--failed", help="Take over what has succeeded with the same input, and pay for the rest."),
 ]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=100_000, help="So many at most, newest first.")]
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "JSON on standard output.")]
 
 
-def add_flows(commands: typer.Typer) -> None:
-    """Registers `flows` and its verbs."""
-    flows = typer.Typer(
-        cls=NounGroup,
-        rich_markup_mode="rich",
-        help="The executions of pipelines. Without a verb they are listed.\n\nA flow is named after its pipeline and"
-        " its fire, in UTC. [bold]orchestrator pause[/], [bold]unpause[/], [bold]cancel[/] and [bold]results[/] take"
-        " flows, too.",
-    )
-    commands.add_typer(flows, name="flows")
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-
-    @flows.command("list")
-    @shared
-    def list_(name: SomePipeline = None, state: States = None, most: Number = 20) -> AtLedger:
-        """Show flows and how they stand, newest fires first.
-
-        Example: orchestrator flows captions --state failed
-        """
-        return partial(_list, name, state or [], most)
-
-    @flows.command()
-    @shared
-    def show(flow: FlowName) -> AtLedger:
-        """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left.
-
-        Example: orchestrator flows show captions@20260329T003000Z
-        """
-        return partial(_show, flow)
-
-    @flows.command()
-    @shared
-    def lineage(flow: FlowName, custom_id: RowId) -> AtLedger:
-        """Show what a row of a flow was made of, and what has become of it, stage by stage.
-
-        Example: orchestrator flows lineage captions@20260329T003000Z night-17
-        """
-        return partial(_lineage, flow, custom_id)
-
-    @flows.command()
-    @shared
-    def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False) -> AtLedger:
-        """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are.
-
-        Example: orchestrator flows rerun captions@20260329T003000Z --from embed --failed
-        """
-        return partial(_rerun, flow, from_, failed)
+commands = typer.Typer(
+    cls=NounGroup,
+    rich_markup_mode="rich",
+    help="The executions of pipelines. Without a verb they are listed.\n\nA flow is named after its pipeline and"
+    " its fire, in UTC. [bold]orchestrator pause[/], [bold]unpause[/], [bold]cancel[/] and [bold]results[/] take"
+    " flows, too.",
+)
 
 
-async def _rerun(name: str, stage: str, only_failed: bool, ledger: Path, as_json: bool) -> int:
+_shared = at_ledger("JSON on standard output.")
+
+
+@commands.command("list")
+@_shared
+async def list_(
+    name: SomePipeline = None, state: States = None, most: Number = 20, *, ledger: Path, as_json: bool
+) -> None:
+    """Show flows and how they stand, newest fires first.
+
+    Example: orchestrator flows captions --state failed
+    """
+    from orchestrator.api.flows.flows import flows_list
+
+    show_flows(await flows_list(ledger, name, state or [], most), as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
+    """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left.
+
+    Example: orchestrator flows show captions@20260329T003000Z
+    """
+    from orchestrator.api.flows.flows import flow_show
+
+    show_flow(await flow_show(ledger, flow), as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_json: bool) -> None:
+    """Show what a row of a flow was made of, and what has become of it, stage by stage.
+
+    Example: orchestrator flows lineage captions@20260329T003000Z night-17
+    """
+    from orchestrator.api.flows.lineage import flow_lineage
+
+    show_lineage(await flow_lineage(ledger, flow, custom_id), as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False, *, ledger: Path, as_json: bool) -> None:
+    """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are.
+
+    Example: orchestrator flows rerun captions@20260329T003000Z --from embed --failed
+    """
     from orchestrator.api.flows.rerun import flow_rerun
 
-    show_rerun(await flow_rerun(ledger, name, stage, only_failed=only_failed), as_json=as_json)
-    return 0
+    show_rerun(await flow_rerun(ledger, flow, from_, only_failed=failed), as_json=as_json)
 
 
 def show_rerun(found: "Rerun", *, as_json: bool) -> None:
@@ -105,13 +106,6 @@ def show_rerun(found: "Rerun", *, as_json: bool) -> None:
         return
     who = f"{found.held_by} goes on with it" if found.held_by else "it goes on with the next orchestrator serve or tick"
     streams.say(f"{found.flow} is carried out anew: {', '.join(found.runs)}; {who}")
-
-
-async def _list(name: str | None, states: list[FlowState], limit: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.flows import flows_list
-
-    show_flows(await flows_list(ledger, name, states, limit), as_json=as_json)
-    return 0
 
 
 def show_flows(found: "Sequence[FlowStatus]", *, as_json: bool) -> None:
@@ -129,13 +123,6 @@ def _row(flow: "FlowStatus") -> Iterable[str]:
     started = "-" if flow.started_at is None else local(flow.started_at, "UTC")
     took = "-" if flow.started_at is None or flow.ended_at is None else rough_duration(flow.ended_at - flow.started_at)
     return flow.name, f"{flow.state}{', late' if flow.late else ''}", started, took, flow.why
-
-
-async def _show(name: str, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.flows import flow_show
-
-    show_flow(await flow_show(ledger, name), as_json=as_json)
-    return 0
 
 
 def show_flow(found: "FlowShown", *, as_json: bool) -> None:
@@ -183,13 +170,6 @@ def _stage_row(stage: "StageStatus") -> Iterable[str]:
     left = "-" if stage.eta_s is None else rough_duration(int(stage.eta_s * SECOND_US))
     name = stage.stage if stage.run is None else stage.run.rpartition("/")[2]  # with the number of a rerun
     return name, *(f"{n:,}" for n in figures), speed, left
-
-
-async def _lineage(name: str, custom_id: str, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.lineage import flow_lineage
-
-    show_lineage(await flow_lineage(ledger, name, custom_id), as_json=as_json)
-    return 0
 
 
 def show_lineage(found: "Lineage", *, as_json: bool) -> None:

@@ -1,7 +1,6 @@
 """`orchestrator schedules`: how schedules stand, what fires next, what fired, and what is wrong."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,13 +8,12 @@ import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import RecordedGroup
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_settings
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
@@ -37,97 +35,104 @@ Until = Annotated[
 CatchUp = Annotated[
     bool, typer.Option("--catch-up", help="Make up for what was due meanwhile, as far back as its catch-up goes.")
 ]
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "JSON on standard output.")]
 
 
-def add_schedules(commands: typer.Typer) -> None:
-    """Registers `schedules` and its verbs."""
-    schedules = typer.Typer(
-        cls=RecordedGroup,
-        rich_markup_mode="rich",
-        help="When pipelines fire, and what came of it. Without a verb they are listed.",
-    )
-    commands.add_typer(schedules, name="schedules")
-    _add_looks(schedules)
-    _add_changes(schedules)
+commands = typer.Typer(
+    cls=RecordedGroup,
+    rich_markup_mode="rich",
+    help="When pipelines fire, and what came of it. Without a verb they are listed.",
+)
+_shared = at_ledger("JSON on standard output.")
 
 
-def _add_looks(schedules: typer.Typer) -> None:
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
+@commands.command("list")
+@_shared
+async def list_(*, ledger: Path, as_json: bool) -> None:
+    """Show every pipeline: when it fires next, and how its last flow ended.
 
-    @schedules.command("list")
-    @shared
-    def list_() -> AtLedger:
-        """Show every pipeline: when it fires next, and how its last flow ended.
-
-        Example: orchestrator schedules
-        """
-        return _list
-
-    @schedules.command("next")
-    @shared
-    def next_(name: SomeName = None, most: Number = 10) -> AtLedger:
-        """Show the next fires, of one pipeline or of all.
-
-        Example: orchestrator schedules next captions
-        """
-        return partial(_next, name, most)
-
-    @schedules.command()
-    @shared
-    def history(name: Name, most: Number = 20) -> AtLedger:
-        """Show what fired and what did not, newest first, and the command that makes up for it.
-
-        Example: orchestrator schedules history captions
-        """
-        return partial(_history, name, most)
-
-    @schedules.command()
-    @shared
-    def check(name: SomeName = None) -> AtLedger:
-        """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told.
-
-        Example: orchestrator schedules check
-        """
-        return partial(_check, name)
-
-
-def _add_changes(schedules: typer.Typer) -> None:
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-
-    @schedules.command()
-    @shared
-    def pause(name: Name, note: Note = "", until: Until = None) -> AtLedger:
-        """Fire no more, until somebody continues it or a time comes; flows that there are go on.
-
-        Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
-        """
-        return partial(_pause, name, note, until)
-
-    @schedules.command("continue")
-    @shared
-    def continue_(name: Name, catch_up: CatchUp = False) -> AtLedger:
-        """Fire again; what was due during the pause is left out, unless it is to be made up for.
-
-        Example: orchestrator schedules continue captions --catch-up
-        """
-        return partial(_continue, name, catch_up)
-
-    @schedules.command()
-    @shared
-    def remove(name: Name, yes: Yes = False) -> AtLedger:
-        """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back.
-
-        Example: orchestrator schedules remove captions
-        """
-        return partial(_remove, name, yes)
-
-
-async def _list(ledger: Path, as_json: bool) -> int:
+    Example: orchestrator schedules
+    """
     from orchestrator.api.flows.schedules import schedules_list
 
     show_schedules(await schedules_list(ledger), ledger, as_json=as_json)
-    return 0
+
+
+@commands.command("next")
+@_shared
+async def next_(name: SomeName = None, most: Number = 10, *, ledger: Path, as_json: bool) -> None:
+    """Show the next fires, of one pipeline or of all.
+
+    Example: orchestrator schedules next captions
+    """
+    from orchestrator.api.flows.schedules import schedules_next
+
+    show_fires(await schedules_next(ledger, name, most), as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def history(name: Name, most: Number = 20, *, ledger: Path, as_json: bool) -> None:
+    """Show what fired and what did not, newest first, and the command that makes up for it.
+
+    Example: orchestrator schedules history captions
+    """
+    from orchestrator.api.flows.schedules import schedules_history
+
+    show_history(await schedules_history(ledger, name, most), name, as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def check(name: SomeName = None, *, ledger: Path, as_json: bool) -> int:
+    """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told.
+
+    Example: orchestrator schedules check
+    """
+    from orchestrator.api.flows.schedules import schedules_check
+
+    return show_troubles(await schedules_check(ledger, name), as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def pause(name: Name, note: Note = "", until: Until = None, *, ledger: Path, as_json: bool) -> None:
+    """Fire no more, until somebody continues it or a time comes; flows that there are go on.
+
+    Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
+    """
+    from orchestrator.api.flows.schedules import schedules_pause
+
+    found = await schedules_pause(ledger, name, note, until)
+    ends = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
+    _show_changed(found, f"{name} is paused{ends}", as_json=as_json)
+
+
+@commands.command("continue")
+@_shared
+async def continue_(name: Name, catch_up: CatchUp = False, *, ledger: Path, as_json: bool) -> None:
+    """Fire again; what was due during the pause is left out, unless it is to be made up for.
+
+    Example: orchestrator schedules continue captions --catch-up
+    """
+    from orchestrator.api.flows.schedules import schedules_continue
+
+    found = await schedules_continue(ledger, name, catch_up=catch_up)
+    soon = "" if found.next_at is None else f", next at {local(found.next_at, found.zone)}"
+    _show_changed(found, f"{name} fires again{soon}", as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def remove(name: Name, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+    """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back.
+
+    Example: orchestrator schedules remove captions
+    """
+    from orchestrator.api.flows.schedules import schedules_remove
+
+    confirm(f"fire {name} no more, for good?", yes=yes)
+    found = await schedules_remove(ledger, name)
+    _show_changed(found, f"{name} fires no more; apply its file to bring it back", as_json=as_json)
 
 
 def show_schedules(found: "Sequence[ScheduleStatus]", ledger: Path, *, as_json: bool) -> None:
@@ -154,13 +159,6 @@ def _row(found: "ScheduleStatus") -> Iterable[str]:
     return found.name, found.fires, next_at, flows or "-", last, endpoints or "-"
 
 
-async def _next(name: str | None, most: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_next
-
-    show_fires(await schedules_next(ledger, name, most), as_json=as_json)
-    return 0
-
-
 def show_fires(found: Sequence[tuple[str, int, str]], *, as_json: bool) -> None:
     """Prints the next fires."""
     tables.put_list(
@@ -171,13 +169,6 @@ def show_fires(found: Sequence[tuple[str, int, str]], *, as_json: bool) -> None:
         row=lambda fire: (fire[2], fire[0]),
         raw=lambda fire: {"pipeline": fire[0], "fire_at": fire[1], "fire": fire[2]},
     )
-
-
-async def _history(name: str, most: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_history
-
-    show_history(await schedules_history(ledger, name, most), name, as_json=as_json)
-    return 0
 
 
 def show_history(found: "Sequence[ScheduleHistory]", name: str, *, as_json: bool) -> None:
@@ -197,12 +188,6 @@ def _history_row(found: "ScheduleHistory") -> Iterable[str]:
     return local(found.fire_at, "UTC"), f"{found.what}: {counted(found.fires, 'fire')}", "-", found.backfill
 
 
-async def _check(name: str | None, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_check
-
-    return show_troubles(await schedules_check(ledger, name), as_json=as_json)
-
-
 def show_troubles(found: "Sequence[ScheduleTrouble]", *, as_json: bool) -> int:
     """Prints what is late, missed or failing; returns the exit code."""
     tables.put_list(
@@ -215,35 +200,7 @@ def show_troubles(found: "Sequence[ScheduleTrouble]", *, as_json: bool) -> int:
     return TROUBLE_EXIT_CODE if found else 0
 
 
-async def _pause(name: str, note: str, until: str | None, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_pause
-
-    found = await schedules_pause(ledger, name, note, until)
-    ends = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
-    return _told(found, f"{name} is paused{ends}", as_json=as_json)
-
-
-async def _continue(name: str, catch_up: bool, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_continue
-
-    found = await schedules_continue(ledger, name, catch_up=catch_up)
-    return _told(found, f"{name} fires again{_next_of(found)}", as_json=as_json)
-
-
-async def _remove(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.flows.schedules import schedules_remove
-
-    confirm(f"fire {name} no more, for good?", yes=yes)
-    found = await schedules_remove(ledger, name)
-    return _told(found, f"{name} fires no more; apply its file to bring it back", as_json=as_json)
-
-
-def _next_of(found: "ScheduleStatus") -> str:
-    return "" if found.next_at is None else f", next at {local(found.next_at, found.zone)}"
-
-
-def _told(found: "ScheduleStatus", text: str, *, as_json: bool) -> int:
+def _show_changed(found: "ScheduleStatus", text: str, *, as_json: bool) -> None:
     if as_json:
         streams.put_json(found)
     streams.say(text)
-    return 0

@@ -1,23 +1,22 @@
 """`orchestrator serve`: the engine of a ledger without a run of its own."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from orchestrator.cli.framework import flags as options
-from orchestrator.cli.framework.flags import Flags, also
+from orchestrator.cli.framework.flags import Flags, also, flags_of
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
-from orchestrator.cli.framework.runner import execute, understood
+from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
 from orchestrator.settings import command_settings
 from orchestrator.settings.requests import ServeRequest
-from orchestrator.settings.sources import Choices
+from orchestrator.settings.sources import choose
 
 Apply = Annotated[
     list[Path] | None,
@@ -25,35 +24,39 @@ Apply = Annotated[
 ]
 
 
-def add_serve(commands: typer.Typer) -> None:
-    """Registers `serve`."""
+def at_engine(
+    needs: str, *, key_needed: bool = False, sends: Callable[[Flags], bool] = lambda _: True
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+    """Makes a command of an async function that works on a ledger: of its own flags, the `request`, the `view` and
+    `as_json`. `needs` is the module of what it does, `key_needed`: it cannot do without a key, and `sends` tells
+    whether it would use one.
+    """
 
-    @commands.command()
-    @also(_carry_out, **options.flags_of(*command_settings.SERVE))
-    def serve(apply: Apply = None, *, choices: Choices) -> ServeRequest:
-        """Work on every run and schedule of a ledger until Ctrl-C.
+    def carry_out(flags: Flags, command: Callable[..., Awaitable[int | None]]) -> None:
+        with exit_if_refused():
+            choices = choose(flags, os.environ)
+            request = serve_request(choices, os.environ, key_needed=key_needed)
+        for warning in serve_warnings(request) if sends(flags) else ():
+            streams.warn(warning)
+        view = view_for_stderr(quiet=choices.is_on(command_settings.QUIET))
+        work = partial(command, choices, request=request, view=view, as_json=choices.is_on(command_settings.JSON))
+        raise typer.Exit(execute(work, ledger=request.ledger, needs=needs))
 
-        Runs that are taken in meanwhile are worked on, too.
-
-        Example: orchestrator serve --ledger batches.db
-        """
-        return msgspec.structs.replace(serve_request(choices, os.environ), apply=tuple(apply or ()))
-
-
-def _carry_out(flags: Flags, prepare: Callable[[Choices], ServeRequest]) -> None:
-    request, _, as_json, quiet = understood(flags, prepare)
-    for warning in serve_warnings(request):
-        streams.warn(warning)
-    work = partial(_serve, request, view_for_stderr(quiet=quiet), as_json=as_json)
-    raise typer.Exit(execute(work, ledger=request.ledger, needs="orchestrator.api.foreground.serve"))
+    return also(carry_out, **flags_of(*command_settings.SERVE))
 
 
-async def _serve(request: ServeRequest, view: QuietView, *, as_json: bool) -> int:
+@at_engine("orchestrator.api.foreground.serve", key_needed=True)
+async def serve(apply: Apply = None, *, request: ServeRequest, view: QuietView, as_json: bool) -> None:
+    """Work on every run and schedule of a ledger until Ctrl-C.
+
+    Runs that are taken in meanwhile are worked on, too.
+
+    Example: orchestrator serve --ledger batches.db
+    """
     from orchestrator.api.foreground.serve import serve
     from orchestrator.cli.framework.signals import stop_on_signals
 
     async with stop_on_signals(view) as stop:
-        runs = await serve(request, view, stop=stop)
+        runs = await serve(msgspec.structs.replace(request, apply=tuple(apply or ())), view, stop=stop)
     if as_json:
         streams.put_json(runs)
-    return 0

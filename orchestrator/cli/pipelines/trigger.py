@@ -1,37 +1,23 @@
 """`orchestrator trigger` and `orchestrator backfill`: flows that a person asks for."""
 
-import os
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from orchestrator.cli.framework import flags as options
-from orchestrator.cli.framework.flags import Flags, also
-from orchestrator.cli.framework.requests import serve_request, serve_warnings
-from orchestrator.cli.framework.runner import (
-    INTERRUPTED_EXIT_CODE,
-    AtLedger,
-    Work,
-    carry_out_at_ledger,
-    execute,
-    telling_raised,
-    understood,
-)
+from orchestrator.cli.framework.raised_workers import tell_raised
+from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.output.progress_views import QuietView
+from orchestrator.cli.pipelines.serve import at_engine
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.requests import ServeRequest
-from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.flows import FlowStatus  # at run time `--help` would pay for it
@@ -63,66 +49,67 @@ Parallel = Annotated[
 Again = Annotated[
     bool, typer.Option("--again", help="Also for fires that have a flow: a further one, with ~2 behind its name.")
 ]
-Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
 
 
-def add_trigger(commands: typer.Typer) -> None:
-    """Registers both."""
+@at_engine("orchestrator.api.flows.flows", sends=lambda flags: flags["wait"])
+async def trigger(
+    name: PipelineName, at: At = None, wait: Wait = False, *, request: ServeRequest, view: QuietView, as_json: bool
+) -> int:
+    """Ask for a flow of a pipeline, for now or for another time.
 
-    @commands.command()
-    @also(_carry_out, **options.flags_of(*command_settings.SERVE))
-    def trigger(name: PipelineName, at: At = None, wait: Wait = False, *, choices: Choices) -> "_Trigger":
-        """Ask for a flow of a pipeline, for now or for another time.
-
-        Example: orchestrator trigger captions --at 2026-03-29 --wait
-        """
-        return _Trigger(name, at, wait, choices)
-
-    @commands.command()
-    @also(carry_out_at_ledger, **options.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def backfill(
-        name: PipelineName, since: Since, until: Until, parallel: Parallel = 1, again: Again = False, yes: Yes = False
-    ) -> AtLedger:
-        """Ask for the flows of a past time; how many is shown first.
-
-        They come behind those of the schedule.
-
-        Example: orchestrator backfill captions --from 2026-03-01 --to 2026-03-14
-        """
-        return partial(_backfill, name, (since, until), parallel, again, yes)
-
-
-class _Trigger:
-    """What is to be asked for."""
-
-    def __init__(self, name: str, at: str | None, wait: bool, choices: Choices) -> None:
-        self.name, self.at, self.wait = name, at, wait
-        self.request: ServeRequest = serve_request(choices, os.environ, key_needed=False)
-
-
-def _carry_out(flags: Flags, prepare: Callable[[Choices], _Trigger]) -> None:
-    asked, _, as_json, quiet = understood(flags, prepare)
-    for warning in serve_warnings(asked.request) if asked.wait else ():  # without it nothing is sent
-        streams.warn(warning)
-    work: Work = partial(_trigger, asked, view_for_stderr(quiet=quiet), as_json=as_json)
-    if not (asked.wait or as_json):  # who works on the ledger puts them back
-        work = telling_raised(work, asked.request.ledger)
-    raise typer.Exit(execute(work, ledger=asked.request.ledger, needs="orchestrator.api.flows.flows"))
-
-
-async def _trigger(asked: _Trigger, view: QuietView, *, as_json: bool) -> int:
+    Example: orchestrator trigger captions --at 2026-03-29 --wait
+    """
     from orchestrator.api.flows.triggers import trigger
     from orchestrator.api.foreground.tick import wait_for_flow
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    found = await trigger(asked.request.ledger, asked.name, asked.at)
-    show_flow_asked_for(found, view, waits=asked.wait, as_json=as_json)
-    if not asked.wait:
+    found = await trigger(request.ledger, name, at)
+    show_flow_asked_for(found, view, waits=wait, as_json=as_json)
+    if not wait:
+        if not as_json:  # else who works on the ledger puts them back
+            await tell_raised(request.ledger)
         return 0
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
         async with stop_on_signals(view) as stop:
-            flow = await wait_for_flow(asked.request, found.flows[0], view, stop=stop)
+            flow = await wait_for_flow(request, found.flows[0], view, stop=stop)
     return show_flow_ended(flow, view, as_json=as_json)
+
+
+@at_ledger("One JSON object on standard output.")
+async def backfill(
+    name: PipelineName,
+    since: Since,
+    until: Until,
+    parallel: Parallel = 1,
+    again: Again = False,
+    yes: Yes = False,
+    *,
+    ledger: Path,
+    as_json: bool,
+) -> None:
+    """Ask for the flows of a past time; how many is shown first.
+
+    They come behind those of the schedule.
+
+    Example: orchestrator backfill captions --from 2026-03-01 --to 2026-03-14
+    """
+    from orchestrator.api.flows.triggers import backfill, backfill_preview
+
+    fires = await backfill_preview(ledger, name, since, until)
+    new = len(fires.fires) if again else len(fires.fires) - fires.known
+    if not new:
+        why = f": all {fires.known:,} have a flow; add --again" if fires.known else " in this time"
+        streams.say(f"{name} has no fire to be made up for{why}")
+    else:
+        first, last = (local(fire, fires.zone) for fire in (fires.fires[0], fires.fires[-1]))
+        known = f"; {fires.known:,} have one already" if fires.known else ""
+        confirm(f"begin {counted(new, 'flow')} of {name}, for {first} to {last}{known}?", yes=yes)
+    asked = await backfill(ledger, fires, parallel=parallel, again=again)
+    if as_json:
+        streams.put_json(asked)
+    if asked.flows:
+        by = asked.held_by or "the next orchestrator serve or tick"
+        streams.say(f"{counted(len(asked.flows), 'flow')} wait behind those of the schedule; {by} begins them")
 
 
 def show_flow_asked_for(found: "TriggeredFlows", view: QuietView, *, waits: bool, as_json: bool) -> None:
@@ -154,32 +141,3 @@ def _told(found: "TriggeredFlows", *, waits: bool) -> str:
     if waits:
         return was
     return f"{was}; it begins with the next orchestrator serve or tick, or now with --wait"
-
-
-async def _backfill(
-    name: str,
-    times: tuple[str, str],
-    parallel: int,
-    again: bool,
-    yes: bool,
-    ledger: Path,
-    as_json: bool,
-) -> int:
-    from orchestrator.api.flows.triggers import backfill, backfill_preview
-
-    fires = await backfill_preview(ledger, name, *times)
-    new = len(fires.fires) if again else len(fires.fires) - fires.known
-    if not new:
-        why = f": all {fires.known:,} have a flow; add --again" if fires.known else " in this time"
-        streams.say(f"{name} has no fire to be made up for{why}")
-    else:
-        first, last = (local(fire, fires.zone) for fire in (fires.fires[0], fires.fires[-1]))
-        known = f"; {fires.known:,} have one already" if fires.known else ""
-        confirm(f"begin {counted(new, 'flow')} of {name}, for {first} to {last}{known}?", yes=yes)
-    asked = await backfill(ledger, fires, parallel=parallel, again=again)
-    if as_json:
-        streams.put_json(asked)
-    if asked.flows:
-        by = asked.held_by or "the next orchestrator serve or tick"
-        streams.say(f"{counted(len(asked.flows), 'flow')} wait behind those of the schedule; {by} begins them")
-    return 0

@@ -1,75 +1,60 @@
 """`orchestrator brakes`: show and set the brakes of a run, also while it goes on."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import ShownGroup
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.gates.costs import Cost
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings, run_settings
+from orchestrator.settings import run_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
 
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "The brakes as JSON on standard output.")]
+_JSON: Final = "The brakes as JSON on standard output."
+
+commands = typer.Typer(
+    cls=ShownGroup,
+    help="Show and change what stops a run before it burns money.\n\nAlso what it has cost, and while it goes on."
+    " Without a verb they are shown.",
+)
 
 
-def add_brakes(commands: typer.Typer) -> None:
-    """Registers `brakes` and its commands."""
-    brakes = typer.Typer(
-        cls=ShownGroup,
-        help="Show and change what stops a run before it burns money.\n\nAlso what it has cost, and while it goes on."
-        " Without a verb they are shown.",
-    )
-    commands.add_typer(brakes, name="brakes")
-    at_ledger = flags.flags_of(request_settings.LEDGER, command_settings.CONFIG)
+@commands.command()
+@at_ledger(_JSON)
+async def show(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+    """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding.
 
-    @brakes.command()
-    @also(carry_out_at_ledger, **at_ledger, json=Json)
-    def show(name: flags.OnlyRun = None) -> AtLedger:
-        """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding.
-
-        Example: orchestrator brakes show prompts
-        """
-        return partial(_show, name)
-
-    @brakes.command("set")
-    @also(carry_out_at_ledger, **flags.flags_of(*run_settings.BRAKES), **at_ledger, json=Json)
-    def set_(name: flags.RunName, *, choices: Choices) -> AtLedger:
-        """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
-
-        `off` takes one away.
-
-        Example: orchestrator brakes set prompts --budget 50
-        """
-        return partial(_set, name, _changes(choices))
-
-
-async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
+    Example: orchestrator brakes show prompts
+    """
     from orchestrator.api.admin.brakes import brakes
 
     show_brakes(await brakes(ledger, name), as_json=as_json)
-    return 0
 
 
-async def _set(name: str, changes: Mapping[str, str], ledger: Path, as_json: bool) -> int:
+@commands.command("set")
+@at_ledger(_JSON, *run_settings.BRAKES)
+async def set_(name: flags.RunName, *, choices: Choices, ledger: Path, as_json: bool) -> None:
+    """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
+
+    `off` takes one away.
+
+    Example: orchestrator brakes set prompts --budget 50
+    """
     from orchestrator.api.admin.brakes import brakes_set
 
-    show_brakes_set(await brakes_set(ledger, name, changes), as_json=as_json)
-    return 0
+    show_brakes_set(await brakes_set(ledger, name, changed_brakes(choices)), as_json=as_json)
 
 
-def _changes(choices: Choices) -> Mapping[str, str]:
+def changed_brakes(choices: Choices) -> Mapping[str, str]:
     """The brakes that were given, as they are written."""
     given = {each.key: each.value_type.write(choices[each]) for each in run_settings.BRAKES if choices.is_told(each)}
     if not given:

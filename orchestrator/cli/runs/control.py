@@ -4,7 +4,6 @@ The first three are verbs of `orchestrator runs`, too.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,8 +11,7 @@ import typer
 
 from orchestrator.api.runs.keyword_options import grace_of
 from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import finished
@@ -21,11 +19,9 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_settings
 from orchestrator.settings.requests import ControlAction
 from orchestrator.views.status import RunControl
-
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "How the run stands, as JSON.")]
 
 Weight = Annotated[
     int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
@@ -37,78 +33,77 @@ Outstanding = Annotated[
     bool, typer.Option("--outstanding", metavar="", help="What the service has accepted and not finished.")
 ]
 
+TAKES_NEGATIVE: Final = {"ignore_unknown_options": True}
+"""For a command that takes -5, which is no option."""
+
 _DONE: Final = {ControlAction.PAUSE: "paused", ControlAction.CONTINUE: "to continue", ControlAction.CANCEL: "cancelled"}
 
 
-def add_control(commands: typer.Typer, *, of_runs: bool = False) -> None:
-    """Registers the commands; `of_runs`: as verbs of `runs`, where all but `priority` are second names."""
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
+JSON: Final = "How the run stands, as JSON."
 
-    @commands.command(hidden=of_runs)
-    @shared
-    def pause(name: flags.RunName) -> AtLedger:
-        """Send no more jobs of a run.
-
-        What is at the service is still collected.
-
-        Example: orchestrator pause prompts
-        """
-        return partial(_control, name, ControlAction.PAUSE)
-
-    @shared
-    def unpause(name: flags.RunName) -> AtLedger:
-        """Lift a pause, or end the cancelling of a run.
-
-        Example: orchestrator unpause prompts
-        """
-        return partial(_control, name, ControlAction.CONTINUE)
-
-    commands.command("unpause", hidden=of_runs)(unpause)
-    commands.command("continue", hidden=True)(unpause)
-
-    @commands.command(hidden=of_runs)
-    @shared
-    def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False) -> AtLedger:
-        """Cancel what a run has not finished, here and at the service.
-
-        Results that still arrive count.
-
-        Example: orchestrator cancel prompts
-        """
-        return partial(_cancel, name, grace, yes)
-
-    is_number = {"ignore_unknown_options": True}  # -5, and no option
-
-    @commands.command(context_settings=is_number, hidden=not of_runs)
-    @shared
-    def priority(name: flags.RunName, weight: Weight) -> AtLedger:
-        """Give a run another weight beside the other runs of its endpoint.
-
-        Example: orchestrator runs priority prompts 5
-        """
-        return partial(_prioritize, name, weight)
+_shared = at_ledger(JSON)
 
 
-async def _control(name: str, action: ControlAction, ledger: Path, as_json: bool, *, grace_us: int = 0) -> int:
-    from orchestrator.api.runs.commands import control
+@_shared
+async def pause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
+    """Send no more jobs of a run.
 
-    found = await control(ledger, name, action, grace_us=grace_us)
-    return told(found, _DONE[action], verb=action, as_json=as_json)
+    What is at the service is still collected.
+
+    Example: orchestrator pause prompts
+    """
+    await _control(ledger, name, ControlAction.PAUSE, as_json=as_json)
 
 
-async def _cancel(name: str, grace: str | None, yes: bool, ledger: Path, as_json: bool) -> int:
+@_shared
+async def unpause(name: flags.RunName, *, ledger: Path, as_json: bool) -> None:
+    """Lift a pause, or end the cancelling of a run.
+
+    Example: orchestrator unpause prompts
+    """
+    await _control(ledger, name, ControlAction.CONTINUE, as_json=as_json)
+
+
+@_shared
+async def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+    """Cancel what a run has not finished, here and at the service.
+
+    Results that still arrive count.
+
+    Example: orchestrator cancel prompts
+    """
     from orchestrator.api.flows.flows import flow_called
     from orchestrator.api.inspect.status import show
 
     grace_us = grace_of(grace, str)
     if (flow := await flow_called(ledger, name)) is not None:
+        name = flow.name
         if flow.state not in ENDED:
-            confirm(f"cancel {flow.name}, which is {flow.state}, with its runs?", yes=yes)
-        return await _control(flow.name, ControlAction.CANCEL, ledger, as_json, grace_us=grace_us)
-    run = await show(ledger, name)
-    if finished(run.jobs) < run.jobs["total"]:
-        confirm(f"cancel {run.run}: {unfinished_text(run.jobs)}?", yes=yes)
-    return await _control(run.run, ControlAction.CANCEL, ledger, as_json, grace_us=grace_us)
+            confirm(f"cancel {name}, which is {flow.state}, with its runs?", yes=yes)
+    else:
+        run = await show(ledger, name)
+        name = run.run
+        if finished(run.jobs) < run.jobs["total"]:
+            confirm(f"cancel {name}: {unfinished_text(run.jobs)}?", yes=yes)
+    await _control(ledger, name, ControlAction.CANCEL, grace_us=grace_us, as_json=as_json)
+
+
+async def _control(ledger: Path, name: str, action: ControlAction, *, grace_us: int = 0, as_json: bool) -> None:
+    from orchestrator.api.runs.commands import control
+
+    found = await control(ledger, name, action, grace_us=grace_us)
+    show_control(found, _DONE[action], verb=action, as_json=as_json)
+
+
+@_shared
+async def priority(name: flags.RunName, weight: Weight, *, ledger: Path, as_json: bool) -> None:
+    """Give a run another weight beside the other runs of its endpoint.
+
+    Example: orchestrator runs priority prompts 5
+    """
+    from orchestrator.api.runs.commands import prioritize
+
+    show_control(await prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
 
 def unfinished_text(jobs: Mapping[str, int]) -> str:
@@ -117,55 +112,42 @@ def unfinished_text(jobs: Mapping[str, int]) -> str:
     return f"{jobs['queued']:,} queued and {at_service:,} at the service have no outcome yet"
 
 
-async def _prioritize(name: str, weight: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.runs.commands import prioritize
+@_shared
+async def resend(
+    name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False, *, ledger: Path, as_json: bool
+) -> None:
+    """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
 
-    return told(await prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
-
-
-def add_resend(runs: typer.Typer) -> None:
-    """Registers `resend`."""
-
-    @runs.command()
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def resend(name: flags.RunName, outstanding: Outstanding = False, yes: Yes = False) -> AtLedger:
-        """Send jobs anew that the service has no more, after a purge or where an endpoint was made again.
-
-        Example: orchestrator runs resend prompts --outstanding
-        """
-        if not outstanding:
-            raise UsageError("say what is to be sent anew: --outstanding")
-        return partial(_resend, name, yes)
-
-
-async def _resend(name: str, yes: bool, ledger: Path, as_json: bool) -> int:
+    Example: orchestrator runs resend prompts --outstanding
+    """
     from orchestrator.api.inspect.status import show
     from orchestrator.api.runs.commands import resend
 
+    if not outstanding:
+        raise UsageError("say what is to be sent anew: --outstanding")
     run = await show(ledger, name)
     if not (number := run.jobs["outstanding"]):
         if as_json:
             streams.put_json(run)
         streams.say(f"{run.run} has no outstanding jobs; nothing to resend")
-        return 0
+        return
     each = (
         "it is paid twice if the service still has it"
         if number == 1
         else "each that the service still has is paid twice"
     )
     confirm(f"send {counted(number, 'outstanding job')} of {run.run} anew; {each}?", yes=yes)
-    return told(await resend(ledger, run.run), "to send them anew", as_json=as_json)
+    show_control(await resend(ledger, run.run), "to send them anew", as_json=as_json)
 
 
-def told(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> int:
-    """Prints what came of asking; returns the exit code."""
+def show_control(found: RunControl, done: str, *, as_json: bool, verb: str = "do") -> None:
+    """Prints what came of asking."""
     if as_json:
         streams.put_json(found)
     if found.has_ended:
         streams.say(f"{found.run} has finished; nothing to {verb}")
     else:
         streams.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome, so_far=found.so_far)}")
-    return 0
 
 
 def when_set(held_by: str | None, outcome: str | None) -> str:

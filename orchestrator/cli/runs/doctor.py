@@ -1,62 +1,48 @@
 """`orchestrator doctor`."""
 
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Final
 
 import typer
 
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
-from orchestrator.cli.framework.flags import Flags, also
+from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.requests import doctor_request
-from orchestrator.cli.framework.runner import Work, carry_out
+from orchestrator.cli.framework.runner import carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.diagnosis.findings import Diagnosis, Finding
 from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.sources import Choices
 
 PERSON_EXIT_CODE: Final = 1
 
-_FLAGS: Final = tuple(setting for setting in command_settings.DOCTOR if setting is not command_settings.JSON)
-
 _INDENT: Final = "  "
 
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The run; else every run that is not finished.")]
-Endpoint = Annotated[
-    str | None,
-    options.option(
+_FLAGS: Final = {
+    "endpoint": options.flag(
         request_settings.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."
     ),
-]
-Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
+    **options.flags_of(*command_settings.DOCTOR),
+    "json": options.flag(command_settings.JSON, "One JSON object on standard output."),
+}
 
 
-def add_doctor(commands: typer.Typer) -> None:
-    """Registers `doctor`."""
-
-    @commands.command()
-    @also(_carry_out, endpoint=Endpoint, **options.flags_of(*_FLAGS), json=Json)
-    def doctor(name: Name = None, *, choices: Choices) -> tuple[Work, Path]:
-        """Say what holds a run up, by what it was recognised, and what to do.
-
-        Example: orchestrator doctor prompts
-        """
-        request = doctor_request(name, choices, os.environ)
-        return partial(_doctor, request, choices.is_on(command_settings.JSON)), request.ledger
+def _carry_out(flags: Flags, command: Callable[..., Awaitable[int]]) -> None:
+    carry_out_at_ledger(with_endpoint_id(flags), command, tells_raised=False)
 
 
-def _carry_out(flags: Flags, prepare: Callable[[Choices], tuple[Work, Path]]) -> None:
-    carry_out(with_endpoint_id(flags), prepare, tells_raised=False)
+@options.also(_carry_out, **_FLAGS)
+async def doctor(name: Name = None, *, choices: Choices, as_json: bool) -> int:
+    """Say what holds a run up, by what it was recognised, and what to do.
 
-
-async def _doctor(request: DoctorRequest, as_json: bool) -> int:
+    Example: orchestrator doctor prompts
+    """
     from orchestrator.api.inspect.doctor import doctor
 
-    return show_diagnosis(await doctor(request), as_json=as_json)
+    return show_diagnosis(await doctor(doctor_request(name, choices, os.environ)), as_json=as_json)
 
 
 def show_diagnosis(diagnosis: Diagnosis, *, as_json: bool) -> int:

@@ -12,19 +12,17 @@ import typer
 
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.command_groups import ListedGroup
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import kind_line, lasting
-from orchestrator.cli.runs.control import told
-from orchestrator.cli.runs.retry import add_retry, failed_with, sample_lines
-from orchestrator.cli.runs.status import Json, JsonOfOne
+from orchestrator.cli.runs.control import show_control
+from orchestrator.cli.runs.retry import failed_with, retry, sample_lines
 from orchestrator.core.jobs.job_story import TimelineStep
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.text.wording import ELLIPSIS, counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, request_settings
+from orchestrator.settings import connection_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.jobs import ClusterRow, FoundJobs, JobRow, WholeJob
 
@@ -53,60 +51,20 @@ RunAndJob = Annotated[
 Raw = Annotated[bool, typer.Option("--raw", metavar="", help="Input, output and error whole, as they were stored.")]
 
 
-def add_jobs(commands: typer.Typer) -> None:
-    """Registers `jobs` and its verbs."""
-    flags = options.flags_of(request_settings.LEDGER, command_settings.CONFIG)
-    jobs = typer.Typer(
-        cls=ListedGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
-    )
-    commands.add_typer(jobs, name="jobs")
-
-    @jobs.command("list")
-    @also(carry_out_at_ledger, **flags, json=Json)
-    def list_(name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT) -> AtLedger:
-        """List the jobs of a run that a filter means, in the order in which they were taken in.
-
-        Example: orchestrator jobs prompts --where state=failed
-        """
-        return partial(_list, name, where, limit)
-
-    @jobs.command()
-    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
-    def show(job: RunAndJob, raw: Raw = False) -> AtLedger:
-        """Show one job: how it stands, all that happened to it and when, its input and its output.
-
-        Example: orchestrator jobs show prompts night-17
-        """
-        return partial(_show, job, raw)
-
-    add_retry(jobs, hidden=True)
-
-    @jobs.command()
-    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
-    def cancel(name: options.RunName, where: options.Where = "", yes: Yes = False) -> AtLedger:
-        """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on.
-
-        Example: orchestrator jobs cancel prompts --where 'line>500'
-        """
-        return partial(_cancel, name, where, yes)
+commands = typer.Typer(
+    cls=ListedGroup, rich_markup_mode="rich", help="The jobs of a run. Without a verb they are listed."
+)
 
 
-def add_failures(commands: typer.Typer) -> None:
-    """Registers `failures`."""
+@commands.command("list")
+@at_ledger("One JSON array on standard output.")
+async def list_(
+    name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT, *, ledger: Path, as_json: bool
+) -> None:
+    """List the jobs of a run that a filter means, in the order in which they were taken in.
 
-    @commands.command()
-    @also(carry_out_at_ledger, **options.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS) -> AtLedger:
-        """Show a run's failures by their kinds, and which to try again.
-
-        Of each kind: how many, since when, what they say, and jobs to try.
-
-        Example: orchestrator failures prompts
-        """
-        return partial(_failures, name, limit)
-
-
-async def _list(name: str | None, where: str, limit: int, ledger: Path, as_json: bool) -> int:
+    Example: orchestrator jobs prompts --where state=failed
+    """
     from orchestrator.api.outcomes.job_queries import jobs_list
 
     found = await jobs_list(ledger, name, where, limit)
@@ -118,7 +76,81 @@ async def _list(name: str | None, where: str, limit: int, ledger: Path, as_json:
         streams.say(f"{found.run} has no such jobs" if where else f"{found.run} has no jobs")
     for line in _remarks(found):
         streams.say(line)
-    return 0
+
+
+@commands.command()
+@at_ledger("One JSON object on standard output.")
+async def show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: bool) -> None:
+    """Show one job: how it stands, all that happened to it and when, its input and its output.
+
+    Example: orchestrator jobs show prompts night-17
+    """
+    from orchestrator.api.outcomes.job_detail import job_show
+
+    *names, custom_id = job
+    if len(names) > 1:
+        raise UsageError(f"a run and a job are shown by two words, and these are {len(job)}")
+    found = await job_show(ledger, names[0] if names else None, custom_id)
+    if as_json:
+        streams.put_json(found)
+        return
+    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw), *_failed(found, raw))
+
+
+commands.command(hidden=True)(retry)
+
+
+@commands.command()
+@at_ledger("One JSON object on standard output.")
+async def cancel(
+    name: options.RunName, where: options.Where = "", yes: Yes = False, *, ledger: Path, as_json: bool
+) -> None:
+    """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on.
+
+    Example: orchestrator jobs cancel prompts --where 'line>500'
+    """
+    from orchestrator.api.outcomes.job_queries import cancel_preview
+    from orchestrator.api.runs.commands import cancel_jobs
+
+    if not where.strip():
+        raise UsageError(f"which jobs? Name them by --where; the whole run is cancelled by: orchestrator cancel {name}")
+    preview = await cancel_preview(ledger, name, where)
+    if not preview.count:
+        raise UsageError(f"{preview.run} has no unfinished jobs like that; nothing was done")
+    for line in sample_lines(preview):
+        streams.say(line)
+    confirm(f"cancel {counted(preview.count, 'job')} of {preview.run}?", yes=yes)
+    found = await cancel_jobs(ledger, preview.run, preview.where)
+    show_control(found, "to go on without these jobs", as_json=as_json)
+
+
+@at_ledger("One JSON array on standard output.")
+async def failures(name: options.OnlyRun = None, limit: Limit = CLUSTERS, *, ledger: Path, as_json: bool) -> None:
+    """Show a run's failures by their kinds, and which to try again.
+
+    Of each kind: how many, since when, what they say, and jobs to try.
+
+    Example: orchestrator failures prompts
+    """
+    from orchestrator.api.outcomes.job_queries import failures
+
+    found = await failures(ledger, name, limit)
+    if as_json:
+        streams.put_json(found.clusters)
+        return
+    failed = [cluster for cluster in found.clusters if cluster.count]
+    if not failed:
+        again = counted(found.retried_executions, "execution")
+        besides = f": {again} failed, and such jobs are tried again" if found.retried_executions else ""
+        streams.say(f"{found.run} has no failures{besides}")
+    else:
+        streams.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
+        for cluster in failed:
+            tables.put_lines(list(_cluster_lines(cluster)))
+        if more := found.kinds - len(failed):
+            are = "is" if more == 1 else "are"
+            streams.say(f"{counted(more, 'more kind')} {are} not shown; {connection_settings.LIMIT} N shows more")
+    tables.put_lines(list(_retried_lines(found.clusters)))
 
 
 def _table(jobs: Sequence[JobRow]) -> "Table":
@@ -142,29 +174,6 @@ def _remarks(found: FoundJobs) -> Iterator[str]:
         yield f"{counted(found.count, 'job')}{read}"
 
 
-async def _failures(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.outcomes.job_queries import failures
-
-    found = await failures(ledger, name, limit)
-    if as_json:
-        streams.put_json(found.clusters)
-        return 0
-    failed = [cluster for cluster in found.clusters if cluster.count]
-    if not failed:
-        again = counted(found.retried_executions, "execution")
-        besides = f": {again} failed, and such jobs are tried again" if found.retried_executions else ""
-        streams.say(f"{found.run} has no failures{besides}")
-    else:
-        streams.say(f"{found.run}: {counted(found.jobs, 'job')} without a result, in {counted(found.kinds, 'kind')}")
-        for cluster in failed:
-            tables.put_lines(list(_cluster_lines(cluster)))
-        if more := found.kinds - len(failed):
-            are = "is" if more == 1 else "are"
-            streams.say(f"{counted(more, 'more kind')} {are} not shown; {connection_settings.LIMIT} N shows more")
-    tables.put_lines(list(_retried_lines(found.clusters)))
-    return 0
-
-
 def _retried_lines(clusters: Sequence[ClusterRow]) -> Iterator[str]:
     """The kinds of executions that failed and were tried again."""
     retried = sorted((each.retried for each in clusters if each.retried), key=lambda kind: -kind.count)
@@ -179,37 +188,6 @@ def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
     yield f"{cluster.number}. {cluster.count:,} ({share}) {cluster.class_}: {shortened(cluster.sample, BLOB_WIDTH)}"
     yield f"   from {clock(cluster.first_at)} to {clock(cluster.last_at)} UTC, cluster={cluster.cluster}"
     yield f"   to try: {', '.join(cluster.try_ids)}"
-
-
-async def _cancel(name: str, where: str, yes: bool, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.outcomes.job_queries import cancel_preview
-    from orchestrator.api.runs.commands import cancel_jobs
-
-    if not where.strip():
-        raise UsageError(f"which jobs? Name them by --where; the whole run is cancelled by: orchestrator cancel {name}")
-    preview = await cancel_preview(ledger, name, where)
-    if not preview.count:
-        raise UsageError(f"{preview.run} has no unfinished jobs like that; nothing was done")
-    for line in sample_lines(preview):
-        streams.say(line)
-    confirm(f"cancel {counted(preview.count, 'job')} of {preview.run}?", yes=yes)
-    found = await cancel_jobs(ledger, preview.run, preview.where)
-    return told(found, "to go on without these jobs", as_json=as_json)
-
-
-async def _show(words: Sequence[str], raw: bool, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.outcomes.job_detail import job_show
-
-    *names, job = words
-    if len(names) > 1:
-        raise UsageError(f"a run and a job are shown by two words, and these are {len(words)}")
-    name = names[0] if names else None
-    found = await job_show(ledger, name, job)
-    if as_json:
-        streams.put_json(found)
-        return 0
-    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw), *_failed(found, raw))
-    return 0
 
 
 def _facts(found: WholeJob, raw: bool) -> Iterator[tuple[str, str]]:

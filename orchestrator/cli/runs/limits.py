@@ -1,8 +1,7 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -11,23 +10,19 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.endpoint_names import id_at
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import window
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.limits.rate_pacer import Limit, Operation, parse_limit
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import request_settings
 from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 T = TypeVar("T")
-
-IdOf = Callable[[Path], Awaitable[str | None]]
-"""The id of the endpoint that was named, if any, by the ledger."""
 
 HEADINGS: Final = ("operation", "limit", "set (UTC)", "now")
 
@@ -45,56 +40,65 @@ AtEndpoint = Annotated[
         request_settings.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."
     ),
 ]
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "The limits as JSON on standard output.")]
 
 
-def add_limits(commands: typer.Typer) -> None:
-    """Registers `limits` and its commands."""
-    limits = typer.Typer(
-        cls=ShownGroup,
-        help="Show and change how fast requests go to the runs' endpoints.\n\nAlso while a run goes on. Without a verb"
-        " they are shown.",
-    )
-    commands.add_typer(limits, name="limits")
-
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-
-    @limits.command()
-    @shared
-    def show(name: SomeRun = None) -> AtLedger:
-        """Show the limits of each endpoint and how much of them is used now.
-
-        Example: orchestrator limits show
-        """
-        return partial(_show, name)
-
-    @limits.command("set")
-    @shared
-    def set_(name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices) -> AtLedger:
-        """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset.
-
-        Example: orchestrator limits set prompts run=500/10
-        """
-        return partial(_set, name, _limits(rules), partial(_id_of, name, endpoint, choices))
-
-    @limits.command()
-    @shared
-    def reset(
-        name: flags.RunName, operations: Operations = None, endpoint: AtEndpoint = None, *, choices: Choices
-    ) -> AtLedger:
-        """Forget what was set: the limits are again those that the run was started with.
-
-        Example: orchestrator limits reset prompts run
-        """
-        chosen = tuple(_read(_parse_operation, operation) for operation in operations or ())
-        return partial(_reset, name, chosen, partial(_id_of, name, endpoint, choices))
+commands = typer.Typer(
+    cls=ShownGroup,
+    help="Show and change how fast requests go to the runs' endpoints.\n\nAlso while a run goes on. Without a verb"
+    " they are shown.",
+)
 
 
-async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
+_shared = at_ledger("The limits as JSON on standard output.")
+
+
+@commands.command()
+@_shared
+async def show(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
+    """Show the limits of each endpoint and how much of them is used now.
+
+    Example: orchestrator limits show
+    """
     from orchestrator.api.admin.limits import limits
 
     show_limits(await limits(ledger, name), ledger, as_json=as_json)
-    return 0
+
+
+@commands.command("set")
+@_shared
+async def set_(
+    name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices, ledger: Path, as_json: bool
+) -> None:
+    """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset.
+
+    Example: orchestrator limits set prompts run=500/10
+    """
+    from orchestrator.api.admin.limits import limits_set
+
+    chosen, endpoint = limits_of(rules), await _id_of(name, endpoint, choices, ledger)
+    show_limits_changed(await limits_set(ledger, name, chosen, endpoint=endpoint), "set", as_json=as_json)
+
+
+@commands.command()
+@_shared
+async def reset(
+    name: flags.RunName,
+    operations: Operations = None,
+    endpoint: AtEndpoint = None,
+    *,
+    choices: Choices,
+    ledger: Path,
+    as_json: bool,
+) -> None:
+    """Forget what was set: the limits are again those that the run was started with.
+
+    Example: orchestrator limits reset prompts run
+    """
+    from orchestrator.api.admin.limits import limits_reset
+
+    chosen = [_read(_parse_operation, operation) for operation in operations or ()]
+    endpoint = await _id_of(name, endpoint, choices, ledger)
+    show_limits_changed(await limits_reset(ledger, name, chosen, endpoint=endpoint), "reset", as_json=as_json)
 
 
 def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: bool) -> None:
@@ -108,30 +112,13 @@ def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: 
         streams.say(f"{ledger} has no runs yet")
 
 
-async def _set(name: str, chosen: Mapping[Operation, Limit], id_of: IdOf, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.admin.limits import limits_set
-
-    found = await limits_set(ledger, name, chosen, endpoint=await id_of(ledger))
-    show_limits_changed(found, "set", as_json=as_json)
-    return 0
-
-
-def _limits(rules: Sequence[str]) -> Mapping[Operation, Limit]:
+def limits_of(rules: Sequence[str]) -> Mapping[Operation, Limit]:
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:
             raise UsageError(f"{operation} is named twice; give it one limit")
         chosen[operation] = limit
     return chosen
-
-
-async def _reset(name: str, operations: Sequence[Operation], id_of: IdOf, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.admin.limits import limits_reset
-
-    show_limits_changed(
-        await limits_reset(ledger, name, operations, endpoint=await id_of(ledger)), "reset", as_json=as_json
-    )
-    return 0
 
 
 async def _id_of(name: str, endpoint: str | None, choices: Choices, ledger: Path) -> str | None:

@@ -59,32 +59,28 @@ INFEASIBLE_EXIT_CODE = 1
 """Something that was asked for cannot be kept."""
 
 
-def add_plan(commands: typer.Typer) -> None:
-    """Registers `plan`."""
-
-    @commands.command()
-    @also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
-    def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
-        """Say when a run would end, and what it would cost, before it is sent.
-
-        It tells what binds, too, and what would help. Nothing is sent but by --probe.
-
-        Examples:
-            orchestrator plan prompts.jsonl --endpoint abc123 --execution-time 45s --workers 10
-            orchestrator plan prompts.jsonl --endpoint abc123 --probe 20 --price-per-second 0.0004
-        """
-        return PlanRequest(
-            run=run_request(sources, choices, os.environ),
-            figures=PlanFigures(**choices.fields(PlanFigures)),
-            **choices.fields(PlanRequest),
-        )
-
-
 def _carry_out(flags: Flags, prepare: Callable[[Choices], PlanRequest]) -> None:
     request, _, as_json, _ = understood(with_endpoint_id(flags), prepare)
     for line in warnings(request.run):
         streams.warn(line)
     raise typer.Exit(carry_out_plan(request, as_json=as_json))
+
+
+@also(_carry_out, **options.flags_of(*FIGURES_OF_PLAN, *_OF_RUN))
+def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
+    """Say when a run would end, and what it would cost, before it is sent.
+
+    It tells what binds, too, and what would help. Nothing is sent but by --probe.
+
+    Examples:
+        orchestrator plan prompts.jsonl --endpoint abc123 --execution-time 45s --workers 10
+        orchestrator plan prompts.jsonl --endpoint abc123 --probe 20 --price-per-second 0.0004
+    """
+    return PlanRequest(
+        run=run_request(sources, choices, os.environ),
+        figures=PlanFigures(**choices.fields(PlanFigures)),
+        **choices.fields(PlanRequest),
+    )
 
 
 def carry_out_plan(request: PlanRequest, *, as_json: bool) -> int:

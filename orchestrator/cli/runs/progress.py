@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import shortened
-from orchestrator.settings import command_settings, connection_settings, request_settings
+from orchestrator.settings import connection_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
 LIMIT: Final = 100
 MESSAGE_WIDTH: Final = 40
 
-Json = Annotated[
-    bool | None,
-    flags.option(
-        command_settings.JSON, "A JSON array, or with `--follow` a line for each job whenever it has changed."
-    ),
-]
 Limit = Annotated[
     int, typer.Option(str(connection_settings.LIMIT), "-n", metavar="N", min=1, help="Show at most so many jobs.")
 ]
@@ -37,33 +30,23 @@ Follow = Annotated[
 ]
 
 
-def add_progress(commands: typer.Typer) -> None:
-    """Registers `progress`."""
+@at_ledger("A JSON array, or with `--follow` a line for each job whenever it has changed.")
+async def progress(
+    name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT, *, ledger: Path, as_json: bool
+) -> int:
+    """Show how far the resumable jobs of a run are.
 
-    @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def progress(name: flags.OnlyRun = None, follow: Follow = False, limit: Limit = LIMIT) -> AtLedger:
-        """Show how far the resumable jobs of a run are.
+    That is: what their workers reported last, and their checkpoints.
 
-        That is: what their workers reported last, and their checkpoints.
-
-        Example: orchestrator progress prompts
-        """
-        return partial(_follow if follow else _progress, name, limit)
-
-
-async def _progress(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.runs.job_progress import progress
-
-    show_jobs_progress(await progress(ledger, name, limit), as_json=as_json)
-    return 0
-
-
-async def _follow(name: str | None, limit: int, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.runs.job_progress import follow_progress
+    Example: orchestrator progress prompts
+    """
+    from orchestrator.api.runs.job_progress import follow_progress, progress
     from orchestrator.cli.framework.signals import stop_on_signals
     from orchestrator.cli.output.progress_views import view_for_stderr
 
+    if not follow:
+        show_jobs_progress(await progress(ledger, name, limit), as_json=as_json)
+        return 0
     view = view_for_stderr(quiet=True)
     async with stop_on_signals(view) as stop:
         await follow_progress(ledger, name, limit, partial(show_jobs_changed, as_json=as_json), stop=stop)

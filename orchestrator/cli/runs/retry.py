@@ -10,16 +10,15 @@ import typer
 from orchestrator.api.runs.next_command import next_command
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.endpoint_names import id_at
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import lasting
-from orchestrator.cli.runs.control import Json, told
+from orchestrator.cli.runs.control import JSON, show_control
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings, run_settings
+from orchestrator.settings import request_settings, run_settings
 from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.request_settings import Configuration
 from orchestrator.settings.requests import RetryChoice
@@ -62,58 +61,41 @@ MaxAttempts = Annotated[
 ]
 
 
-def add_retry(commands: typer.Typer, *, hidden: bool = False) -> None:
-    """Registers `retry`."""
-
-    @commands.command(hidden=hidden)
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def retry(
-        name: flags.RunName,
-        where: flags.Where = "",
-        cluster: Cluster = None,
-        settings: Set = None,
-        endpoint: Endpoint = None,
-        max_attempts: MaxAttempts = None,
-        yes: Yes = False,
-        *,
-        choices: Choices,
-    ) -> AtLedger:
-        """Queue failed and cancelled jobs of a run again.
-
-        They get fresh counters; all of them, or those of a filter.
-
-        Example: orchestrator retry prompts --where class=timed_out
-        """
-        given = [*map("--set {}".format, settings or ())]
-        given += [f"{request_settings.ENDPOINT}={endpoint}"] if endpoint is not None else []
-        given += [f"{run_settings.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
-        return partial(_retry, name, where, cluster, given, yes, choices)
-
-
-async def _retry(
-    name: str,
-    where: str,
-    cluster: str | None,
-    settings: Sequence[str],
-    yes: bool,
+@at_ledger(JSON)
+async def retry(
+    name: flags.RunName,
+    where: flags.Where = "",
+    cluster: Cluster = None,
+    settings: Set = None,
+    endpoint: Endpoint = None,
+    max_attempts: MaxAttempts = None,
+    yes: Yes = False,
+    *,
     choices: Choices,
     ledger: Path,
     as_json: bool,
-) -> int:
+) -> None:
+    """Queue failed and cancelled jobs of a run again.
+
+    They get fresh counters; all of them, or those of a filter.
+
+    Example: orchestrator retry prompts --where class=timed_out
+    """
     from orchestrator.api.inspect.status import show
     from orchestrator.api.outcomes.job_queries import retry_preview
     from orchestrator.api.runs.commands import retry
 
-    own = _settings(settings)
+    own = _settings(settings or (), endpoint, max_attempts)
     preview = await retry_preview(ledger, name, where, cluster)
     if not preview.count:
         if where.strip() or cluster is not None:
             raise UsageError(f"{preview.run} has no failed or cancelled jobs like that; nothing was done")
-        return await _nothing(preview.run, ledger, as_json=as_json)
+        await _nothing(preview.run, ledger, as_json=as_json)
+        return
     run = await show(ledger, preview.run)
-    endpoint = own.get(request_settings.ENDPOINT.name)
-    if endpoint is not None and is_endpoint_name(endpoint):
-        own[request_settings.ENDPOINT.name] = await id_at(run.service_url, endpoint, choices)
+    its_endpoint = own.get(request_settings.ENDPOINT.name)
+    if its_endpoint is not None and is_endpoint_name(its_endpoint):
+        own[request_settings.ENDPOINT.name] = await id_at(run.service_url, its_endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"
     streams.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")
@@ -121,10 +103,9 @@ async def _retry(
         streams.say(line)
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await retry(ledger, preview.run, chosen=RetryChoice(where=preview.where, **own))
-    code = told(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
+    show_control(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
     if found.held_by is None and not found.has_ended and not as_json:
         streams.say(f"start it: {start_command(found, run.service_url, ledger, choices.configuration)}")
-    return code
 
 
 def start_command(found: RunControl, service_url: str, ledger: Path, configuration: Configuration) -> str:
@@ -134,7 +115,7 @@ def start_command(found: RunControl, service_url: str, ledger: Path, configurati
     return starting("resume", found.run, service_url=service_url) if is_alone else starting("tick", None)
 
 
-async def _nothing(name: str, ledger: Path, *, as_json: bool) -> int:
+async def _nothing(name: str, ledger: Path, *, as_json: bool) -> None:
     from orchestrator.api.inspect.status import show
 
     told = f"{name} has no failed or cancelled jobs; nothing to retry"
@@ -144,13 +125,15 @@ async def _nothing(name: str, ledger: Path, *, as_json: bool) -> int:
             RunControl(run=name, paused=run.paused, cancelled=run.cancelled, held_by=run.held_by, outcome=told)
         )
     streams.say(told)
-    return 0
 
 
-def _settings(given: Sequence[str]) -> dict[str, Any]:
-    """The settings by the names of their fields, of flags as they were `given`. Raises `UsageError`."""
+def _settings(given: Sequence[str], endpoint: str | None, max_attempts: str | None) -> dict[str, Any]:
+    """The settings by the names of their fields, which may be `given` as KEY=VALUE. Raises `UsageError`."""
+    texts = [f"--set {each}" for each in given]
+    texts += [f"{request_settings.ENDPOINT}={endpoint}"] if endpoint is not None else []
+    texts += [f"{run_settings.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
     found: dict[str, Any] = {}
-    for each in given:
+    for each in texts:
         key, equals, value = each.removeprefix("--set ").removeprefix("--").partition("=")
         setting = SETTABLE.get(key.strip())
         if setting is None or not equals:

@@ -1,55 +1,35 @@
 """`orchestrator runs recheck`: what was collected is judged by what the run takes for a result now."""
 
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from orchestrator.api.runs.keyword_options import VALIDATORS
 from orchestrator.api.runs.next_command import next_command
 from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.runs.control import Json
+from orchestrator.cli.runs.control import JSON
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.sources import Choices
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
 
 
-def add_recheck(commands: typer.Typer) -> None:
-    """Registers `recheck`."""
+@at_ledger(JSON, *VALIDATORS)
+async def recheck(
+    name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices, ledger: Path, as_json: bool
+) -> None:
+    """Judge a run's outputs anew: by other validators, or by its own as their files are now.
 
-    @commands.command()
-    @also(
-        carry_out_at_ledger, **flags.flags_of(*VALIDATORS, request_settings.LEDGER, command_settings.CONFIG), json=Json
-    )
-    def recheck(name: flags.RunName, dry_run: DryRun = False, yes: Yes = False, *, choices: Choices) -> AtLedger:
-        """Judge a run's outputs anew: by other validators, or by its own as their files are now.
-
-        Example: orchestrator runs recheck prompts --schema caption.schema.json --dry-run
-        """
-        changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
-        return partial(_recheck, name, changes, dry_run, yes, choices)
-
-
-async def _recheck(
-    name: str,
-    changes: Mapping[str, Any],
-    dry_run: bool,
-    yes: bool,
-    choices: Choices,
-    ledger: Path,
-    as_json: bool,
-) -> int:
+    Example: orchestrator runs recheck prompts --schema caption.schema.json --dry-run
+    """
     from orchestrator.api.admin.revalidate import recheck
     from orchestrator.api.inspect.status import show
 
+    changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
     found = await recheck(ledger, name, changes, dry_run=True)
     streams.say(f"{found.run}: {found.outcome}")
     if not dry_run:
@@ -64,4 +44,3 @@ async def _recheck(
             streams.say(f"unless some process works on the ledger, go on with: {command}")
     if as_json:
         streams.put_json(found)
-    return 0

@@ -47,43 +47,6 @@ _Endpoint = Annotated[
 ]
 
 
-def add_run(commands: typer.Typer) -> None:
-    """Registers `run`."""
-
-    @commands.command()
-    @also(_carry_out, **options.flags_of(*command_settings.RUN))
-    def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
-        """Run every job of INPUT and wait for its results.
-
-        The same command again continues where it stopped, or adds what is new in the file. D is a duration: 250ms, 90s,
-        30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile
-        names.
-
-        Examples:
-            orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl
-            orchestrator run prompts.jsonl --endpoint local:handlers.py:caption
-            orchestrator run 'in/*.csv' --name captions --endpoint abc123 --dry-run
-        """
-        return run_request(sources, choices, os.environ)
-
-
-def add_resume(commands: typer.Typer) -> None:
-    """Registers `resume`."""
-
-    @commands.command()
-    @also(_carry_out, endpoint=_Endpoint, **options.flags_of(*command_settings.RESUME))
-    def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
-        """Continue a run without reading its input again.
-
-        What is queued is sent, what is outstanding is collected.
-
-        Examples:
-            orchestrator resume prompts
-            orchestrator resume prompts --output results.jsonl --detach
-        """
-        return resume_request(name, choices, os.environ)
-
-
 def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     """Everything between the flags and the exit code."""
     flags = with_endpoint_id(flags, told_only="sources" not in flags)  # a resume stays where its run is
@@ -96,6 +59,35 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
     raise typer.Exit(carry_out_run(_run, request, quiet=quiet, as_json=as_json))
+
+
+@also(_carry_out, **options.flags_of(*command_settings.RUN))
+def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
+    """Run every job of INPUT and wait for its results.
+
+    The same command again continues where it stopped, or adds what is new in the file. D is a duration: 250ms, 90s,
+    30m, 24h or 7d. The API key comes from ORCHESTRATOR_API_KEY, RUNPOD_API_KEY or the variable that the profile
+    names.
+
+    Examples:
+        orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl
+        orchestrator run prompts.jsonl --endpoint local:handlers.py:caption
+        orchestrator run 'in/*.csv' --name captions --endpoint abc123 --dry-run
+    """
+    return run_request(sources, choices, os.environ)
+
+
+@also(_carry_out, endpoint=_Endpoint, **options.flags_of(*command_settings.RESUME))
+def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
+    """Continue a run without reading its input again.
+
+    What is queued is sent, what is outstanding is collected.
+
+    Examples:
+        orchestrator resume prompts
+        orchestrator resume prompts --output results.jsonl --detach
+    """
+    return resume_request(name, choices, os.environ)
 
 
 async def _run(request: RunRequest, view: QuietView, *, stop: "Event") -> Summary:

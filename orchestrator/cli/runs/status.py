@@ -3,16 +3,14 @@
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from orchestrator.cli.framework import flags as options
-from orchestrator.cli.framework.flags import also
 from orchestrator.cli.framework.raised_workers import raised_lines
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output import theme as palette
 from orchestrator.cli.output.formats import (
@@ -31,7 +29,6 @@ from orchestrator.cli.output.formats import (
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
@@ -41,10 +38,6 @@ if TYPE_CHECKING:
 
 SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
-
-
-Json = Annotated[bool | None, options.option(command_settings.JSON, "One JSON array on standard output.")]
-JsonOfOne = Annotated[bool | None, options.option(command_settings.JSON, "One JSON object on standard output.")]
 
 
 Every = Annotated[
@@ -65,63 +58,32 @@ SomeRun = Annotated[
 ]
 
 
-def add_status(commands: typer.Typer) -> None:
-    """Registers `status`."""
-
-    @commands.command()
-    @also(
-        partial(carry_out_at_ledger, tells_raised=False),
-        **options.flags_of(request_settings.LEDGER, command_settings.CONFIG),
-        json=Json,
-    )
-    def status(name: SomeRun = None, every: Every = False) -> AtLedger:
-        """Show the runs of a ledger and how they stand.
-
-        It can be given at any time, also while they run.
-
-        Example: orchestrator status
-        """
-        return partial(_status, name, every)
+_every = at_ledger("One JSON array on standard output.", tells_raised=False)
 
 
-def add_list_and_show(runs: typer.Typer) -> None:
-    """Registers `list` and `show`."""
-    flags = options.flags_of(request_settings.LEDGER, command_settings.CONFIG)
+@_every
+async def status(name: SomeRun = None, every: Every = False, *, ledger: Path, as_json: bool) -> None:
+    """Show the runs of a ledger and how they stand.
 
-    @runs.command("list", hidden=True)
-    @also(partial(carry_out_at_ledger, tells_raised=False), **flags, json=Json)
-    def list_(every: Every = False) -> AtLedger:
-        """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
-        return partial(_status, None, every)
+    It can be given at any time, also while they run.
 
-    @runs.command()
-    @also(carry_out_at_ledger, **flags, json=JsonOfOne)
-    def show(name: options.OnlyRun = None) -> AtLedger:
-        """Show one run: how it stands, where it sends its jobs, and where its input came from.
-
-        Example: orchestrator runs show prompts
-        """
-        return partial(_show, name)
+    Example: orchestrator status
+    """
+    await _show(name, every, ledger, as_json)
 
 
-async def _show(name: str | None, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.inspect.status import show
-
-    run = await show(ledger, name)
-    if as_json:
-        streams.put_json(run)
-    else:
-        streams.put(run_text(run).encode(sys.stdout.encoding or "utf-8", "replace"))
-        streams.flush()
-    return 0
+@_every
+async def list_(every: Every = False, *, ledger: Path, as_json: bool) -> None:
+    """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
+    await _show(None, every, ledger, as_json)
 
 
-async def _status(name: str | None, every: bool, ledger: Path, as_json: bool) -> int:
+async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> None:
     from orchestrator.api.inspect.status import latest, show, status
 
     if as_json:
         streams.put_json(await status(ledger) if name is None else [await show(ledger, name)])
-        return 0
+        return
     if name is None:
         shown = await latest(ledger, None if every else SHOWN_MAX)
     else:
@@ -131,7 +93,22 @@ async def _status(name: str | None, every: bool, ledger: Path, as_json: bool) ->
         streams.flush()
     else:
         streams.say(f"{ledger} has no runs yet")
-    return 0
+
+
+@at_ledger("One JSON object on standard output.")
+async def show(name: options.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+    """Show one run: how it stands, where it sends its jobs, and where its input came from.
+
+    Example: orchestrator runs show prompts
+    """
+    from orchestrator.api.inspect.status import show
+
+    run = await show(ledger, name)
+    if as_json:
+        streams.put_json(run)
+    else:
+        streams.put(run_text(run).encode(sys.stdout.encoding or "utf-8", "replace"))
+        streams.flush()
 
 
 def _is_finished(run: RunStatus) -> bool:

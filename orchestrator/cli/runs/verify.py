@@ -3,19 +3,17 @@
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from orchestrator.cli.framework.flags import OnlyRun, also, flags_of, option
+from orchestrator.cli.framework.flags import OnlyRun, flag
 from orchestrator.cli.framework.requests import verify_request
-from orchestrator.cli.framework.runner import Work, carry_out
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings, output_settings, request_settings
-from orchestrator.settings.requests import VerifyRequest
+from orchestrator.settings import output_settings, request_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -30,40 +28,29 @@ INCOMPLETE = "incomplete"
 
 
 _FLAGS: Final = {
-    "name": Annotated[str | None, option(request_settings.NAME, "The same as NAME.")],
-    "output": Annotated[str | None, option(request_settings.OUTPUT, "A results file to compare with the ledger.")],
-    "errors": Annotated[
-        str | None, option(request_settings.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl.")
-    ],
-    **flags_of(output_settings.OUTPUT_FORMAT, output_settings.ORDER, request_settings.LEDGER, command_settings.CONFIG),
-    "json": Annotated[bool | None, option(command_settings.JSON, "One JSON object on standard output at the end.")],
+    "name": flag(request_settings.NAME, "The same as NAME."),
+    "output": flag(request_settings.OUTPUT, "A results file to compare with the ledger."),
+    "errors": flag(request_settings.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl."),
 }
-
 
 _Complete = Annotated[
     bool, typer.Option("--complete", metavar="", help="Take it for wrong that the files lack a job of the run.")
 ]
 
 
-def add_verify(commands: typer.Typer) -> None:
-    """Registers `verify`."""
+@at_ledger(
+    "One JSON object on standard output at the end.", output_settings.OUTPUT_FORMAT, output_settings.ORDER, **_FLAGS
+)
+async def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices, as_json: bool) -> int:
+    """Check a ledger, and the files that were written from it.
 
-    @commands.command()
-    @also(carry_out, **_FLAGS)
-    def verify(run: OnlyRun = None, complete: _Complete = False, *, choices: Choices) -> tuple[Work, Path]:
-        """Check a ledger, and the files that were written from it.
+    Each input has one outcome, and nothing was changed since.
 
-        Each input has one outcome, and nothing was changed since.
-
-        Example: orchestrator verify --output results.jsonl
-        """
-        request = verify_request(run, choices, complete=complete)
-        return partial(_verify, request, choices.is_on(command_settings.JSON)), request.ledger
-
-
-async def _verify(request: VerifyRequest, as_json: bool) -> int:
+    Example: orchestrator verify --output results.jsonl
+    """
     from orchestrator.api.outcomes.verify import verify
 
+    request = verify_request(run, choices, complete=complete)
     return show_verification(await until_interrupted(partial(verify, request, show_progress)), as_json=as_json)
 
 

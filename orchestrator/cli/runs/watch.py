@@ -2,44 +2,44 @@
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-import typer
 
 from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import total
 from orchestrator.cli.output.progress_views import QuietView, progress_line, view_for_stderr
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.views.status import Snapshot
 
 LINE_EVERY_S: Final = 1.0
 """As JSON how it stands is told no more often, and not unless it has changed."""
 
-Json = Annotated[
-    bool | None, flags.option(command_settings.JSON, "How it stands as JSON lines, whenever that has changed.")
-]
 
+@at_ledger("How it stands as JSON lines, whenever that has changed.")
+async def watch(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> int:
+    """Show how a run goes on; Ctrl-C ends the watching only.
 
-def add_watch(commands: typer.Typer) -> None:
-    """Registers `watch`."""
+    It ends once each job has its outcome.
 
-    @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def watch(name: flags.OnlyRun = None) -> AtLedger:
-        """Show how a run goes on; Ctrl-C ends the watching only.
+    Example: orchestrator watch prompts
+    """
+    from orchestrator.api.foreground.watch import watch
+    from orchestrator.cli.framework.signals import stop_on_signals
 
-        It ends once each job has its outcome.
-
-        Example: orchestrator watch prompts
-        """
-        return partial(_watch, name)
+    view = JsonView() if as_json else view_for_stderr(quiet=False)
+    async with stop_on_signals(view) as stop:
+        last = await watch(ledger, name, view, stop=stop)
+    if as_json:
+        streams.put_json(last)
+    elif streams.can_draw(sys.stderr):  # the display is gone by now
+        streams.say(progress_line(last))
+    if view.signal is not None:
+        return SIGNAL_EXIT_CODE_BASE + view.signal
+    return 0 if last.counts["succeeded"] == total(last.counts) else FAILURES_EXIT_CODE
 
 
 class JsonView(QuietView):
@@ -60,19 +60,3 @@ class JsonView(QuietView):
                 shown = snapshot
                 streams.put_json(snapshot)
             await anyio.sleep(LINE_EVERY_S)
-
-
-async def _watch(name: str | None, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.foreground.watch import watch
-    from orchestrator.cli.framework.signals import stop_on_signals
-
-    view = JsonView() if as_json else view_for_stderr(quiet=False)
-    async with stop_on_signals(view) as stop:
-        last = await watch(ledger, name, view, stop=stop)
-    if as_json:
-        streams.put_json(last)
-    elif streams.can_draw(sys.stderr):  # the display is gone by now
-        streams.say(progress_line(last))
-    if view.signal is not None:
-        return SIGNAL_EXIT_CODE_BASE + view.signal
-    return 0 if last.counts["succeeded"] == total(last.counts) else FAILURES_EXIT_CODE

@@ -19,23 +19,6 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.sources import Choices, choose
 
 
-def add_emulate(commands: typer.Typer) -> None:
-    """Registers `emulate`."""
-
-    @commands.command()
-    @also(_carry_out, **flags_of(*emulated.EMULATE))
-    def emulate(*, choices: Choices) -> EmulateRequest:
-        """Serve a stand-in for the whole service until Ctrl-C.
-
-        Without function or worker, create endpoints first.
-
-        Examples:
-            orchestrator emulate --handler handlers.py:caption --workers 8
-            orchestrator emulate --handler handlers.py:caption --run "pytest -x"
-        """
-        return _request(choices)
-
-
 def _carry_out(flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> None:
     with exit_if_refused():
         choices = choose(flags, os.environ, EMULATOR)
@@ -50,7 +33,16 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> No
     )
 
 
-def _request(choices: Choices) -> EmulateRequest:
+@also(_carry_out, **flags_of(*emulated.EMULATE))
+def emulate(*, choices: Choices) -> EmulateRequest:
+    """Serve a stand-in for the whole service until Ctrl-C.
+
+    Without function or worker, create endpoints first.
+
+    Examples:
+        orchestrator emulate --handler handlers.py:caption --workers 8
+        orchestrator emulate --handler handlers.py:caption --run "pytest -x"
+    """
     workers = choices[emulated.WORKERS]
     at_all_times = {} if workers is None else {"workers_min": workers, "workers_max": workers}
     return EmulateRequest(**choices.fields(EmulateRequest) | at_all_times)

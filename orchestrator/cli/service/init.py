@@ -46,41 +46,37 @@ Force = Annotated[bool, typer.Option("--force", metavar="", help="Write it altho
 Json = Annotated[bool | None, option(command_settings.JSON, "What was written and found, as JSON.")]
 
 
-def add_init(commands: typer.Typer) -> None:
-    """Registers `init`."""
+def init(
+    endpoint: Endpoint = None,
+    input: Input = None,  # noqa: A002  its flag is --input
+    output: Output = None,
+    serverless_url: ServerlessUrl = None,
+    config: Config = Path(CONFIG_DEFAULT),
+    force: Force = False,
+    json: Json = None,
+) -> None:
+    """Write a first configuration file, by three questions.
 
-    @commands.command()
-    def init(
-        endpoint: Endpoint = None,
-        input: Input = None,  # noqa: A002  its flag is --input
-        output: Output = None,
-        serverless_url: ServerlessUrl = None,
-        config: Config = Path(CONFIG_DEFAULT),
-        force: Force = False,
-        json: Json = None,
-    ) -> None:
-        """Write a first configuration file, by three questions.
+    It asks for the endpoint, the input and where the results go, looks whether the endpoint takes the key, and says
+    the next command. Nothing is sent that costs anything.
 
-        It asks for the endpoint, the input and where the results go, looks whether the endpoint takes the key, and says
-        the next command. Nothing is sent that costs anything.
-
-        Examples:
-            orchestrator init
-            orchestrator init --endpoint abc123 --input prompts.jsonl --output results.jsonl
-        """
-        given = {"endpoint": endpoint, "output": output, "serverless_url": serverless_url, "json": json}
-        with exit_if_refused():
-            if config.exists() and not force:
-                raise UsageError(
-                    f"{config} is there already; --force writes it anew, {command_settings.CONFIG} another file"
-                )
-            choices = _choices(given)
-            answers = asked(
-                (choices.text(request_settings.ENDPOINT), input, choices.text(request_settings.OUTPUT)), sys.stdin
+    Examples:
+        orchestrator init
+        orchestrator init --endpoint abc123 --input prompts.jsonl --output results.jsonl
+    """
+    given = {"endpoint": endpoint, "output": output, "serverless_url": serverless_url, "json": json}
+    with exit_if_refused():
+        if config.exists() and not force:
+            raise UsageError(
+                f"{config} is there already; --force writes it anew, {command_settings.CONFIG} another file"
             )
-            request = _request(answers, given, config, force=force)
-        work = partial(_init, request, as_json=bool(json))
-        raise typer.Exit(execute(work, needs="orchestrator.api.planning.first_config"))
+        choices = _choices(given)
+        answers = asked(
+            (choices.text(request_settings.ENDPOINT), input, choices.text(request_settings.OUTPUT)), sys.stdin
+        )
+        request = _request(answers, given, config, force=force)
+    work = partial(_init, request, as_json=bool(json))
+    raise typer.Exit(execute(work, needs="orchestrator.api.planning.first_config"))
 
 
 class Answers(NamedTuple):

@@ -2,24 +2,19 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.command_groups import NounGroup
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.settings import command_settings, request_settings
 from orchestrator.units import MIB, SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.ledger_admin import LedgerInfo  # at run time `--help` would pay for it
 
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "One JSON object on standard output.")]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 
 
@@ -28,49 +23,56 @@ class _LedgerGroup(NounGroup):
     named_verb = None
 
 
-def add_ledger(commands: typer.Typer) -> None:
-    """Registers `ledger` and its verbs."""
-    ledger = typer.Typer(
-        cls=_LedgerGroup,
-        rich_markup_mode="rich",
-        help="The ledger as a file. Without a verb its figures are shown.",
-    )
-    commands.add_typer(ledger, name="ledger")
-    shared = also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-
-    @ledger.command()
-    @shared
-    def info() -> AtLedger:
-        """Show how large a ledger is, what it holds, and who works on it.
-
-        Example: orchestrator ledger info
-        """
-        return _info
-
-    @ledger.command()
-    @shared
-    def backup(copy: Copy) -> AtLedger:
-        """Write a copy of a ledger as it stands, also while it is in use.
-
-        Example: orchestrator ledger backup copy.db
-        """
-        return partial(_backup, copy)
-
-    @ledger.command()
-    @shared
-    def compact() -> AtLedger:
-        """Give the unused room of a ledger back to the disk, while nobody works on it.
-
-        Example: orchestrator ledger compact
-        """
-        return _compact
+commands = typer.Typer(
+    cls=_LedgerGroup,
+    rich_markup_mode="rich",
+    help="The ledger as a file. Without a verb its figures are shown.",
+)
 
 
-async def _info(ledger: Path, as_json: bool) -> int:
+_shared = at_ledger("One JSON object on standard output.")
+
+
+@commands.command()
+@_shared
+async def info(*, ledger: Path, as_json: bool) -> None:
+    """Show how large a ledger is, what it holds, and who works on it.
+
+    Example: orchestrator ledger info
+    """
     from orchestrator.api.admin.ledger_admin import ledger_info
 
     show_info(await ledger_info(ledger), as_json=as_json)
-    return 0
+
+
+@commands.command()
+@_shared
+async def backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
+    """Write a copy of a ledger as it stands, also while it is in use.
+
+    Example: orchestrator ledger backup copy.db
+    """
+    from orchestrator.api.admin.ledger_admin import ledger_backup
+
+    found = await ledger_backup(ledger, copy)
+    if as_json:
+        streams.put_json(found)
+    streams.say(f"{ledger} is copied to {found.copy}, {_size(found.file_bytes)}")
+
+
+@commands.command()
+@_shared
+async def compact(*, ledger: Path, as_json: bool) -> None:
+    """Give the unused room of a ledger back to the disk, while nobody works on it.
+
+    Example: orchestrator ledger compact
+    """
+    from orchestrator.api.admin.ledger_admin import ledger_compact
+
+    found = await ledger_compact(ledger)
+    if as_json:
+        streams.put_json(found)
+    streams.say(f"{ledger}: {_size(found.bytes_before)} before, {_size(found.bytes_after)} now")
 
 
 def show_info(found: "LedgerInfo", *, as_json: bool) -> None:
@@ -100,23 +102,3 @@ def _size(number: int) -> str:
 
 def _second(at: int) -> str:
     return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-async def _backup(copy: Path, ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.admin.ledger_admin import ledger_backup
-
-    found = await ledger_backup(ledger, copy)
-    if as_json:
-        streams.put_json(found)
-    streams.say(f"{ledger} is copied to {found.copy}, {_size(found.file_bytes)}")
-    return 0
-
-
-async def _compact(ledger: Path, as_json: bool) -> int:
-    from orchestrator.api.admin.ledger_admin import ledger_compact
-
-    found = await ledger_compact(ledger)
-    if as_json:
-        streams.put_json(found)
-    streams.say(f"{ledger}: {_size(found.bytes_before)} before, {_size(found.bytes_after)} now")
-    return 0

@@ -1,41 +1,26 @@
 """`orchestrator stop`: ends whoever works on a ledger."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.flags import also
-from orchestrator.cli.framework.runner import AtLedger, carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams
-from orchestrator.settings import command_settings, request_settings
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.process_stop import Stopped  # at run time `--help` would pay for it
 
 BUSY_EXIT_CODE = 4
 
-Json = Annotated[bool | None, flags.option(command_settings.JSON, "What came of it, as JSON.")]
 
+@at_ledger("What came of it, as JSON.")
+async def stop(*, ledger: Path, as_json: bool) -> int:
+    """End the process that works on a ledger, as Ctrl-C there would.
 
-def add_stop(commands: typer.Typer) -> None:
-    """Registers `stop`."""
+    Those that wait for its place end, too. Its runs go on with `resume` or `serve`. To hold one run only, see
+    `pause`.
 
-    @commands.command()
-    @also(carry_out_at_ledger, **flags.flags_of(request_settings.LEDGER, command_settings.CONFIG), json=Json)
-    def stop() -> AtLedger:
-        """End the process that works on a ledger, as Ctrl-C there would.
-
-        Those that wait for its place end, too. Its runs go on with `resume` or `serve`. To hold one run only, see
-        `pause`.
-
-        Example: orchestrator stop
-        """
-        return _stop
-
-
-async def _stop(ledger: Path, as_json: bool) -> int:
+    Example: orchestrator stop
+    """
     from orchestrator.api.admin.process_stop import stop
 
     return show_stopped(await stop(ledger), as_json=as_json)

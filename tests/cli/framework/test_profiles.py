@@ -10,14 +10,14 @@ import pytest
 from orchestrator.account import Account
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.cli.account import add_account
+from orchestrator.cli.framework.requests import doctor_request, serve_request
 from orchestrator.cli.framework.service_access import Access, Interface
 from orchestrator.cli.help.command_screens import split_examples
 from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.values import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
-from tests.cli.command_line import LOCAL, add_calls, call, call_only, requested
+from tests.cli.command_line import LOCAL, Asked, add_calls, call, call_only, requested
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS
 from tests.cli.test_config import write
@@ -80,9 +80,14 @@ def test_every_command_that_sends_takes_a_profile(words: tuple[str, ...], profil
     by_variable = {"ORCHESTRATOR_PROFILE": profile}
     for given, variables in (((f"--profile={profile}",), KEYS), ((), KEYS | by_variable)):
         found = requested(*words, *given, **variables)
-        first = found[0] if isinstance(found, tuple) else found
-        sent = first.args[0] if isinstance(first, partial) else getattr(first, "request", first)
-        request: Any = getattr(sent, "run", sent)
+        if isinstance(found, Asked):
+            made = (
+                doctor_request(None, found.choices, variables)
+                if words[0] == "doctor"
+                else serve_request(found.choices, variables)
+            )
+            found = made
+        request: Any = getattr(found, "run", found)
         assert profile_of(request.connection.serverless_url) == profile
         assert request.connection.api_key == KEYS[f"{profile.upper()}_KEY"]
 
@@ -180,8 +185,7 @@ def test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_
     for looking in (("status",), ("failures", "r"), ("jobs", "list"), ("flows",), ("results", "r")):
         assert "profile" not in call(looking, environment=shell).stderr, looking
     assert "profile" not in call(["doctor"], environment=shell).stderr
-    [asked_for, _] = requested("doctor", **shell)[0].args
-    assert isinstance(asked_for, DoctorRequest)
+    asked_for = doctor_request(None, requested("doctor", **shell).choices, shell)
     assert "ORCHESTRATOR_PROFILE: orchestrator.toml has no [profile.gone]" in asked_for.no_account
     assert asked_for.connection.api_key == ""
     assert "ORCHESTRATOR_PROFILE: orchestrator.toml has no [profile.gone]" in refused(*RUN, **shell)

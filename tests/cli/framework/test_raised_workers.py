@@ -8,7 +8,7 @@ import anyio
 import pytest
 import typer
 
-from orchestrator.cli.framework.runner import carry_out_at_ledger
+from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.clock import SystemClock
 from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.ledger import dispatcher_lock, open_ledger
@@ -38,14 +38,15 @@ def _ledger(tmp_path: Path) -> Path:
     return path
 
 
-def told(ledger: Path, **flags: object) -> str:
+def told(path: Path, **flags: object) -> str:
     """What a command that does nothing says on a terminal."""
 
-    async def nothing(_ledger: Path, _as_json: bool) -> int:
-        return 0
+    @at_ledger(None)
+    async def nothing(*, ledger: Path) -> None:
+        assert ledger == path
 
     with redirect_stderr(Screen()) as screen, pytest.raises(typer.Exit) as ended:
-        carry_out_at_ledger({"ledger": str(ledger), **flags}, lambda _: nothing)
+        nothing(ledger=str(path), **flags)
     assert ended.value.exit_code == 0
     return " ".join(screen.getvalue().split())
 

@@ -54,8 +54,8 @@ def test_a_path_in_this_folder_is_told_from_here() -> None:
 
 
 def test_only_checking_and_json_are_handed_on() -> None:
-    assert requested("apply", "a.toml", "b.toml", "--check").args == ([Path("a.toml"), Path("b.toml")], True, None)
-    assert requested("apply", "a.toml").args == ([Path("a.toml")], False, None)
+    files = [Path("a.toml"), Path("b.toml")]
+    assert requested("apply", "a.toml", "b.toml", "--check").flags == {"files": files, "check": True}
     result = told(APPLIED, as_json=True)
     assert [each["version"] for each in json.loads(result.stdout)] == [2]
     assert result.stderr == ""

@@ -86,8 +86,7 @@ def applied() -> None:
 
 
 def test_a_tick_says_what_it_did_or_who_does_it() -> None:
-    request, within_us = requested("tick", "--for", "5m", "--ledger", "l.db")
-    assert (request.ledger, within_us) == (LEDGER, 5 * MINUTE_US)
+    assert requested("tick", "--for", "5m").flags == {"within": 5 * MINUTE_US}
     nothing = Ticked(held_by=None, flows=())
     assert "nothing is due" in shown(lambda: show_ticked(nothing, view(), as_json=False)).stderr
 
@@ -102,8 +101,8 @@ def test_a_tick_says_what_it_did_or_who_does_it() -> None:
 
 
 def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
-    asked = requested("trigger", "captions", "--at", "2026-01-01", "--ledger", "l.db")
-    assert (asked.request.ledger, asked.name, asked.at, asked.wait) == (LEDGER, "captions", "2026-01-01", False)
+    asked = requested("trigger", "captions", "--at", "2026-01-01")
+    assert asked.flags == {"name": "captions", "at": "2026-01-01", "wait": False}
     found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
     result = shown(lambda: show_flow_asked_for(found, view(), waits=False, as_json=True))
     assert json.loads(result.stdout)["flows"] == [FLOW]
@@ -118,7 +117,7 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
     [(FlowState.SUCCEEDED, 0), (FlowState.PARTIAL, 1), (FlowState.FAILED, 1), (FlowState.RUNNING, 130)],
 )
 def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowState, code: int) -> None:
-    assert requested("trigger", "captions", "--wait").wait
+    assert requested("trigger", "captions", "--wait").flags["wait"]
     found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
     waiting = shown(lambda: show_flow_asked_for(found, view(), waits=True, as_json=True))
     assert (waiting.stdout, "or now with --wait" in waiting.stderr) == ("", False)  # it was given
@@ -162,7 +161,7 @@ def test_the_next_fires_and_the_history_are_shown() -> None:
     fires = [("captions", AT, "2026-01-01T01:00:00+01:00")]
     told = shown(lambda: show_fires(fires, as_json=False)).stdout
     assert told.split()[-2:] == ["2026-01-01T01:00:00+01:00", "captions"]
-    assert requested("schedules", "next", "captions", "--most", "3").args == ("captions", 3)
+    assert requested("schedules", "next", "captions", "--most", "3").flags == {"name": "captions", "most": 3}
     assert json.loads(shown(lambda: show_fires(fires, as_json=True)).stdout)[0]["fire_at"] == AT
 
     assert "has not fired yet" in shown(lambda: show_history([], "captions", as_json=False)).stderr
@@ -203,7 +202,7 @@ def test_a_schedule_is_paused_continued_and_removed() -> None:
 
 def test_flows_are_listed_and_shown_with_their_stages() -> None:
     asked = requested("flows", "list", "captions", "--state", "failed", "--state", "held", "--most", "7")
-    assert asked.args == ("captions", [FlowState.FAILED, FlowState.HELD], 7)
+    assert asked.flags == {"name": "captions", "state": [FlowState.FAILED, FlowState.HELD], "most": 7}
     failed = [flow_status(FlowState.FAILED, "no input")]
     assert "no input" in shown(lambda: show_flows(failed, as_json=False)).stdout
     [row] = json.loads(shown(lambda: show_flows(failed, as_json=True)).stdout)
@@ -230,8 +229,8 @@ def test_a_flow_is_cancelled_with_its_runs_once_that_is_confirmed() -> None:
 
 
 def test_serve_records_files_first() -> None:
-    request = requested("serve", "--apply", "a.toml", "--apply", "b.toml", ORCHESTRATOR_API_KEY="k")
-    assert [str(each) for each in request.apply] == ["a.toml", "b.toml"]
+    asked = requested("serve", "--apply", "a.toml", "--apply", "b.toml")
+    assert asked.flags == {"apply": [Path("a.toml"), Path("b.toml")]}
 
 
 def test_the_lineage_of_a_row_is_a_table_stage_by_stage() -> None:
@@ -245,7 +244,7 @@ def test_the_lineage_of_a_row_is_a_table_stage_by_stage() -> None:
         is_all=False,
     )
     result = shown(lambda: show_lineage(found, as_json=False), COLUMNS="120")
-    assert requested("flows", "lineage", FLOW, "r1/0").args == (FLOW, "r1/0")
+    assert requested("flows", "lineage", FLOW, "r1/0").flags == {"flow": FLOW, "custom_id": "r1/0"}
     assert [line.rstrip() for line in result.stdout.splitlines()[2:]] == [
         "caption  r1    succeeded      the input  2 rows",
         "embed    r1/0  failed (step)  r1",
@@ -272,7 +271,8 @@ def test_a_rerun_tells_the_new_runs_and_who_goes_on() -> None:
     result = shown(lambda: show_rerun(found, as_json=False))
     assert result.stdout == ""
     assert f"{FLOW} is carried out anew: {FLOW}/embed~2; it goes on with the next orchestrator" in result.stderr
-    assert requested("flows", "rerun", FLOW, "--from", "embed", "--failed").args == (FLOW, "embed", True)
+    asked = requested("flows", "rerun", FLOW, "--from", "embed", "--failed")
+    assert asked.flags == {"flow": FLOW, "from_": "embed", "failed": True}
     held = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), held_by="process 7")
     told = shown(lambda: show_rerun(held, as_json=True))
     assert json.loads(told.stdout) == {"flow": FLOW, "runs": [f"{FLOW}/embed~2"], "held_by": "process 7"}

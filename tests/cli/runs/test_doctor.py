@@ -11,8 +11,7 @@ import pytest
 from orchestrator.cli.output.tables import on_screen
 from orchestrator.cli.runs.doctor import show_diagnosis
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
-from orchestrator.settings.requests import DoctorRequest
-from tests.cli.command_line import Result, call, requested, shown
+from tests.cli.command_line import Result, call, shown
 
 PAUSED = Finding(
     cause=Cause.PAUSED,
@@ -71,12 +70,6 @@ def test_json_is_one_object() -> None:
     told = json.loads(result.stdout)
     assert (result.exit_code, told["findings"][0]["cause"], told["runs"]) == (1, "paused", 1)
     assert told["findings"][0]["needs_person"] is True
-
-
-def test_the_run_and_the_ledger_are_handed_on() -> None:
-    work, ledger = requested("doctor", "captions", "--ledger", "l.db")
-    assert work.args == (DoctorRequest(ledger=Path("l.db"), name="captions"), False)
-    assert ledger == Path("l.db")
 
 
 def doctor(*arguments: str) -> Result:

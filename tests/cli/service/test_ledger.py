@@ -26,7 +26,7 @@ INFO = LedgerInfo(
 
 
 def test_the_bare_noun_shows_the_figures() -> None:
-    assert requested("ledger") == requested("ledger", "info"), "the bare noun shows"
+    assert requested("ledger")[:2] == requested("ledger", "info")[:2], "the bare noun shows"
     result = shown(partial(show_info, INFO, as_json=False))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
