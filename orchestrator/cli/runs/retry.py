@@ -55,20 +55,18 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help=f"With this setting of their own: {', '.join(SETTABLE)}."),
 ]
 
-Endpoint = Annotated[str | None, flags.option(request_settings.ENDPOINT, "At this endpoint of the run's service.")]
-MaxAttempts = Annotated[
-    str | None, flags.option(run_settings.MAX_ATTEMPTS, "Each of them may be executed so often from now on.")
-]
+_OWN: Final = {
+    "endpoint": flags.flag(request_settings.ENDPOINT, "At this endpoint of the run's service."),
+    "max_attempts": flags.flag(run_settings.MAX_ATTEMPTS, "Each of them may be executed so often from now on."),
+}
 
 
-@at_ledger(JSON)
+@at_ledger(JSON, **_OWN)
 async def retry(
     name: flags.RunName,
     where: flags.Where = "",
     cluster: Cluster = None,
     settings: Set = None,
-    endpoint: Endpoint = None,
-    max_attempts: MaxAttempts = None,
     yes: Yes = False,
     *,
     choices: Choices,
@@ -85,7 +83,7 @@ async def retry(
     from orchestrator.api.outcomes.job_queries import retry_preview
     from orchestrator.api.runs.commands import retry
 
-    own = _settings(settings or (), endpoint, max_attempts)
+    own = _settings(settings or (), choices)
     preview = await retry_preview(ledger, name, where, cluster)
     if not preview.count:
         if where.strip() or cluster is not None:
@@ -127,11 +125,10 @@ async def _nothing(name: str, ledger: Path, *, as_json: bool) -> None:
     streams.say(told)
 
 
-def _settings(given: Sequence[str], endpoint: str | None, max_attempts: str | None) -> dict[str, Any]:
+def _settings(given: Sequence[str], choices: Choices) -> dict[str, Any]:
     """The settings by the names of their fields, which may be `given` as KEY=VALUE. Raises `UsageError`."""
-    texts = [f"--set {each}" for each in given]
-    texts += [f"{request_settings.ENDPOINT}={endpoint}"] if endpoint is not None else []
-    texts += [f"{run_settings.MAX_ATTEMPTS}={max_attempts}"] if max_attempts is not None else []
+    told = (each for each in (request_settings.ENDPOINT, run_settings.MAX_ATTEMPTS) if choices.is_told(each))
+    texts = [*(f"--set {each}" for each in given), *(f"{each}={choices.text(each)}" for each in told)]
     found: dict[str, Any] = {}
     for each in texts:
         key, equals, value = each.removeprefix("--set ").removeprefix("--").partition("=")
