@@ -42,7 +42,7 @@ async def at_pod(account: "Account", pod: str, call: Callable[[str], Awaitable[T
     return await by_name("pod", pod, call, account.pods.list)
 
 
-def watch(pod: "Pod") -> None:
+def say_status(pod: "Pod") -> None:
     """Tells where a pod stands that is followed."""
     streams.say(f"pod {pod.id} is {plain(pod.status)}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from orchestrator.cli.account.pod_options import PodId, at_pod, watch, with_limits
+from orchestrator.cli.account.pod_options import PodId, at_pod, say_status, with_limits
 from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth, template_id
 from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.framework import service_access
@@ -167,7 +167,7 @@ async def _create(name: str, flags: Flags, account: "Account", as_json: bool) ->
             start_jupyter=flags["jupyter"],
         ),
     )
-    pod = await account.pods.create(spec, wait=wait_s, watch=watch)
+    pod = await account.pods.create(spec, wait=wait_s, watch=say_status)
     _put(pod, as_json)
     streams.say(f"pod {pod.id}: created; it is {plain(pod.status)} now, and costs ${pod.cost:.3f} an hour")
     if "22/tcp" in pod.ports and not flags["ssh"]:

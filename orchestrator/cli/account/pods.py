@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from orchestrator.cli.account.logs import add_logs
-from orchestrator.cli.account.pod_options import PodId, Verbose, at_pod, watch, with_limits
+from orchestrator.cli.account.pod_options import PodId, Verbose, at_pod, say_status, with_limits
 from orchestrator.cli.account.pod_specs import add_create_and_modify
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework import service_access
@@ -110,7 +110,7 @@ async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
 
 async def _act(action: str, pod_id: str, wait_s: float | None, account: "Account", as_json: bool) -> None:
     acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
-    pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=watch))
+    pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=say_status))
     if as_json:
         streams.put_json(msgspec.Raw(pod.raw))
     streams.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
@@ -122,7 +122,7 @@ async def _terminate(pod: str, yes: bool, wait_s: float | None, account: "Accoun
             seen = await account.pods.show(pod_id)
             said = f"terminate pod {pod_id} ({seen.name!r}, {seen.status}) and delete its disk for good?"
             service_access.confirm(said, yes=False)
-        await account.pods.terminate(pod_id, wait=wait_s, watch=watch)
+        await account.pods.terminate(pod_id, wait=wait_s, watch=say_status)
         return pod_id
 
     pod_id = await at_pod(account, pod, terminate)

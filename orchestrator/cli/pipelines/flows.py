@@ -51,7 +51,7 @@ _shared = at_ledger("JSON on standard output.")
 
 @commands.command("list")
 @_shared
-async def list_(
+async def flows_list(
     name: SomePipeline = None, state: States = None, most: Number = 20, *, ledger: Path, as_json: bool
 ) -> None:
     """Show flows and how they stand, newest fires first.
@@ -63,9 +63,9 @@ async def list_(
     show_flows(await flows_list(ledger, name, state or [], most), as_json=as_json)
 
 
-@commands.command()
+@commands.command("show")
 @_shared
-async def show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
+async def flow_show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
     """Show a flow and each of its stages: rows in, waiting, outstanding, done and failed, speed and time left.
 
     Example: orchestrator flows show captions@20260329T003000Z
@@ -75,9 +75,9 @@ async def show(flow: FlowName, *, ledger: Path, as_json: bool) -> None:
     show_flow(await flow_show(ledger, flow), as_json=as_json)
 
 
-@commands.command()
+@commands.command("lineage")
 @_shared
-async def lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_json: bool) -> None:
+async def flow_lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_json: bool) -> None:
     """Show what a row of a flow was made of, and what has become of it, stage by stage.
 
     Example: orchestrator flows lineage captions@20260329T003000Z night-17
@@ -87,9 +87,11 @@ async def lineage(flow: FlowName, custom_id: RowId, *, ledger: Path, as_json: bo
     show_lineage(await flow_lineage(ledger, flow, custom_id), as_json=as_json)
 
 
-@commands.command()
+@commands.command("rerun")
 @_shared
-async def rerun(flow: FlowName, from_: FromStage, failed: OnlyFailed = False, *, ledger: Path, as_json: bool) -> None:
+async def flow_rerun(
+    flow: FlowName, from_: FromStage, failed: OnlyFailed = False, *, ledger: Path, as_json: bool
+) -> None:
     """Carry out a flow that has ended anew from a stage on; the runs that there are stay as they are.
 
     Example: orchestrator flows rerun captions@20260329T003000Z --from embed --failed

@@ -47,7 +47,7 @@ _shared = at_ledger("JSON on standard output.")
 
 @commands.command("list")
 @_shared
-async def list_(*, ledger: Path, as_json: bool) -> None:
+async def schedules_list(*, ledger: Path, as_json: bool) -> None:
     """Show every pipeline: when it fires next, and how its last flow ended.
 
     Example: orchestrator schedules
@@ -59,7 +59,7 @@ async def list_(*, ledger: Path, as_json: bool) -> None:
 
 @commands.command("next")
 @_shared
-async def next_(name: SomeName = None, most: Number = 10, *, ledger: Path, as_json: bool) -> None:
+async def schedules_next(name: SomeName = None, most: Number = 10, *, ledger: Path, as_json: bool) -> None:
     """Show the next fires, of one pipeline or of all.
 
     Example: orchestrator schedules next captions
@@ -69,9 +69,9 @@ async def next_(name: SomeName = None, most: Number = 10, *, ledger: Path, as_js
     show_fires(await schedules_next(ledger, name, most), as_json=as_json)
 
 
-@commands.command()
+@commands.command("history")
 @_shared
-async def history(name: Name, most: Number = 20, *, ledger: Path, as_json: bool) -> None:
+async def schedules_history(name: Name, most: Number = 20, *, ledger: Path, as_json: bool) -> None:
     """Show what fired and what did not, newest first, and the command that makes up for it.
 
     Example: orchestrator schedules history captions
@@ -81,9 +81,9 @@ async def history(name: Name, most: Number = 20, *, ledger: Path, as_json: bool)
     show_history(await schedules_history(ledger, name, most), name, as_json=as_json)
 
 
-@commands.command()
+@commands.command("check")
 @_shared
-async def check(name: SomeName = None, *, ledger: Path, as_json: bool) -> int:
+async def schedules_check(name: SomeName = None, *, ledger: Path, as_json: bool) -> int:
     """Exit with 1 if anything is late, missed, held or failing, or nobody has looked or could be told.
 
     Example: orchestrator schedules check
@@ -93,9 +93,9 @@ async def check(name: SomeName = None, *, ledger: Path, as_json: bool) -> int:
     return show_troubles(await schedules_check(ledger, name), as_json=as_json)
 
 
-@commands.command()
+@commands.command("pause")
 @_shared
-async def pause(name: Name, note: Note = "", until: Until = None, *, ledger: Path, as_json: bool) -> None:
+async def schedules_pause(name: Name, note: Note = "", until: Until = None, *, ledger: Path, as_json: bool) -> None:
     """Fire no more, until somebody continues it or a time comes; flows that there are go on.
 
     Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
@@ -109,7 +109,7 @@ async def pause(name: Name, note: Note = "", until: Until = None, *, ledger: Pat
 
 @commands.command("continue")
 @_shared
-async def continue_(name: Name, catch_up: CatchUp = False, *, ledger: Path, as_json: bool) -> None:
+async def schedules_continue(name: Name, catch_up: CatchUp = False, *, ledger: Path, as_json: bool) -> None:
     """Fire again; what was due during the pause is left out, unless it is to be made up for.
 
     Example: orchestrator schedules continue captions --catch-up
@@ -121,9 +121,9 @@ async def continue_(name: Name, catch_up: CatchUp = False, *, ledger: Path, as_j
     _show_changed(found, f"{name} fires again{soon}", as_json=as_json)
 
 
-@commands.command()
+@commands.command("remove")
 @_shared
-async def remove(name: Name, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
+async def schedules_remove(name: Name, yes: Yes = False, *, ledger: Path, as_json: bool) -> None:
     """Fire no more for good; history and flows stay, and [bold]orchestrator apply[/] brings it back.
 
     Example: orchestrator schedules remove captions

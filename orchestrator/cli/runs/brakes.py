@@ -28,9 +28,9 @@ commands = typer.Typer(
 )
 
 
-@commands.command()
+@commands.command("show")
 @at_ledger(_JSON)
-async def show(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+async def brakes(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
     """Show how the brakes of a run stand, what it has cost, and what is expected of what is outstanding.
 
     Example: orchestrator brakes show prompts
@@ -42,7 +42,7 @@ async def show(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> No
 
 @commands.command("set")
 @at_ledger(_JSON, *run_settings.BRAKES)
-async def set_(name: flags.RunName, *, choices: Choices, ledger: Path, as_json: bool) -> None:
+async def brakes_set(name: flags.RunName, *, choices: Choices, ledger: Path, as_json: bool) -> None:
     """Change brakes of a run, as in: brakes set captions --budget 50. Who works on it goes by them within a second.
 
     `off` takes one away.

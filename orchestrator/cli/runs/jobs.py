@@ -58,7 +58,7 @@ commands = typer.Typer(
 
 @commands.command("list")
 @at_ledger("One JSON array on standard output.")
-async def list_(
+async def jobs_list(
     name: options.OnlyRun = None, where: options.Where = "", limit: Limit = LIMIT, *, ledger: Path, as_json: bool
 ) -> None:
     """List the jobs of a run that a filter means, in the order in which they were taken in.
@@ -78,9 +78,9 @@ async def list_(
         streams.say(line)
 
 
-@commands.command()
+@commands.command("show")
 @at_ledger("One JSON object on standard output.")
-async def show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: bool) -> None:
+async def job_show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: bool) -> None:
     """Show one job: how it stands, all that happened to it and when, its input and its output.
 
     Example: orchestrator jobs show prompts night-17
@@ -100,9 +100,9 @@ async def show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: bool)
 commands.command(hidden=True)(retry)
 
 
-@commands.command()
+@commands.command("cancel")
 @at_ledger("One JSON object on standard output.")
-async def cancel(
+async def cancel_jobs(
     name: options.RunName, where: options.Where = "", yes: Yes = False, *, ledger: Path, as_json: bool
 ) -> None:
     """Cancel the unfinished jobs of a run that a filter means, here and at the service; the run goes on.

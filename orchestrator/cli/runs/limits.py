@@ -52,9 +52,9 @@ commands = typer.Typer(
 _shared = at_ledger("The limits as JSON on standard output.")
 
 
-@commands.command()
+@commands.command("show")
 @_shared
-async def show(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
+async def limits(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
     """Show the limits of each endpoint and how much of them is used now.
 
     Example: orchestrator limits show
@@ -66,7 +66,7 @@ async def show(name: SomeRun = None, *, ledger: Path, as_json: bool) -> None:
 
 @commands.command("set")
 @_shared
-async def set_(
+async def limits_set(
     name: flags.RunName, rules: Rules, endpoint: AtEndpoint = None, *, choices: Choices, ledger: Path, as_json: bool
 ) -> None:
     """Set limits of the run's endpoint. Who works on it takes them on within a second; they stay until reset.
@@ -79,9 +79,9 @@ async def set_(
     show_limits_changed(await limits_set(ledger, name, chosen, endpoint=endpoint), "set", as_json=as_json)
 
 
-@commands.command()
+@commands.command("reset")
 @_shared
-async def reset(
+async def limits_reset(
     name: flags.RunName,
     operations: Operations = None,
     endpoint: AtEndpoint = None,

@@ -17,7 +17,7 @@ from orchestrator.cli.output.formats import empty_columns_text, finished
 from orchestrator.cli.runs import control
 from orchestrator.cli.runs.retry import retry
 from orchestrator.cli.runs.revalidate import recheck
-from orchestrator.cli.runs.status import list_, show
+from orchestrator.cli.runs.status import runs_list, runs_show
 from orchestrator.core.text.wording import counted
 from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import command_settings, output_settings, request_settings
@@ -51,8 +51,8 @@ commands = typer.Typer(
     help="The runs of a ledger. Without a verb they are listed.\n\nA run is named by its name, or by as much of it as"
     " no other run begins with.",
 )
-commands.command("list", hidden=True)(list_)
-commands.command()(show)
+commands.command("list", hidden=True)(runs_list)
+commands.command("show")(runs_show)
 for _second_name in (control.pause, control.unpause, control.cancel):
     commands.command(hidden=True)(_second_name)
 commands.command("continue", hidden=True)(control.unpause)

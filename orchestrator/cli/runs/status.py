@@ -73,7 +73,7 @@ async def status(name: SomeRun = None, every: Every = False, *, ledger: Path, as
 
 
 @_every
-async def list_(every: Every = False, *, ledger: Path, as_json: bool) -> None:
+async def runs_list(every: Every = False, *, ledger: Path, as_json: bool) -> None:
     """Show the runs of a ledger and how they stand, as `orchestrator status` does."""
     await _show(None, every, ledger, as_json)
 
@@ -96,7 +96,7 @@ async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> N
 
 
 @at_ledger("One JSON object on standard output.")
-async def show(name: options.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
+async def runs_show(name: options.OnlyRun = None, *, ledger: Path, as_json: bool) -> None:
     """Show one run: how it stands, where it sends its jobs, and where its input came from.
 
     Example: orchestrator runs show prompts

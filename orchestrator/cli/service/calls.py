@@ -71,13 +71,13 @@ def _worked_on_by(ledger: Path) -> str | None:
 # --- submitting
 
 
-async def run(job: JobInput, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_run(job: JobInput, endpoint: "EndpointJobs", shown: Shown) -> int:
     with _telling_if_interrupted():
         record = await endpoint.run(job.input, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config)
     return _show(record, shown)
 
 
-async def runsync(job: JobInput, wait: int | None, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_runsync(job: JobInput, wait: int | None, endpoint: "EndpointJobs", shown: Shown) -> int:
     with _telling_if_interrupted():
         record = await endpoint.runsync(
             job.input, wait=wait, follow=False, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config
@@ -111,11 +111,11 @@ def _show(record: "JobRecord", shown: Shown) -> int:
 # --- asking
 
 
-async def status(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_status(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     return _show(await endpoint.status(job), shown)
 
 
-async def stream(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_stream(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     stream = endpoint.stream(job)
     chunks = 0
     async for chunk in stream:
@@ -125,7 +125,7 @@ async def stream(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     return 0 if stream.status == "COMPLETED" else JOB_FAILED_EXIT_CODE
 
 
-async def health(endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_health(endpoint: "EndpointJobs", shown: Shown) -> int:
     health = await endpoint.health()
     if shown.as_json:
         output.put_answer(health.raw)
@@ -134,7 +134,7 @@ async def health(endpoint: "EndpointJobs", shown: Shown) -> int:
     return 0
 
 
-async def requests(endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_requests(endpoint: "EndpointJobs", shown: Shown) -> int:
     output.put_json_answer(await endpoint.requests(), as_json=shown.as_json)
     return 0
 
@@ -142,7 +142,7 @@ async def requests(endpoint: "EndpointJobs", shown: Shown) -> int:
 # --- changing
 
 
-async def cancel(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_cancel(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     record = await endpoint.cancel(job)
     _show(record, shown)
     if record.finished and record.status != "CANCELLED":
@@ -150,11 +150,11 @@ async def cancel(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     return 0
 
 
-async def retry(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_retry(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
     return _show(await endpoint.retry(job), shown)
 
 
-async def purge(ledger: Path | None, yes: bool, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_purge(ledger: Path | None, yes: bool, endpoint: "EndpointJobs", shown: Shown) -> int:
     if ledger is not None:
         for line in await _stakes(ledger, endpoint):
             streams.warn(line)
@@ -192,7 +192,7 @@ def _stake(run: RunStatus, ledger: Path, at_service: int) -> str:
     return f"run {run.run} of {ledger} has {jobs} at this endpoint; those that still wait in its queue go, too"
 
 
-async def openai(path: str, body: bytes | None, endpoint: "EndpointJobs", shown: Shown) -> int:
+async def api_openai(path: str, body: bytes | None, endpoint: "EndpointJobs", shown: Shown) -> int:
     put = None if shown.as_json else output.put_event
     answer = await endpoint.openai(path, body, on_event=put)
     if shown.as_json or not isinstance(answer.value, tuple):  # else its events have been shown as they came

@@ -91,7 +91,7 @@ def _add_submits(api: Noun) -> None:
 
         Example: orchestrator api run abc123 --input prompt.json
         """
-        return _at(endpoint, choices, partial(calls.run, _job_input(input, webhook, choices)))
+        return _at(endpoint, choices, partial(calls.api_run, _job_input(input, webhook, choices)))
 
     @api.command(**_policy)
     def runsync(
@@ -107,7 +107,7 @@ def _add_submits(api: Noun) -> None:
         Example: orchestrator api runsync abc123 --input '{"prompt": "a cat"}'
         """
         job = _job_input(input, webhook, choices)
-        return _at(endpoint, choices, partial(calls.runsync, job, None if wait is None else _milliseconds(wait)))
+        return _at(endpoint, choices, partial(calls.api_runsync, job, None if wait is None else _milliseconds(wait)))
 
 
 def _add_questions(api: Noun) -> None:
@@ -117,7 +117,7 @@ def _add_questions(api: Noun) -> None:
 
         Example: orchestrator api status abc123 JOB
         """
-        return _at(endpoint, choices, partial(calls.status, job))
+        return _at(endpoint, choices, partial(calls.api_status, job))
 
     @api.command()
     def stream(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
@@ -125,7 +125,7 @@ def _add_questions(api: Noun) -> None:
 
         Example: orchestrator api stream abc123 JOB
         """
-        return _at(endpoint, choices, partial(calls.stream, job))
+        return _at(endpoint, choices, partial(calls.api_stream, job))
 
     @api.command()
     def health(endpoint: EndpointId, *, choices: Choices) -> Command:
@@ -133,7 +133,7 @@ def _add_questions(api: Noun) -> None:
 
         Example: orchestrator api health abc123
         """
-        return _at(endpoint, choices, calls.health)
+        return _at(endpoint, choices, calls.api_health)
 
     @api.command()
     def requests(endpoint: EndpointId, *, choices: Choices) -> Command:
@@ -141,7 +141,7 @@ def _add_questions(api: Noun) -> None:
 
         Example: orchestrator api requests abc123
         """
-        return _at(endpoint, choices, calls.requests)
+        return _at(endpoint, choices, calls.api_requests)
 
 
 def _add_changes(api: Noun) -> None:
@@ -151,7 +151,7 @@ def _add_changes(api: Noun) -> None:
 
         Example: orchestrator api cancel abc123 JOB
         """
-        return _at(endpoint, choices, partial(calls.cancel, job))
+        return _at(endpoint, choices, partial(calls.api_cancel, job))
 
     @api.command()
     def retry(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
@@ -159,7 +159,7 @@ def _add_changes(api: Noun) -> None:
 
         Example: orchestrator api retry abc123 JOB
         """
-        return _at(endpoint, choices, partial(calls.retry, job))
+        return _at(endpoint, choices, partial(calls.api_retry, job))
 
     @api.command(**flags_of(request_settings.LEDGER))
     def purge(endpoint: EndpointId, yes: service_access.Yes = False, *, choices: Choices) -> Command:
@@ -168,7 +168,7 @@ def _add_changes(api: Noun) -> None:
         Example: orchestrator api purge abc123
         """
         ledger = ledger_of(choices)
-        return _at(endpoint, choices, partial(calls.purge, ledger if ledger.exists() else None, yes))
+        return _at(endpoint, choices, partial(calls.api_purge, ledger if ledger.exists() else None, yes))
 
 
 def _add_openai(api: Noun) -> None:
@@ -179,7 +179,7 @@ def _add_openai(api: Noun) -> None:
         Example: orchestrator api openai abc123 /v1/chat/completions --input body.json
         """
         body = None if input is None else object_text(input)
-        return _at(endpoint, choices, partial(calls.openai, path, body))
+        return _at(endpoint, choices, partial(calls.api_openai, path, body))
 
 
 def _at(endpoint: str, choices: Choices, work: Work) -> Command:

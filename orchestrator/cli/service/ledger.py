@@ -33,9 +33,9 @@ commands = typer.Typer(
 _shared = at_ledger("One JSON object on standard output.")
 
 
-@commands.command()
+@commands.command("info")
 @_shared
-async def info(*, ledger: Path, as_json: bool) -> None:
+async def ledger_info(*, ledger: Path, as_json: bool) -> None:
     """Show how large a ledger is, what it holds, and who works on it.
 
     Example: orchestrator ledger info
@@ -45,9 +45,9 @@ async def info(*, ledger: Path, as_json: bool) -> None:
     show_info(await ledger_info(ledger), as_json=as_json)
 
 
-@commands.command()
+@commands.command("backup")
 @_shared
-async def backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
+async def ledger_backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
     """Write a copy of a ledger as it stands, also while it is in use.
 
     Example: orchestrator ledger backup copy.db
@@ -60,9 +60,9 @@ async def backup(copy: Copy, *, ledger: Path, as_json: bool) -> None:
     streams.say(f"{ledger} is copied to {found.copy}, {_size(found.file_bytes)}")
 
 
-@commands.command()
+@commands.command("compact")
 @_shared
-async def compact(*, ledger: Path, as_json: bool) -> None:
+async def ledger_compact(*, ledger: Path, as_json: bool) -> None:
     """Give the unused room of a ledger back to the disk, while nobody works on it.
 
     Example: orchestrator ledger compact

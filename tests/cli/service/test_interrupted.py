@@ -39,7 +39,9 @@ async def test_whoever_interrupts_a_submission_is_told_that_the_job_may_exist(
 ) -> None:
     endpoint: Any = Silent()
     shown = Shown(as_json=False, quiet=False)
-    submit = calls.run(JOB, endpoint, shown) if operation == "run" else calls.runsync(JOB, None, endpoint, shown)
+    submit = (
+        calls.api_run(JOB, endpoint, shown) if operation == "run" else calls.api_runsync(JOB, None, endpoint, shown)
+    )
 
     async def submitting() -> None:
         await submit
