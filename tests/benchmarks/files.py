@@ -18,8 +18,9 @@ from pyarrow import parquet
 
 from orchestrator.formats.input.readers import ReadOptions, read_inputs
 from orchestrator.formats.input.rows import Row
+from orchestrator.formats.output.atomic_file import commit_together
 from orchestrator.formats.output.lines import ResultLine, WrittenOutcome
-from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of
+from orchestrator.formats.output.writers import OutcomeFile, form_of
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
 from tests.benchmarks.figures import Figure
@@ -124,7 +125,7 @@ def _write(path: Path) -> int:
         for outcome in _outcomes(rows):
             file.write((outcome,))
         file.finish()
-        commit_files([file])
+        commit_together(file.parts)
     return rows
 
 

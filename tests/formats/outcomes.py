@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.formats.output.atomic_file import commit_together
 from orchestrator.formats.output.lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome
-from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of
+from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.values import Include
 
@@ -48,7 +49,7 @@ def write(path: Path, outcomes: Sequence[WrittenOutcome], *, include: Sequence[I
     with OutcomeFile(path, form) as file:
         file.write(outcomes)
         file.finish()
-        commit_files([file])
+        commit_together(file.parts)
 
 
 __all__ = ["failure", "forms_of", "result", "write"]

@@ -18,7 +18,7 @@ from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.errors import DamagedError, MisfitError, StorageError, UsageError
 from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
 from orchestrator.formats.input.rows import Row, RowProblem, batches
-from orchestrator.formats.output.atomic_file import check_writable, same_file
+from orchestrator.formats.output.atomic_file import check_writable, commit_together, same_file
 from orchestrator.formats.output.lines import (
     ErrorClass,
     ErrorLine,
@@ -28,7 +28,7 @@ from orchestrator.formats.output.lines import (
     WrittenOutcome,
     encode_outcome,
 )
-from orchestrator.formats.output.writers import OutcomeFile, commit_files, forms_of
+from orchestrator.formats.output.writers import OutcomeFile, forms_of
 from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
@@ -133,7 +133,7 @@ async def write_files(
             await check_is_there(ledger, run)
             for each in (good, bad):
                 await each.finish()
-            commit_files((results, failures))
+            commit_together([*results.parts, *failures.parts])
         return WrittenFiles(results=results.number, failures=failures.number, empty_columns=results.empty_columns)
 
 
@@ -195,7 +195,7 @@ class _Written:
 def outcome_line(job: FinishedJob, include: Collection[Include] = ()) -> bytes:
     """The line of `job` in JSON lines, with what it is to `include`."""
     outcome = file_outcome(job, include)
-    return encode_outcome(outcome.line, outcome.more)
+    return encode_outcome(outcome)
 
 
 def file_outcome(job: FinishedJob, include: Collection[Include] = ()) -> WrittenOutcome:

@@ -11,7 +11,7 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter import asks_input
 from orchestrator.errors import UsageError
-from orchestrator.formats.output.writers import checked_sink, form_of
+from orchestrator.formats.output.writers import form_of, sink_of
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.requests import ResultsRequest
@@ -35,7 +35,7 @@ async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> in
         include = await included(opened, run.id, request.include)
         form = form_of(Path(), request.writing, include, is_errors=is_errors)
         rows = 0
-        out = checked_sink(form, lambda: write)
+        out = sink_of(form, lambda: write)
         try:
             async with aclosing(_jobs(opened, run.id, request, inputs=form.needs_input)) as jobs:
                 async for job in jobs:

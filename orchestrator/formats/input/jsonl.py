@@ -14,7 +14,7 @@ Problems are values, one for each bad line, so that all are seen.
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -28,7 +28,7 @@ from orchestrator.core.text.durations import Policy, decode_policy, encode_polic
 from orchestrator.core.text.json_compact import compact
 from orchestrator.formats.input.custom_id import STANDS_TWICE, decode_custom_id, without_custom_id
 from orchestrator.formats.input.lines import TOO_LARGE_ADVICE
-from orchestrator.formats.input.openai_batch import LOOKS_LIKE_IT, METADATA, is_request
+from orchestrator.formats.input.openai_batch import LOOKS_LIKE_IT, METADATA, input_of, is_request
 from orchestrator.formats.input.rows import OversizeError, Row, RowProblem, problem_of
 from orchestrator.formats.text.json_text import canonical, json_kind, json_problem
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
@@ -103,15 +103,28 @@ class RowReader:
 
     def read(self, number: int, text: bytes) -> Row | RowProblem:
         """The row that the line `text`, without white space around it, is; or why it is none."""
+        return self._read(number, text, self._row)
+
+    def read_request(self, number: int, text: bytes) -> Row | RowProblem:
+        """The same of a request of an OpenAI Batch file."""
+        return self._read(number, text, self._of_request)
+
+    def _read(
+        self, number: int, text: bytes, row_of: Callable[[int, bytes, Mapping[str, msgspec.Raw]], Row]
+    ) -> Row | RowProblem:
         members = members_of(number, text)
         if isinstance(members, RowProblem):
             return members
         try:
-            return self._row(number, text, members)
+            return row_of(number, text, members)
         except RecursionError:
             return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
         except ValueError as error:
             return problem_of(number, error)
+
+    def _of_request(self, number: int, _text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
+        custom_id, input_ = input_of(members)
+        return self.row_of(number, input_, custom_id, _given(members, METADATA))
 
     def _row(self, number: int, text: bytes, members: Mapping[str, msgspec.Raw]) -> Row:
         custom_id = decode_custom_id(bytes(members["custom_id"])) if "custom_id" in members else None

@@ -10,10 +10,11 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -25,9 +26,8 @@ from orchestrator.formats.input import csv, folder, json_array, openai_batch, pa
 from orchestrator.formats.input.jsonl import BODY_BYTES_MAX, LINE_BYTES_EXTRA, NO_POLICY, RowReader, members_of
 from orchestrator.formats.input.lines import read_lines
 from orchestrator.formats.input.records import RecordReader
-from orchestrator.formats.input.rows import InputRecord, Row, RowProblem, problem_of
+from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked_stream
-from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.values import STANDARD_INPUT, InputFormat
 from orchestrator.user_code import here
@@ -46,7 +46,6 @@ _JSON_SUFFIXES: Final = (".jsonl", ".ndjson", ".json")
 _WILD: Final = "*?["
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _WHITE_SPACE: Final = b" \t\r\n"
-_object: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +85,10 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
             input_field=settings.input_field,
             templates=settings.templates,
         )
+
+    def objects(self) -> Callable[[int, bytes], Row | RowProblem]:
+        """What reads objects in JSON: as jobs or inputs, or as records where an input is made of them."""
+        return self.records().read_text if self.settings.are_records else self.rows().read
 
     @property
     def line_bytes_max(self) -> int:
@@ -142,26 +145,12 @@ def read_inputs(
     before = 0
     for source in sources:
         last = before
-        for item in _read(source, reading, places, before):
+        rows = _rows(source, reading, partial(places.begin, before + 1, source))
+        for item in until_unreadable(rows, problems_max=reading.problems_max):
             moved = msgspec.structs.replace(item, line=item.line + before) if before else item
             last = moved.line
             yield moved
         before = last
-
-
-def _read(source: str, reading: ReadOptions, places: InputPositions, before: int) -> Iterator[Row | RowProblem]:
-    """The rows of one source, counted from 1."""
-
-    def begin(unit: str) -> None:
-        places.begin(before + 1, source, unit)
-
-    if source != STANDARD_INPUT and (reading.folder / source).is_dir():
-        begin("file")
-        records = folder.folder_records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
-        yield from _made(records, reading.records().read)
-        return
-    with open_input(source, reading.folder) as file:
-        yield from until_unreadable(_rows(source, file, reading, begin), problems_max=reading.problems_max)
 
 
 def until_unreadable(
@@ -185,82 +174,45 @@ def until_unreadable(
         yield RowProblem(line=last + 1, text=f"from here on it cannot be read: {error.strerror}")
 
 
-def _rows(
-    source: str, file: io.BufferedReader, reading: ReadOptions, begin: Callable[[str], None]
-) -> Iterator[Row | RowProblem]:
-    """The rows of an open file, by what it is written in."""
+def _rows(source: str, reading: ReadOptions, begin: Callable[[str], None]) -> Iterator[Row | RowProblem]:
+    """The rows of one source, counted from 1, by what it is written in."""
+    if source != STANDARD_INPUT and (reading.folder / source).is_dir():
+        begin("file")
+        records = folder.folder_records(_texts_in(source, reading), bytes_max=reading.line_bytes_max)
+        yield from reading.records().all(records)
+        return
     settings = reading.settings
-    packed = is_compressed(file.peek(1)[:4])
-    stream = unpacked_stream(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
-    if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
-        raise DamagedInputError(
-            f"the input has {size:,} bytes; <setting max-input-bytes> allows {settings.input_bytes_max:,}"
-        )
-    kind = settings.format or _kind_of(source, stream)
-    if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):
-        raise UsageError(f"{source}: <setting types> is for CSV and TSV; the values of {kind} have types of their own")
-    begin({InputFormat.JSON: "element", InputFormat.PARQUET: "row"}.get(kind, "line"))
-    match kind:
-        case InputFormat.CSV | InputFormat.TSV:
-            delimiter = "\t" if kind is InputFormat.TSV else None
-            types = dict(settings.types)
-            found = csv.csv_records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
-            yield from _made(found, reading.records().read)
-        case InputFormat.PARQUET:
-            if packed or not _is_regular(file):
-                raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
-            yield from _made(parquet.parquet_records(reading.folder / source), reading.records().read)
-        case InputFormat.JSON:
-            read = _reader_of_texts(reading)
-            for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
-                yield item if isinstance(item, RowProblem) else read(item.number, item.text)
-        case InputFormat.OPENAI_BATCH:
-            yield from read_lines(stream, _reader_of_requests(reading), line_bytes_max=reading.line_bytes_max)
-        case _:
-            yield from read_lines(stream, _reader_of_texts(reading), line_bytes_max=reading.line_bytes_max)
-
-
-def _made(
-    records: Iterator[InputRecord | RowProblem], read: Callable[[int, Mapping[str, object]], Row | RowProblem]
-) -> Iterator[Row | RowProblem]:
-    for record in records:
-        yield record if isinstance(record, RowProblem) else read(record.line, record.values)
-
-
-def _reader_of_texts(reading: ReadOptions) -> Callable[[int, bytes], Row | RowProblem]:
-    """Reads objects in JSON: as jobs or inputs, or as records where an input is made of them."""
-    if not reading.settings.are_records:
-        return reading.rows().read
-    records = reading.records()
-
-    def read(number: int, text: bytes) -> Row | RowProblem:
-        try:
-            record = _object.decode(text)
-        except (ValueError, RecursionError) as error:
-            members = members_of(number, text)  # which explains, but for numbers that only a record cannot hold
-            return members if isinstance(members, RowProblem) else RowProblem(line=number, text=f"not usable: {error}")
-        return records.read(number, record)
-
-    return read
-
-
-def _reader_of_requests(reading: ReadOptions) -> Callable[[int, bytes], Row | RowProblem]:
-    rows = reading.rows()
-
-    def read(number: int, text: bytes) -> Row | RowProblem:
-        members = members_of(number, text)
-        if isinstance(members, RowProblem):
-            return members
-        try:
-            custom_id, input_ = openai_batch.input_of(members)
-            metadata = bytes(members.get(openai_batch.METADATA, b"null"))
-            return rows.row_of(number, input_, custom_id, None if metadata == b"null" else metadata)
-        except RecursionError:
-            return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
-        except ValueError as error:
-            return problem_of(number, error)
-
-    return read
+    with _opened(source, reading.folder) as file:
+        packed = is_compressed(file.peek(1)[:4])
+        stream = unpacked_stream(file, bytes_max=settings.input_bytes_max) if packed or not _is_regular(file) else file
+        if stream is file and (size := os.fstat(file.fileno()).st_size) > settings.input_bytes_max:
+            raise DamagedInputError(
+                f"the input has {size:,} bytes; <setting max-input-bytes> allows {settings.input_bytes_max:,}"
+            )
+        kind = settings.format or _kind_of(source, stream)
+        if settings.types and kind not in (InputFormat.CSV, InputFormat.TSV):
+            raise UsageError(
+                f"{source}: <setting types> is for CSV and TSV; the values of {kind} have types of their own"
+            )
+        begin({InputFormat.JSON: "element", InputFormat.PARQUET: "row"}.get(kind, "line"))
+        match kind:
+            case InputFormat.CSV | InputFormat.TSV:
+                delimiter = "\t" if kind is InputFormat.TSV else None
+                types = dict(settings.types)
+                found = csv.csv_records(stream, delimiter=delimiter, types=types, bytes_max=reading.line_bytes_max)
+                yield from reading.records().all(found)
+            case InputFormat.PARQUET:
+                if packed or not _is_regular(file):
+                    raise UsageError(f"{source}: Parquet is read from its end, so it must be a file, and not packed")
+                yield from reading.records().all(parquet.parquet_records(reading.folder / source))
+            case InputFormat.JSON:
+                read = reading.objects()
+                for item in json_array.elements(stream, bytes_max=reading.line_bytes_max):
+                    yield item if isinstance(item, RowProblem) else read(item.number, item.text)
+            case InputFormat.OPENAI_BATCH:
+                yield from read_lines(stream, reading.rows().read_request, line_bytes_max=reading.line_bytes_max)
+            case _:
+                yield from read_lines(stream, reading.objects(), line_bytes_max=reading.line_bytes_max)
 
 
 # --- what it is
@@ -282,7 +234,7 @@ def _kind_of(source: str, stream: io.BufferedReader) -> InputFormat:
     return InputFormat.OPENAI_BATCH if is_batch else InputFormat.JSONL
 
 
-def open_input(source: str, within: Path = Path()) -> AbstractContextManager[io.BufferedReader]:
+def _opened(source: str, within: Path) -> AbstractContextManager[io.BufferedReader]:
     """The bytes of `source`. Raises `UsageError` where there are none to be had."""
     if source == STANDARD_INPUT:
         return nullcontext(sys.stdin.buffer)  # type: ignore[arg-type]  # it is one, whatever its type is called

@@ -1,18 +1,19 @@
 """Records on their way to rows: which of their fields are sent, and which one is the id."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from orchestrator.formats.input.custom_id import check_custom_id
-from orchestrator.formats.input.jsonl import RowReader
+from orchestrator.formats.input.jsonl import RowReader, members_of
 from orchestrator.formats.input.openai_batch import METADATA
-from orchestrator.formats.input.rows import ID_FIELD, Row, RowProblem, problem_of
+from orchestrator.formats.input.rows import ID_FIELD, InputRecord, Row, RowProblem, problem_of
 from orchestrator.formats.templates.templates import instead_of, template_of
 from orchestrator.formats.text.json_text import json_problem
 from orchestrator.formats.text.value_text import NESTED_TOO_DEEPLY
 
+_object: Final = msgspec.json.Decoder(dict[str, Any])
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -50,6 +51,20 @@ class RecordReader:
             return RowProblem(line=number, text=NESTED_TOO_DEEPLY)
         except (ValueError, TypeError, OverflowError, msgspec.EncodeError) as error:
             return problem_of(number, error)
+
+    def read_text(self, number: int, text: bytes) -> Row | RowProblem:
+        """The same of an object in JSON."""
+        try:
+            record = _object.decode(text)
+        except (ValueError, RecursionError) as error:
+            members = members_of(number, text)  # which explains, but for numbers that only a record cannot hold
+            return members if isinstance(members, RowProblem) else RowProblem(line=number, text=f"not usable: {error}")
+        return self.read(number, record)
+
+    def all(self, records: Iterable[InputRecord | RowProblem]) -> Iterator[Row | RowProblem]:
+        """The rows that `records` are."""
+        for record in records:
+            yield record if isinstance(record, RowProblem) else self.read(record.line, record.values)
 
     def _id(self, record: Mapping[str, Any]) -> str | None:
         name = self._id_field or ID_FIELD

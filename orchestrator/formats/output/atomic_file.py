@@ -45,7 +45,8 @@ class Replacement:
         self._temporary = None if is_stream(path) else _temporary(self.target)
         self._file: BinaryIO | None = None
         self._is_prepared = False
-        self._is_in_place = False
+        self.is_in_place = False
+        """Whether it has taken its target's place."""
 
     @property
     def is_stream(self) -> bool:
@@ -99,7 +100,7 @@ class Replacement:
         """Renames what was prepared. Raises `OSError`."""
         assert self._temporary is not None
         self._temporary.replace(self.target)
-        self._is_in_place = True
+        self.is_in_place = True
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -109,7 +110,7 @@ class Replacement:
             with suppress(OSError):
                 self._file.close()
             self._file = None
-        if self._temporary is not None and not self._is_in_place:
+        if self._temporary is not None and not self.is_in_place:
             self._temporary.unlink(missing_ok=True)
 
     def _opened(self) -> BinaryIO:

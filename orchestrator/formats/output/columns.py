@@ -131,11 +131,6 @@ class Columns:
         return [column for include, of in columns.items() if include in self._include for column in of]
 
     @property
-    def has_members(self) -> bool:
-        """Whether members of outputs or inputs have columns of their own."""
-        return bool(self._members.paths)
-
-    @property
     def paths(self) -> tuple[str, ...]:
         """The members that have columns of their own."""
         return self._members.paths

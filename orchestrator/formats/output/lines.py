@@ -94,8 +94,9 @@ class WrittenOutcome(msgspec.Struct, frozen=True, kw_only=True):
 _encoder: Final = msgspec.json.Encoder()
 
 
-def encode_outcome(line: ResultLine | ErrorLine, more: OutcomeDetails | None = None) -> bytes:
-    r"""The line with its `\n`, and `more` behind what it has anyway."""
+def encode_outcome(outcome: WrittenOutcome) -> bytes:
+    r"""Its line of JSON with a `\n`; `more` stands behind what each has."""
+    line, more = outcome.line, outcome.more
     if isinstance(line, ErrorLine):
         error = line.error
         text = error.text if error.text is UNSET else encodable(error.text)

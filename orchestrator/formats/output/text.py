@@ -39,21 +39,18 @@ def misfit(outcome: WrittenOutcome, what: str) -> MisfitError:
     return MisfitError(f"{row}: {what}; write it as its JSON text with <setting on-misfit={OnMisfit.JSON}>")
 
 
-def json_line(columns: Columns) -> Callable[[WrittenOutcome], bytes]:
-    """What makes JSON lines of outcomes, with members by their paths where there are any."""
+def flat_line(columns: Columns) -> Callable[[WrittenOutcome], bytes]:
+    """What makes JSON lines of outcomes, with members by their paths."""
 
-    def plain(outcome: WrittenOutcome) -> bytes:
-        return encode_outcome(outcome.line, outcome.more)
-
-    def flat(outcome: WrittenOutcome) -> bytes:
+    def line(outcome: WrittenOutcome) -> bytes:
         if isinstance(outcome.line, ErrorLine):
+            row = encode_outcome(outcome)
             members = {path: _raw(text) for path, text in columns.members(outcome)}
-            row = encode_outcome(outcome.line, outcome.more)
-            return b"%b,%b\n" % (row[:-2], _encode(members)[1:]) if members else row
+            return b"%b,%b\n" % (row[:-2], _encode(members)[1:])
         cells = zip(columns.all, columns.cells(outcome), strict=True)
         return _encode({column.name: _raw(cell) for column, cell in cells}) + b"\n"
 
-    return flat if columns.has_members else plain
+    return line
 
 
 def _raw(cell: Cell) -> object:

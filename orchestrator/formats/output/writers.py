@@ -9,18 +9,17 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 import msgspec
 
 from orchestrator.errors import MisfitError, UsageError
 from orchestrator.formats.input.parquet import not_installed
-from orchestrator.formats.output.atomic_file import Replacement, commit_together, is_stream
+from orchestrator.formats.output.atomic_file import Replacement, is_stream
+from orchestrator.formats.output.column_checks import CheckedMembers, EmptyColumns, RowSink
 from orchestrator.formats.output.columns import INPUT, Columns
-from orchestrator.formats.output.empty_columns import EmptyColumns
-from orchestrator.formats.output.lines import WrittenOutcome
-from orchestrator.formats.output.missing_members import MissingMembers
-from orchestrator.formats.output.text import DELIMITERS, batch_line, json_line, table_header, table_line
+from orchestrator.formats.output.lines import WrittenOutcome, encode_outcome
+from orchestrator.formats.output.text import DELIMITERS, batch_line, flat_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.values import Include, OnMisfit, OutputFormat
@@ -109,68 +108,33 @@ def _check(path: Path, form: FileForm) -> None:
 # --- rows to bytes
 
 
-class RowSink(Protocol):
-    """What takes rows, one after the other."""
-
-    def write(self, outcome: WrittenOutcome) -> None:
-        """One more row. Raises `MisfitError`."""
-        ...
-
-    def finish(self) -> None:
-        """Nothing comes after."""
-        ...
-
-    def abandon(self) -> None:
-        """What was begun is left as it is."""
-        ...
-
-
 OpenPart = Callable[[], Callable[[bytes], object]]
 """Begins the next file; what it returns writes to it."""
 
 
-def checked_sink(form: FileForm, open_part: OpenPart) -> RowSink:
-    """The same as `sink_of`, for rows of which the members that have columns of their own are to be there."""
-    rows = sink_of(form, open_part)
-    is_checked = form.flatten and not form.is_errors and form.on_misfit is OnMisfit.ERROR
-    return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows
-
-
-class _CheckedRows:
-    """Rows that are looked at before they are written."""
-
-    def __init__(self, rows: RowSink, missing: MissingMembers) -> None:
-        self._rows = rows
-        self._missing = missing
-
-    def write(self, outcome: WrittenOutcome) -> None:
-        self._missing.saw(outcome)
-        self._rows.write(outcome)
-
-    def finish(self) -> None:
-        self._missing.end()
-        self._rows.finish()
-
-    def abandon(self) -> None:
-        self._rows.abandon()
-
-
 def sink_of(form: FileForm, open_part: OpenPart) -> RowSink:
-    """What writes rows as `form` has it, to the parts that `open_part` begins: always to one at least."""
+    """What writes rows as `form` has it, to the parts that `open_part` begins: always to one at least.
+
+    Members that have columns of their own are to be there, unless misfits are fine.
+    """
     columns = form.columns
+    rows: RowSink
     match form.format:
         case OutputFormat.PARQUET:
             from orchestrator.formats.output.parquet import ParquetSink  # noqa: PLC0415  loads pyarrow
 
-            return ParquetSink(columns, open_part, form.split, form.on_misfit)
+            rows = ParquetSink(columns, open_part, form.split, form.on_misfit)
         case OutputFormat.CSV | OutputFormat.TSV:
             delimiter = DELIMITERS[form.format.value]
             encode = table_line(columns, delimiter, form.on_misfit, csv_safe=form.csv_safe)
-            return LineSink(encode, open_part, form.split, header=table_header(columns, delimiter))
+            rows = LineSink(encode, open_part, form.split, header=table_header(columns, delimiter))
         case OutputFormat.OPENAI_BATCH:
-            return LineSink(batch_line(form.on_misfit), open_part, form.split)
+            rows = LineSink(batch_line(form.on_misfit), open_part, form.split)
         case _:
-            return LineSink(json_line(columns), open_part, form.split)
+            encode = flat_line(columns) if columns.paths else encode_outcome
+            rows = LineSink(encode, open_part, form.split)
+    is_checked = form.flatten and not form.is_errors and form.on_misfit is OnMisfit.ERROR
+    return CheckedMembers(rows, columns) if is_checked else rows
 
 
 class LineSink:
@@ -212,7 +176,8 @@ class LineSink:
 class OutcomeFile:
     """The coming file at `path`, or the coming parts of it, which appear whole or not at all.
 
-    Used as a context manager: `write` as often as needed, then `commit_files`. Raises as `Replacement`.
+    Used as a context manager: `write` as often as needed, then `commit_together` for its `parts`. Raises as
+    `Replacement`.
     """
 
     def __init__(self, path: Path, form: FileForm) -> None:
@@ -236,7 +201,7 @@ class OutcomeFile:
     def __enter__(self) -> Self:
         with ExitStack() as kept:  # what was begun goes away should the rest not begin
             self._kept = kept
-            self._rows = checked_sink(self._form, self._open_part)
+            self._rows = sink_of(self._form, self._open_part)
             self._kept = kept.pop_all()
         return self
 
@@ -285,12 +250,6 @@ class OutcomeFile:
         if self.parts:
             self.parts[-1].prepare()
 
-    def remove_left_over(self) -> None:
-        """Removes the parts behind the last one, which are of an earlier time."""
-        if self._form.split is not None:
-            for path in parts_of(self._path, len(self.parts) + 1):
-                path.unlink(missing_ok=True)
-
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
@@ -300,13 +259,9 @@ class OutcomeFile:
         if self._packer is not None:
             self._packer.close()
         self._kept.close()
-
-
-def commit_files(files: Sequence[OutcomeFile]) -> None:
-    """Puts all of them in their places, or none. Raises `StorageError`."""
-    commit_together([part for file in files for part in file.parts])
-    for file in files:
-        file.remove_left_over()
+        if self._form.split is not None and self.parts[-1:] and self.parts[-1].is_in_place:
+            for path in parts_of(self._path, len(self.parts) + 1):  # of an earlier time, which had more
+                path.unlink(missing_ok=True)
 
 
 def part_of(path: Path, number: int) -> Path:

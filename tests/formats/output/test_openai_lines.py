@@ -8,15 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.formats.output.lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, encode_outcome
+from orchestrator.formats.output.lines import (
+    ErrorClass,
+    ErrorLine,
+    OutcomeDetails,
+    ResultLine,
+    WrittenOutcome,
+    encode_outcome,
+)
+
+
+def encoded(line: ResultLine | ErrorLine, more: OutcomeDetails | None = None) -> bytes:
+    return encode_outcome(WrittenOutcome(number=1, line=line, more=more))
 
 
 def result_line(*, output: bytes | None, **fields: Any) -> bytes:
-    return encode_outcome(ResultLine(output=msgspec.Raw(b"null" if output is None else output), **fields))
+    return encoded(ResultLine(output=msgspec.Raw(b"null" if output is None else output), **fields))
 
 
 def error_line(*, trouble: str, message: str, **fields: Any) -> bytes:
-    return encode_outcome(ErrorLine(error=ErrorClass(trouble, message), **fields))
+    return encoded(ErrorLine(error=ErrorClass(trouble, message), **fields))
 
 
 def line_of(output: bytes | None) -> bytes:
@@ -76,12 +87,12 @@ def test_what_a_line_carries_besides_stands_behind_the_rest() -> None:
         line=3, worker=None, sent_at="2026-01-01T00:00:00.000001Z", ended_at=None, input=msgspec.Raw(b'{"x":1e5}')
     )
 
-    assert encode_outcome(line, more) == (
+    assert encoded(line, more) == (
         b'{"custom_id":"a","job_id":null,"status":null,"error":{"class":"failed","message":"short","text":"all\\\\ud83d of it"},'
         b'"attempts":1,"paid_at_most":1,"delay_ms":null,"execution_ms":7,"line":3,"worker":null,'
         b'"sent_at":"2026-01-01T00:00:00.000001Z","ended_at":null,"input":{"x":1e5}}\n'
     )
-    assert encode_outcome(line, OutcomeDetails()) == encode_outcome(line)
+    assert encoded(line, OutcomeDetails()) == encoded(line)
 
 
 @given(st.text(st.characters()))

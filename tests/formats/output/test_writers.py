@@ -13,9 +13,10 @@ from pyarrow import parquet
 
 from orchestrator.errors import MisfitError, StorageError, UsageError
 from orchestrator.formats.output import parquet as outcome_parquet
+from orchestrator.formats.output.atomic_file import commit_together
 from orchestrator.formats.output.lines import OutcomeDetails, WrittenOutcome
 from orchestrator.formats.output.readback import reader_of
-from orchestrator.formats.output.writers import OutcomeFile, commit_files, form_of, forms_of, part_of
+from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of, part_of
 from orchestrator.formats.text.compression import unpacked_stream
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.values import Include, OnMisfit, OutputFormat
@@ -210,7 +211,7 @@ def test_of_files_that_appear_together_all_do_or_none(tmp_path: Path) -> None:
             each.finish()
         second.mkdir()  # which no file can be renamed over
         with pytest.raises(StorageError, match=r"cannot write .*e\.jsonl: Is a directory"):
-            commit_files([results, errors])
+            commit_together([*results.parts, *errors.parts])
     assert first.read_text() == "before"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["e.jsonl", "o.csv"]
 

@@ -36,8 +36,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a mistyped member has an empty column",
-        path="orchestrator/formats/output/writers.py::checked_sink",
-        old="return _CheckedRows(rows, MissingMembers(form.columns)) if is_checked else rows",
+        path="orchestrator/formats/output/writers.py::sink_of",
+        old="return CheckedMembers(rows, columns) if is_checked else rows",
         new="return rows",
         tests=(
             f"{_OUTPUTS}::test_a_member_that_no_row_has_is_told_with_the_nearest_name",
