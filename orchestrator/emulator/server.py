@@ -22,7 +22,6 @@ from starlette.types import ASGIApp
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import ServiceEndpoint
 from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account_api.pod_events import PodEvents
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.account_api.service import AccountInterfaces
@@ -144,7 +143,7 @@ class Emulator:
                 strict=own.strict or self._settings.strict,
             ),
             access=access,
-            templates=AccountTemplates(self.account.templates),
+            templates=self.account.templates,
             clock=self.clock,
             rng=rng,
             wire=wire,

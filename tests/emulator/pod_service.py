@@ -12,7 +12,6 @@ from starlette.routing import Router
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.secrets import SecretStore
-from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, CallerAccess, Quota
@@ -55,7 +54,7 @@ class PodService:
         self.clock = clock or SetClock()
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
-        templates = AccountTemplates(TemplateStore(SecretStore(rng), rng, release_us=0))
+        templates = TemplateStore(SecretStore(rng), rng, release_us=0)
         self.dice = FaultDice(Faults(), rng)
         api = PodApi(
             settings,

@@ -10,7 +10,6 @@ from orchestrator.emulator.account.pod_bodies import Creation, Modification, par
 from orchestrator.emulator.account.pod_records import ClusterRecord, PodPhase, PodRecord, PodVerb
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
-from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
@@ -42,7 +41,7 @@ class World:
         self.templates = TemplateStore(SecretStore(rng), rng, release_us=120 * SECOND_US)
         self.web = str(self.templates.save(WEB).id)
         self.worker = str(self.templates.save(WORKER).id)
-        self.world = PodWorld(settings, rng, AccountTemplates(self.templates))
+        self.world = PodWorld(settings, rng, self.templates)
         more = {} if cluster is None else {"cluster": cluster}
         self.id = self.world.create(ME, creation(body(self) if callable(body) else body), T0, **more).id
 

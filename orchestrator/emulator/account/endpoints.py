@@ -6,12 +6,12 @@ called with every endpoint that was made or changed, `removed` with the id of on
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
-from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.contract.answers import ServiceRefusal, converted
 from orchestrator.emulator.contract.gpu_catalog import types_of
 from orchestrator.emulator.contract.values import iso_time, resource_id
 from orchestrator.emulator.jobs.fleet import WorkerView
@@ -25,36 +25,17 @@ LEAKED_KEY = "rpa_EMULATEDKEYOFAWORKER"
 """The service shows a worker's key to whoever lists workers: what a client should not pass on."""
 
 
-class EndpointInput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a create or an update may say. The contract's fields, and those of the public interface that matter here.
-
-    Whatever else is sent is ignored; what is not sent takes its default, or at an update stays.
-    """
-
-    template_id: str | None = None
-    name: str | None = None
-    gpu_type_ids: tuple[str, ...] | None = None
-    gpu_count: int | None = None
-    workers_min: int | None = None
-    workers_max: int | None = None
-    idle_timeout: int | None = None
-    execution_timeout_ms: int | None = None
-    scaler_type: Literal["QUEUE_DELAY", "REQUEST_COUNT"] | None = None
-    scaler_value: int | float | None = None
-    compute_type: Literal["GPU", "CPU"] | None = None
-    data_center_ids: tuple[str, ...] | None = None
-    flashboot: bool | None = None
-    network_volume_id: str | None = None
-    network_volume_ids: tuple[str, ...] | None = None
-    allowed_cuda_versions: tuple[str, ...] | None = None
-    min_cuda_version: str | None = None
+Changes = Mapping[str, object]
+"""What a create or an update says, in the words of v1. Whatever is no setting of an endpoint is ignored; what is not
+said, or None, takes its default, or at an update stays.
+"""
 
 
 class CpuChoice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Workers without GPUs: so many vCPUs of this flavor."""
 
-    id: str
-    vcpu_count: int
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    vcpu_count: Annotated[int, msgspec.Meta(ge=2)]
 
 
 class EndpointV2Fields(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +80,9 @@ class ServiceEndpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     idle_timeout: int = 5
     """Seconds."""
     execution_timeout_ms: int = 600_000
-    scaler_type: str = "QUEUE_DELAY"
+    scaler_type: Literal["QUEUE_DELAY", "REQUEST_COUNT"] = "QUEUE_DELAY"
     scaler_value: int | float = 4
-    compute_type: str = "GPU"
+    compute_type: Literal["GPU", "CPU"] = "GPU"
     data_center_ids: tuple[str, ...] = ()
     flashboot: bool = False
     network_volume_id: str | None = None
@@ -115,15 +96,14 @@ class ServiceEndpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     newer: EndpointV2Fields = EndpointV2Fields()
 
 
-_decoder = msgspec.json.Decoder(EndpointInput)
+_SETTINGS = frozenset(field.encode_name for field in msgspec.structs.fields(ServiceEndpoint)) - {
+    *("id", "createdAt", "env", "userId", "version", "newer")
+}
 
 
-def parse_endpoint(body: bytes) -> EndpointInput:
+def parse_endpoint(body: bytes) -> Changes:
     """The body of a create or an update. Raises Refusal 400."""
-    try:
-        return _decoder.decode(body)
-    except (ValueError, RecursionError) as error:
-        raise ServiceRefusal(400, f"request could not be processed: {error}") from None
+    return converted(body, dict[str, Any])
 
 
 class EndpointStore:
@@ -151,7 +131,7 @@ class EndpointStore:
 
     def create(
         self,
-        wanted: EndpointInput,
+        wanted: Changes,
         now: int,
         *,
         newer: EndpointV2Fields | None = None,
@@ -160,12 +140,12 @@ class EndpointStore:
         """From a template, or from one that is to be its `own`. Raises Refusal 400 for a broken rule, an unknown
         template included.
         """
-        template_id = wanted.template_id if own is None else own.id
+        template_id = wanted.get("templateId") if own is None else own.id
         if template_id is None:
             raise ServiceRefusal(400, "templateId is required")
         endpoint_id = resource_id(self._rng)
         endpoint = ServiceEndpoint(
-            id=endpoint_id, created_at=iso_time(now), template_id=template_id, newer=newer or EndpointV2Fields()
+            id=endpoint_id, created_at=iso_time(now), template_id=str(template_id), newer=newer or EndpointV2Fields()
         )
         endpoint = self._changed(endpoint, wanted, own)
         if own is not None:
@@ -191,7 +171,7 @@ class EndpointStore:
     def update(
         self,
         endpoint_id: str,
-        wanted: EndpointInput,
+        wanted: Changes,
         now: int,
         *,
         newer: EndpointV2Fields | None = None,
@@ -280,16 +260,15 @@ class EndpointStore:
         return next((choice for choice in choices if self._gpus is None or choice in self._gpus), None)
 
     def _changed(
-        self, endpoint: ServiceEndpoint, wanted: EndpointInput, template: ServiceTemplate | None = None
+        self, endpoint: ServiceEndpoint, wanted: Changes, template: ServiceTemplate | None = None
     ) -> ServiceEndpoint:
-        given = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
-        after = msgspec.structs.replace(endpoint, **given)
+        given = {name: value for name, value in wanted.items() if name in _SETTINGS and value is not None}
+        after = converted({**msgspec.to_builtins(endpoint), **given}, ServiceEndpoint)
         template = template or self._templates.find(after.template_id)
         if template is None or not template.is_serverless:
             raise ServiceRefusal(400, "template not found, or not a serverless template")
         _check(after)
-        environment = {variable.key: variable.value for variable in template.env}
-        return msgspec.structs.replace(after, name=after.name or template.name, env=environment)
+        return msgspec.structs.replace(after, name=after.name or template.name, env=template.variables)
 
 
 def _started_from(endpoint: ServiceEndpoint, template: ServiceTemplate) -> dict[str, object]:

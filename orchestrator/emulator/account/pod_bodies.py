@@ -7,97 +7,40 @@ there, and chosen here: a `vcpuCount` that is no power of two, and a port or an 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted, PodVerb
-from orchestrator.emulator.contract.json_shape import Shape, differences
+from orchestrator.emulator.contract.json_shape import differences, one_of
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, malformed_problem
 
 PORT_MAX = 65_535
 
-TEXT = Shape(kind=str)
-TEXTS = Shape(kind=list, items=TEXT)
+T = TypeVar("T")
 
-MOUNTS = Shape(
-    kind=dict,
-    properties={
-        "persistent": Shape(
-            kind=dict, properties={"size": Shape(kind=int, minimum=10), "path": TEXT}, required=("size", "path")
-        ),
-        "network": Shape(
-            kind=list,
-            items_max=1,
-            items=Shape(kind=dict, properties={"volumeId": TEXT, "path": TEXT}, required=("volumeId", "path")),
-        ),
-        "global": Shape(
-            kind=list,
-            items_max=1,
-            items=Shape(kind=dict, properties={"volumeId": TEXT, "path": TEXT}, required=("volumeId",)),
-        ),
-    },
-)
-
-CONTAINER: Mapping[str, Shape] = {
-    "image": TEXT,
-    "templateId": TEXT,
-    "args": TEXT,
-    "cmd": TEXTS,
-    "entrypoint": TEXTS,
-    "disk": Shape(kind=int, minimum=1),
-    "env": Shape(kind=dict, items=TEXT),
-    "ports": TEXTS,
-    "registry": Shape(kind=str, nullable=True),
-    "mounts": MOUNTS,
-    "globalNetworking": Shape(kind=bool),
-}
-
-ACTION = Shape(kind=dict, properties={"action": Shape(kind=str, one_of=tuple(PodVerb))}, required=("action",))
-
-CREATE = Shape(
-    kind=dict,
-    properties={
-        **CONTAINER,
-        "name": Shape(kind=str, length_min=1),
-        "gpu": Shape(
-            kind=dict,
-            properties={
-                "id": TEXT,
-                "count": Shape(kind=int, minimum=1),
-                "allowedCudaVersions": TEXTS,
-                "minCudaVersion": TEXT,
-                "minRamPerGpu": Shape(kind=int, minimum=1),
-                "minVcpuCountPerGpu": Shape(kind=int, minimum=1),
-            },
-            required=("id",),
-        ),
-        "cpu": Shape(
-            kind=dict,
-            properties={"id": Shape(kind=str, length_min=1), "vcpuCount": Shape(kind=int, minimum=2)},
-            required=("id", "vcpuCount"),
-        ),
-        "cloud": Shape(kind=str, one_of=("SECURE", "COMMUNITY")),
-        "dataCenterIds": TEXTS,
-        "startSsh": Shape(kind=bool),
-        "startJupyter": Shape(kind=bool),
-    },
-    required=("name",),
-)
-
-PATCH = Shape(kind=dict, properties={**CONTAINER, "name": Shape(kind=str, length_min=1), "locked": Shape(kind=bool)})
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+Single = msgspec.Meta(max_length=1)
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A network or a global volume; a global one may leave the path to the service."""
+    """A global volume, which may leave the path to the service."""
 
     volume_id: str
     path: str | Omitted = OMITTED
 
 
+class NetworkVolume(Volume, frozen=True, kw_only=True, rename="camel"):
+    """One that has to say where it goes."""
+
+    path: str
+
+
 class Persistent(msgspec.Struct, frozen=True, kw_only=True):
     """Storage of the host, `size` in GB."""
 
-    size: int
+    size: Annotated[int, msgspec.Meta(ge=10)]
     path: str
 
 
@@ -105,8 +48,8 @@ class MountsBody(msgspec.Struct, frozen=True, kw_only=True):
     """Storage by its kind; a kind that is left out and an empty one are different things in a PATCH."""
 
     persistent: Persistent | Omitted = OMITTED
-    network: tuple[Volume, ...] | Omitted = OMITTED
-    global_: tuple[Volume, ...] | Omitted = msgspec.field(default=OMITTED, name="global")
+    network: Annotated[tuple[NetworkVolume, ...], Single] | Omitted = OMITTED
+    global_: Annotated[tuple[Volume, ...], Single] | Omitted = msgspec.field(default=OMITTED, name="global")
 
 
 class PodGpuBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,49 +63,59 @@ class PodGpuCreateBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """The same as it was asked for. The schema has a default for the count; the service has not (as observed)."""
 
     id: str
-    count: int | Omitted = OMITTED
-    min_ram_per_gpu: int = 0
+    count: AtLeastOne | Omitted = OMITTED
+    allowed_cuda_versions: tuple[str, ...] = ()
+    min_cuda_version: str = ""
+    min_ram_per_gpu: AtLeastOne = 1
     """GB; what the host must have for each GPU, and so the next."""
-    min_vcpu_count_per_gpu: int = 0
+    min_vcpu_count_per_gpu: AtLeastOne = 1
 
 
 class PodCpuBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many vCPUs of which flavor."""
 
-    id: str
-    vcpu_count: int
+    id: Name
+    vcpu_count: Annotated[int, msgspec.Meta(ge=2)]
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What creation and modification have in common."""
+    """What a container has, whether it is a pod's, a template's or an endpoint's."""
 
     image: str | Omitted = OMITTED
-    template_id: str | Omitted = OMITTED
     args: str | Omitted = OMITTED
     cmd: tuple[str, ...] | Omitted = OMITTED
     entrypoint: tuple[str, ...] | Omitted = OMITTED
-    disk: int | Omitted = OMITTED
+    disk: AtLeastOne | Omitted = OMITTED
     env: Mapping[str, str] | Omitted = OMITTED
     ports: tuple[str, ...] | Omitted = OMITTED
     registry: str | Omitted | None = OMITTED
+
+
+class PodContainer(Container, frozen=True, kw_only=True, rename="camel"):
+    """What creation and modification have in common."""
+
+    template_id: str | Omitted = OMITTED
     mounts: MountsBody | Omitted = OMITTED
     global_networking: bool | Omitted = OMITTED
 
 
-class Creation(Container, frozen=True, kw_only=True, rename="camel"):
+class Creation(PodContainer, frozen=True, kw_only=True, rename="camel"):
     """The body of `POST /v2/pods`."""
 
-    name: str
+    name: Name
     gpu: PodGpuCreateBody | Omitted = OMITTED
     cpu: PodCpuBody | Omitted = OMITTED
-    cloud: str = "SECURE"
+    cloud: Annotated[str, one_of("SECURE", "COMMUNITY")] = "SECURE"
     data_center_ids: tuple[str, ...] = ()
+    start_ssh: bool = True
+    start_jupyter: bool = True
+    """Without effect, as the one before."""
 
 
-class Modification(Container, frozen=True, kw_only=True, rename="camel"):
+class Modification(PodContainer, frozen=True, kw_only=True, rename="camel"):
     """The body of `PATCH /v2/pods/{id}`."""
 
-    name: str | Omitted = OMITTED
+    name: Name | Omitted = OMITTED
     locked: bool | Omitted = OMITTED
 
 
@@ -185,17 +138,16 @@ class CommandBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_action(body: bytes) -> PodVerb:
     """The action that is asked for. Raises Problem (400, 422; a bad action is 422, as observed)."""
-    return msgspec.convert(checked(body, ACTION), _ActionBody).action
+    return checked(body, _ActionBody).action
 
 
 def parse_creation(body: bytes, *, strict: bool = False) -> Creation:
     """The pod that is asked for. Raises Problem (400, 422). With `strict` CUDA versions exclude a least one."""
-    value = checked(body, CREATE, _of_creation)
-    creation = msgspec.convert(value, Creation)
+    creation = checked(body, Creation, _of_creation)
     if isinstance(creation.gpu, Omitted) == isinstance(creation.cpu, Omitted):
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
-    gpu = value.get("gpu")
-    if strict and isinstance(gpu, dict) and gpu.get("allowedCudaVersions") and gpu.get("minCudaVersion"):
+    gpu = creation.gpu
+    if strict and not isinstance(gpu, Omitted) and gpu.allowed_cuda_versions and gpu.min_cuda_version:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
     check_mounts(creation.mounts, on_cpu=not isinstance(creation.cpu, Omitted))
     return creation
@@ -203,30 +155,29 @@ def parse_creation(body: bytes, *, strict: bool = False) -> Creation:
 
 def parse_modification(body: bytes) -> Modification:
     """The changes that are asked for. Raises Problem (400, 422)."""
-    modification = msgspec.convert(checked(body, PATCH), Modification)
+    modification = checked(body, Modification)
     check_mounts(modification.mounts, on_cpu=False)
     return modification
 
 
-def checked(
-    body: bytes, shape: Shape, more: Callable[[Mapping[str, object]], Iterable[str]] = lambda _: ()
-) -> Mapping[str, object]:
-    """A body of the form `shape`, its container's fields and what `more` finds wrong included. Raises Problem."""
+def checked(body: bytes, kind: type[T], more: Callable[[T], Iterable[str]] = lambda _: ()) -> T:
+    """What the body says, where it has the form of a `kind`, its container's fields included, and `more` finds nothing
+    wrong. Raises Problem.
+    """
     try:
         value: object = msgspec.json.decode(body)
     except (ValueError, RecursionError):
         raise malformed_problem() from None
-    errors = list(differences(value, shape))
-    if not errors and isinstance(value, dict):
-        errors = [*_of_container(value), *more(value)]
+    if not (errors := list(differences(value, kind))):
+        said = msgspec.convert(value, kind)
+        errors = [*(_of_container(said) if isinstance(said, Container) else ()), *more(said)]
         if not errors:
-            return value
+            return said
     raise invalid_problem(errors)
 
 
-def _of_container(value: Mapping[str, object]) -> Iterable[str]:
-    """What a shape cannot say of the members that creation and modification share."""
-    container = msgspec.convert(value, Container)
+def _of_container(container: Container) -> Iterable[str]:
+    """What a shape cannot say of the members that all containers share."""
     for index, port in enumerate(container.ports or ()):
         number, _, protocol = port.partition("/")
         if not (number.isdecimal() and 0 < int(number) <= PORT_MAX and protocol.isalpha()):
@@ -238,8 +189,7 @@ def _of_container(value: Mapping[str, object]) -> Iterable[str]:
             yield f"$.args: {error}"
 
 
-def _of_creation(value: Mapping[str, object]) -> Iterable[str]:
-    creation = msgspec.convert(value, Creation)
+def _of_creation(creation: Creation) -> Iterable[str]:
     if isinstance(creation.image, Omitted) and isinstance(creation.template_id, Omitted):
         yield "$: missing property 'image'"
     vcpus = 2 if isinstance(creation.cpu, Omitted) else creation.cpu.vcpu_count
@@ -258,8 +208,7 @@ def read_args(args: str) -> CommandBody:
         value = None
     if not isinstance(value, dict):
         return CommandBody(cmd=tuple(shlex.split(args)))
-    errors = list(differences(value, Shape(kind=dict, properties={"entrypoint": TEXTS, "cmd": TEXTS})))
-    if errors:
+    if errors := list(differences(value, CommandBody)):
         raise ValueError(errors[0])
     return msgspec.convert(value, CommandBody)
 

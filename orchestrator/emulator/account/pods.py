@@ -41,7 +41,7 @@ from orchestrator.emulator.account.pod_records import (
     PodVerb,
 )
 from orchestrator.emulator.account.pod_state import MEMORY_GB_PER_GPU, VCPUS_PER_GPU, PodState, Prices, record_of
-from orchestrator.emulator.account.template_use import PodTemplate, TemplateSource
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages, Pagination
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
@@ -87,7 +87,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 class PodWorld:
     """All pods, of all accounts. Operations raise Problem; an id of another account is not found."""
 
-    def __init__(self, settings: PodSettings, rng: random.Random, templates: TemplateSource) -> None:
+    def __init__(self, settings: PodSettings, rng: random.Random, templates: TemplateStore) -> None:
         self._settings = settings
         self._templates = templates
         self._rng = rng
@@ -131,18 +131,18 @@ class PodWorld:
         template = self._template(body.template_id)
         self._check_capacity(now)
         gpu = self._counted(body.gpu)
-        args, command = command_after(body, template.args)
+        args, command = command_after(body, template.docker_args)
         pod = PodState(
             id=resource_id(self._rng),
             account=account,
             name=body.name,
-            image=template.image if isinstance(body.image, Omitted) else body.image,
+            image=template.image_name if isinstance(body.image, Omitted) else body.image,
             args=args,
             command=command,
-            disk=template.disk if isinstance(body.disk, Omitted) else body.disk,
-            env={**template.env, **(body.env or {})},
-            ports=template.ports if isinstance(body.ports, Omitted) else body.ports,
-            registry=template.registry if isinstance(body.registry, Omitted) else body.registry,
+            disk=template.container_disk_in_gb if isinstance(body.disk, Omitted) else body.disk,
+            env={**template.variables, **(body.env or {})},
+            ports=template.port_list if isinstance(body.ports, Omitted) else body.ports,
+            registry=template.container_registry_auth_id if isinstance(body.registry, Omitted) else body.registry,
             mounts=_with_paths(body.mounts),
             gpu=gpu,
             cpu=body.cpu,
@@ -166,11 +166,12 @@ class PodWorld:
         template = None if isinstance(body.template_id, Omitted) else self._template(body.template_id)
         check_mounts(body.mounts, on_cpu=pod.cpu is not OMITTED)
         mounts = change_mounts(pod.mounts, body.mounts)
-        pod.args, pod.command = command_after(body, pod.args if template is None else template.args)
+        pod.args, pod.command = command_after(body, pod.args if template is None else template.docker_args)
         pod.mounts = mounts
         if template is not None:
-            pod.image, pod.disk, pod.ports = template.image, template.disk, template.ports
-            pod.registry, pod.env = template.registry, {**template.env, **(body.env or {})}
+            pod.image, pod.disk, pod.ports = template.image_name, template.container_disk_in_gb, template.port_list
+            pod.registry = template.container_registry_auth_id
+            pod.env = {**template.variables, **(body.env or {})}
         elif not isinstance(body.env, Omitted):
             pod.env = body.env
         for field in ("name", "image", "disk", "ports", "registry", "locked"):
@@ -249,13 +250,16 @@ class PodWorld:
             raise _conflict(f"pod belongs to cluster '{pod.cluster.id}'; use /v2/clusters/{pod.cluster.id}")
         return pod
 
-    def _template(self, template_id: str | Omitted) -> PodTemplate:
+    def _template(self, template_id: str | Omitted) -> ServiceTemplate:
+        """What a pod takes where its own body says nothing. A template's volume makes no mount: mounts stand in a pod's
+        own body. References to secrets stay as they are written: a pod's record never shows a value.
+        """
         if isinstance(template_id, Omitted):
-            return PodTemplate(image="", disk=self._settings.disk)
+            return blank_template(self._settings.disk)
         template = self._templates.find(template_id)
         if template is None:
             raise not_found_problem()
-        if template.serverless:
+        if template.is_serverless:
             raise invalid_problem(["$.templateId: the template is for serverless endpoints"])
         return template
 

@@ -1,156 +1,111 @@
 """Endpoints in the words of the REST interface v2 (as observed); kept are those of the older ones."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Annotated
 
 import msgspec
 
 from orchestrator.emulator.account.endpoints import (
     LOAD_BALANCER,
+    Changes,
     CpuChoice,
-    EndpointInput,
     EndpointV2Fields,
     ServiceEndpoint,
 )
-from orchestrator.emulator.account.pod_bodies import TEXT, TEXTS, Container, checked
+from orchestrator.emulator.account.pod_bodies import AtLeastOne, Container, Name, checked
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
-from orchestrator.emulator.account.template_bodies import CONTAINER_FIELDS, shown_container
+from orchestrator.emulator.account.template_bodies import shown_container
 from orchestrator.emulator.account.templates import ServiceTemplate
 from orchestrator.emulator.contract.gpu_catalog import in_pools, types_of, wanted_types
-from orchestrator.emulator.contract.json_shape import Shape
+from orchestrator.emulator.contract.json_shape import one_of
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 IDLE_TIMEOUT_S_DEFAULT = 10
 TIMEOUT_MS_DEFAULT = 300_000
-QUEUE_DELAY_S_MIN = 0.5
 
-_ONE_OR_MORE = Shape(kind=list, items=Shape(kind=str, length_min=1), items_min=1)
-
-SCALING = Shape(
-    kind=dict,
-    properties={
-        "type": Shape(kind=str, one_of=("QUEUE_DELAY", "REQUEST_COUNT")),
-        "queueDelay": Shape(kind=float, minimum=QUEUE_DELAY_S_MIN),
-        "requestCount": Shape(kind=int, minimum=1),
-    },
-    required=("type",),
-)
-
-PATCH = Shape(
-    kind=dict,
-    properties={
-        **CONTAINER_FIELDS,
-        "name": Shape(kind=str, length_min=1),
-        "templateId": TEXT,
-        "scaling": SCALING,
-        "gpu": Shape(
-            kind=dict,
-            properties={
-                "pools": _ONE_OR_MORE,
-                "excludedTypes": TEXTS,
-                "count": Shape(kind=int, minimum=1),
-                "allowedCudaVersions": TEXTS,
-                "minCudaVersion": TEXT,
-            },
-        ),
-        "cpu": Shape(
-            kind=list,
-            items_min=1,
-            items=Shape(
-                kind=dict,
-                properties={"id": Shape(kind=str, length_min=1), "vcpuCount": Shape(kind=int, minimum=2)},
-                required=("id", "vcpuCount"),
-            ),
-        ),
-        "workers": Shape(
-            kind=dict,
-            properties={
-                "min": Shape(kind=int, minimum=0),
-                "max": Shape(kind=int, minimum=0),
-                "idleTimeout": Shape(kind=int, minimum=1, maximum=3600),
-            },
-        ),
-        "dataCenterIds": TEXTS,
-        "networkVolumes": TEXTS,
-        "timeout": Shape(kind=int, minimum=0),
-        "flashboot": Shape(kind=str, one_of=("OFF", "FLASHBOOT", "PRIORITY_FLASHBOOT")),
-    },
-)
-CREATE = msgspec.structs.replace(
-    PATCH,
-    properties={**(PATCH.properties or {}), "type": Shape(kind=str, one_of=("QUEUE", LOAD_BALANCER))},
-    required=("name", "type", "scaling"),
-)
+AtLeastZero = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ScalingBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """When workers are started."""
 
-    type: Literal["QUEUE_DELAY", "REQUEST_COUNT"]
-    queue_delay: float | None = None
-    request_count: int | None = None
+    type: Annotated[str, one_of("QUEUE_DELAY", "REQUEST_COUNT")]
+    queue_delay: Annotated[float, msgspec.Meta(ge=0.5)] | Omitted = OMITTED
+    request_count: AtLeastOne | Omitted = OMITTED
 
 
 class GpuBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Which GPUs, and how many for each worker."""
 
-    pools: tuple[str, ...] | None = None
-    excluded_types: tuple[str, ...] | None = None
-    count: int | None = None
-    allowed_cuda_versions: tuple[str, ...] | None = None
-    min_cuda_version: str | None = None
+    pools: Annotated[tuple[Name, ...], msgspec.Meta(min_length=1)] | Omitted = OMITTED
+    excluded_types: tuple[str, ...] | Omitted = OMITTED
+    count: AtLeastOne | Omitted = OMITTED
+    allowed_cuda_versions: tuple[str, ...] | Omitted = OMITTED
+    min_cuda_version: str | Omitted = OMITTED
 
 
 class WorkersBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How many workers, and for how many seconds one without a job is kept."""
 
-    min: int | None = None
-    max: int | None = None
-    idle_timeout: int | None = None
+    min: AtLeastZero | Omitted = OMITTED
+    max: AtLeastZero | Omitted = OMITTED
+    idle_timeout: Annotated[int, msgspec.Meta(ge=1, le=3600)] | Omitted = OMITTED
 
 
 class EndpointBody(Container, frozen=True, kw_only=True, rename="camel"):
-    """The body of a create or an update."""
+    """The body of an update; what it leaves out stays."""
 
-    name: str | None = None
-    type: str = "QUEUE"
-    scaling: ScalingBody | None = None
-    gpu: GpuBody | None = None
-    cpu: tuple[CpuChoice, ...] | None = None
+    name: Name | Omitted = OMITTED
+    template_id: str | Omitted = OMITTED
+    scaling: ScalingBody | Omitted = OMITTED
+    gpu: GpuBody | Omitted = OMITTED
+    cpu: Annotated[tuple[CpuChoice, ...], msgspec.Meta(min_length=1)] | Omitted = OMITTED
     workers: WorkersBody = WorkersBody()
-    data_center_ids: tuple[str, ...] | None = None
-    network_volumes: tuple[str, ...] | None = None
-    timeout: int | None = None
-    flashboot: str | None = None
+    data_center_ids: tuple[str, ...] | Omitted = OMITTED
+    network_volumes: tuple[str, ...] | Omitted = OMITTED
+    timeout: AtLeastZero | Omitted = OMITTED
+    flashboot: Annotated[str, one_of("OFF", "FLASHBOOT", "PRIORITY_FLASHBOOT")] | Omitted = OMITTED
 
     @property
     def is_about_container(self) -> bool:
         """Whether it says anything of what the workers start from."""
-        return any(getattr(self, field.name) is not OMITTED for field in msgspec.structs.fields(Container))
+        names = (*(field.name for field in msgspec.structs.fields(Container)), "template_id")
+        return any(getattr(self, name) is not OMITTED for name in names)
 
 
-def parse_endpoint_v2(body: bytes, *, create: bool) -> EndpointBody:
-    """The body of a create or an update. Raises Problem (400, 422)."""
-    more = _of_creation if create else _of_update
-    wanted = msgspec.convert(checked(body, CREATE if create else PATCH, more), EndpointBody)
-    if create and (wanted.gpu is None) == (wanted.cpu is None):
+class EndpointCreation(EndpointBody, frozen=True, kw_only=True, rename="camel"):
+    """The body of a create."""
+
+    name: Name
+    type: Annotated[str, one_of("QUEUE", LOAD_BALANCER)]
+    scaling: ScalingBody
+
+
+def parse_endpoint_creation(body: bytes) -> EndpointCreation:
+    """Raises Problem (400, 422)."""
+    wanted = checked(body, EndpointCreation, _of_creation)
+    if isinstance(wanted.gpu, Omitted) == isinstance(wanted.cpu, Omitted):
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "exactly one of 'gpu' and 'cpu' must be given")
     return wanted
 
 
-def _of_creation(value: Mapping[str, object]) -> Iterable[str]:
-    wanted = msgspec.convert(value, EndpointBody)
+def parse_endpoint_update(body: bytes) -> EndpointBody:
+    """Raises Problem (400, 422)."""
+    return checked(body, EndpointBody, _of_update)
+
+
+def _of_creation(wanted: EndpointCreation) -> Iterable[str]:
     if isinstance(wanted.image, Omitted) and isinstance(wanted.template_id, Omitted):
         yield "$: missing property 'image'"
-    if wanted.gpu is not None and wanted.gpu.pools is None:
+    if not isinstance(wanted.gpu, Omitted) and isinstance(wanted.gpu.pools, Omitted):
         yield "$.gpu: missing property 'pools'"
     yield from _of_cpu(wanted)
 
 
-def _of_update(value: Mapping[str, object]) -> Iterable[str]:
-    wanted = msgspec.convert(value, EndpointBody)
-    if wanted.gpu is not None and wanted.gpu.excluded_types is not None and wanted.gpu.pools is None:
+def _of_update(wanted: EndpointBody) -> Iterable[str]:
+    gpu = wanted.gpu
+    if not isinstance(gpu, Omitted) and isinstance(gpu.pools, Omitted) and not isinstance(gpu.excluded_types, Omitted):
         yield "$.gpu: missing property 'pools'"
     yield from _of_cpu(wanted)
 
@@ -161,74 +116,70 @@ def _of_cpu(wanted: EndpointBody) -> Iterable[str]:
             yield f"$.cpu[{index}].vcpuCount: got {each.vcpu_count}, want a power of two"
 
 
-def endpoint_input_of(
-    body: EndpointBody, before: ServiceEndpoint | None = None
-) -> tuple[EndpointInput, EndpointV2Fields]:
+def changes_of(body: EndpointBody, before: ServiceEndpoint | None = None) -> tuple[Changes, EndpointV2Fields]:
     """What `body` says, in the older words. `before` None: of a new endpoint, with v2's defaults. Raises Problem."""
-    newer = EndpointV2Fields(type=body.type) if before is None else before.newer
-    scaler = _scaler(body, newer.type, before)
-    if body.flashboot is not None:
+    newer = before.newer if before is not None else EndpointV2Fields()
+    if isinstance(body, EndpointCreation):
+        newer = EndpointV2Fields(type=body.type)
+    scaling = _scaling(body, newer.type, before)
+    if not isinstance(body.flashboot, Omitted):
         newer = msgspec.structs.replace(newer, has_priority=body.flashboot == "PRIORITY_FLASHBOOT")
-    if body.cpu is not None:
+    if not isinstance(body.cpu, Omitted):
         if before is not None and not newer.cpu:
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a GPU endpoint cannot become a CPU endpoint")
         newer = msgspec.structs.replace(newer, cpu=body.cpu)
-    is_new = before is None
-    settings = EndpointInput(
-        name=body.name,
-        workers_min=body.workers.min,
-        workers_max=body.workers.max,
-        idle_timeout=body.workers.idle_timeout or (IDLE_TIMEOUT_S_DEFAULT if is_new else None),
-        execution_timeout_ms=TIMEOUT_MS_DEFAULT if body.timeout is None and is_new else body.timeout,
-        scaler_type=scaler.type if scaler else None,
-        scaler_value=_value(scaler) if scaler else None,
-        compute_type="CPU" if newer.cpu else None,
-        data_center_ids=body.data_center_ids,
-        flashboot=None if body.flashboot is None else body.flashboot != "OFF",
-        network_volume_ids=body.network_volumes,
+    defaults = {"idleTimeout": IDLE_TIMEOUT_S_DEFAULT, "executionTimeoutMs": TIMEOUT_MS_DEFAULT}
+    said = {
+        "name": body.name,
+        "workersMin": body.workers.min,
+        "workersMax": body.workers.max,
+        "idleTimeout": body.workers.idle_timeout,
+        "executionTimeoutMs": body.timeout,
+        "dataCenterIds": body.data_center_ids,
+        "flashboot": OMITTED if isinstance(body.flashboot, Omitted) else body.flashboot != "OFF",
+        "networkVolumeIds": body.network_volumes,
+        **scaling,
         **_gpu(body.gpu, newer),
-    )
-    return settings, newer
+    }
+    changes = {name: value for name, value in said.items() if value is not OMITTED}
+    return {**(defaults if before is None else {}), **({"computeType": "CPU"} if newer.cpu else {}), **changes}, newer
 
 
-def _scaler(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> ScalingBody | None:
-    scaling = body.scaling
-    if scaling is not None:
-        needed, other = ("queueDelay", "requestCount")[:: 1 if scaling.type == "QUEUE_DELAY" else -1]
+def _scaling(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> Changes:
+    scaling, changes = body.scaling, {}
+    if not isinstance(scaling, Omitted):
         given = {"queueDelay": scaling.queue_delay, "requestCount": scaling.request_count}
-        if given[needed] is None:
+        needed, other = ("queueDelay", "requestCount")[:: 1 if scaling.type == "QUEUE_DELAY" else -1]
+        if given[needed] is OMITTED:
             raise invalid_problem([f"$.scaling: missing property '{needed}'"])
-        if given[other] is not None:
+        if given[other] is not OMITTED:
             raise invalid_problem([f"$.scaling: additional properties '{other}' not allowed"])
-    type_ = scaling.type if scaling else before.scaler_type if before else None
+        changes = {"scalerType": scaling.type, "scalerValue": given[needed]}
+    type_ = changes.get("scalerType", before and before.scaler_type)
     if kind == LOAD_BALANCER and type_ == "QUEUE_DELAY":
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a LOAD_BALANCER endpoint scales by REQUEST_COUNT")
-    if kind == "QUEUE" and type_ == "REQUEST_COUNT" and body.workers.idle_timeout is not None:
+    if kind == "QUEUE" and type_ == "REQUEST_COUNT" and not isinstance(body.workers.idle_timeout, Omitted):
         raise invalid_problem(["$.workers.idleTimeout: idleTimeout does not apply to REQUEST_COUNT scaling"])
-    return scaling
+    return changes
 
 
-def _value(scaling: ScalingBody) -> float | None:
-    return scaling.queue_delay if scaling.type == "QUEUE_DELAY" else scaling.request_count
-
-
-def _gpu(gpu: GpuBody | None, newer: EndpointV2Fields) -> dict[str, Any]:
-    if gpu is None:
+def _gpu(gpu: GpuBody | Omitted, newer: EndpointV2Fields) -> Changes:
+    if isinstance(gpu, Omitted):
         return {}
     if newer.cpu:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a CPU endpoint cannot become a GPU endpoint")
     if gpu.allowed_cuda_versions and gpu.min_cuda_version:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
-    choices = None
-    if gpu.pools is not None:
+    choices: tuple[str, ...] | Omitted = OMITTED
+    if not isinstance(gpu.pools, Omitted):
         choices = wanted_types(gpu.pools, gpu.excluded_types or ())
         if unknown := set(gpu.excluded_types or ()) - set(types_of(gpu.pools)):
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, f"excluded type is in none of the pools: {min(unknown)}")
     return {
-        "gpu_type_ids": choices,
-        "gpu_count": gpu.count,
-        "allowed_cuda_versions": gpu.allowed_cuda_versions,
-        "min_cuda_version": gpu.min_cuda_version,
+        "gpuTypeIds": choices,
+        "gpuCount": gpu.count,
+        "allowedCudaVersions": gpu.allowed_cuda_versions,
+        "minCudaVersion": gpu.min_cuda_version,
     }
 
 

@@ -2,65 +2,48 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from orchestrator.emulator.account.pod_bodies import (
-    CONTAINER,
-    MOUNTS,
-    TEXTS,
     CommandBody,
     Container,
     MountsBody,
+    Name,
     checked,
     command_after,
     read_args,
 )
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
-from orchestrator.emulator.account.templates import ServiceTemplate, Variable
-from orchestrator.emulator.contract.answers import ServiceRefusal
-from orchestrator.emulator.contract.json_shape import Shape
+from orchestrator.emulator.account.templates import ServiceTemplate, kept
+from orchestrator.emulator.contract.answers import ServiceRefusal, converted
+from orchestrator.emulator.contract.json_shape import one_of
 
 # --- v2
-
-CATEGORIES = ("CPU", "NVIDIA", "AMD")
-
-CONTAINER_FIELDS: Mapping[str, Shape] = {
-    name: shape for name, shape in CONTAINER.items() if name not in ("templateId", "mounts", "globalNetworking")
-}
-"""What a container has, whether it is a pod's, a template's or an endpoint's."""
-
-PATCH = Shape(
-    kind=dict,
-    properties={
-        **CONTAINER_FIELDS,
-        "name": Shape(kind=str, length_min=1),
-        "mounts": MOUNTS,
-        "serverless": Shape(kind=bool),
-        "public": Shape(kind=bool),
-        "category": Shape(kind=str, one_of=CATEGORIES),
-        "startSsh": Shape(kind=bool),
-        "startJupyter": Shape(kind=bool),
-        "allowedCudaVersions": TEXTS,
-    },
-)
-CREATE = msgspec.structs.replace(PATCH, required=("name", "image"))
 
 DISK_GB = 20
 """Of a container about whose disk nobody said anything; chosen here."""
 
 
 class TemplateBody(Container, frozen=True, kw_only=True, rename="camel"):
-    """What a create or an update says of a template; what it leaves out keeps its value, or has its default."""
+    """The body of an update; what it leaves out keeps its value."""
 
-    name: str | Omitted = OMITTED
+    name: Name | Omitted = OMITTED
+    mounts: MountsBody | Omitted = OMITTED
     serverless: bool | Omitted = OMITTED
     public: bool | Omitted = OMITTED
-    category: str | Omitted = OMITTED
+    category: Annotated[str, one_of("CPU", "NVIDIA", "AMD")] | Omitted = OMITTED
     start_ssh: bool | Omitted = OMITTED
     start_jupyter: bool | Omitted = OMITTED
     allowed_cuda_versions: tuple[str, ...] | Omitted = OMITTED
+
+
+class TemplateCreation(TemplateBody, frozen=True, kw_only=True, rename="camel"):
+    """The body of a create."""
+
+    name: Name
+    image: str
 
 
 _NAMES = {
@@ -68,29 +51,28 @@ _NAMES = {
     "serverless": "is_serverless",
     "public": "is_public",
     "category": "category",
-    "start_ssh": "start_ssh",
-    "start_jupyter": "start_jupyter",
-    "allowed_cuda_versions": "allowed_cuda_versions",
+    "startSsh": "start_ssh",
+    "startJupyter": "start_jupyter",
+    "allowedCudaVersions": "allowed_cuda_versions",
 }
+"""What v2 calls the fields of a template that it shows as they are."""
 
 
 def parse_template(body: bytes, *, create: bool) -> TemplateBody:
     """The body of a create or an update. Raises Problem."""
-    return msgspec.convert(checked(body, CREATE if create else PATCH, _of_mounts), TemplateBody)
+    return checked(body, TemplateCreation if create else TemplateBody, _of_mounts)
 
 
-def _of_mounts(value: Mapping[str, object]) -> Iterable[str]:
+def _of_mounts(body: TemplateBody) -> Iterable[str]:
     """A template has storage of the host or none; volumes are named by pods (as observed)."""
-    mounts = value.get("mounts")
-    if isinstance(mounts, dict):
-        yield from (f"$.mounts: additional properties '{kind}' not allowed" for kind in mounts if kind != "persistent")
+    given = {} if isinstance(body.mounts, Omitted) else msgspec.to_builtins(body.mounts)
+    yield from (f"$.mounts: additional properties '{kind}' not allowed" for kind in given if kind != "persistent")
 
 
 def template_after(template: ServiceTemplate, body: TemplateBody) -> ServiceTemplate:
     """`template` with what `body` says. Raises Problem 400."""
-    changes: dict[str, object] = {
-        ours: value for name, ours in _NAMES.items() if (value := getattr(body, name)) is not OMITTED
-    }
+    said = {field.encode_name: getattr(body, field.name) for field in msgspec.structs.fields(TemplateBody)}
+    changes = {ours: said[name] for name, ours in _NAMES.items() if said[name] is not OMITTED}
     if not isinstance(body.mounts, Omitted):
         changes |= _volume(body.mounts)
     return msgspec.structs.replace(contained(template, body), **changes)
@@ -99,15 +81,11 @@ def template_after(template: ServiceTemplate, body: TemplateBody) -> ServiceTemp
 def contained(template: ServiceTemplate, body: Container) -> ServiceTemplate:
     """`template` with what `body` says of the container. Raises Problem 400."""
     args, _ = command_after(body, template.docker_args)
-    changes: dict[str, object] = {"docker_args": args}
+    changes: dict[str, object] = {"docker_args": args, **kept(body.env, body.ports)}
     if not isinstance(body.image, Omitted):
         changes["image_name"] = body.image
     if not isinstance(body.disk, Omitted):
         changes["container_disk_in_gb"] = body.disk
-    if not isinstance(body.env, Omitted):
-        changes["env"] = tuple(Variable(key=key, value=value) for key, value in body.env.items())
-    if not isinstance(body.ports, Omitted):
-        changes["ports"] = ",".join(body.ports) or None
     if not isinstance(body.registry, Omitted):
         changes["container_registry_auth_id"] = body.registry
     return msgspec.structs.replace(template, **changes)
@@ -128,8 +106,8 @@ def shown_container(template: ServiceTemplate) -> dict[str, object]:
         "cmd": command.cmd,
         "entrypoint": command.entrypoint,
         "disk": template.container_disk_in_gb,
-        "env": {variable.key: variable.value for variable in template.env},
-        "ports": [port.strip() for port in (template.ports or "").split(",") if port.strip()],
+        "env": template.variables,
+        "ports": template.port_list,
         "registry": template.container_registry_auth_id,
     }
 
@@ -139,16 +117,9 @@ def shown_template(template: ServiceTemplate) -> dict[str, object]:
     mounts = {"persistent": {"size": template.volume_in_gb, "path": template.volume_mount_path or "/workspace"}}
     return {
         "id": template.id,
-        "name": template.name,
         **shown_container(template),
         **({"mounts": mounts} if template.volume_in_gb else {}),
-        **{
-            ours: getattr(template, theirs)
-            for ours, theirs in (("serverless", "is_serverless"), ("public", "is_public"), ("category", "category"))
-        },
-        "startSsh": template.start_ssh,
-        "startJupyter": template.start_jupyter,
-        "allowedCudaVersions": template.allowed_cuda_versions,
+        **{name: getattr(template, ours) for name, ours in _NAMES.items()},
     }
 
 
@@ -174,8 +145,6 @@ class TemplateV1(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     container_registry_auth_id: str | Omitted = OMITTED
 
 
-_decoder = msgspec.json.Decoder(TemplateV1)
-
 _PLAIN_V1 = (
     *("name", "image_name", "category", "container_disk_in_gb", "volume_in_gb", "volume_mount_path"),
     *("readme", "is_public", "is_serverless", "container_registry_auth_id"),
@@ -184,10 +153,7 @@ _PLAIN_V1 = (
 
 def parse_template_v1(body: bytes) -> TemplateV1:
     """The body of a create or an update of v1. Raises Refusal 400."""
-    try:
-        return _decoder.decode(body)
-    except (ValueError, RecursionError) as error:
-        raise ServiceRefusal(400, f"request could not be processed: {error}") from None
+    return converted(body, TemplateV1)
 
 
 def new_template_v1(template_id: str, body: TemplateV1) -> ServiceTemplate:
@@ -209,10 +175,7 @@ def new_template_v1(template_id: str, body: TemplateV1) -> ServiceTemplate:
 def template_after_v1(template: ServiceTemplate, body: TemplateV1) -> ServiceTemplate:
     """`template` with what `body` says."""
     changes: dict[str, Any] = {name: value for name in _PLAIN_V1 if (value := getattr(body, name)) is not OMITTED}
-    if not isinstance(body.env, Omitted):
-        changes["env"] = tuple(Variable(key=key, value=value) for key, value in body.env.items())
-    if not isinstance(body.ports, Omitted):
-        changes["ports"] = ",".join(body.ports) or None
+    changes |= kept(body.env, body.ports)
     before = read_args(template.docker_args)
     entrypoint = before.entrypoint if isinstance(body.docker_entrypoint, Omitted) else body.docker_entrypoint
     cmd = before.cmd if isinstance(body.docker_start_cmd, Omitted) else body.docker_start_cmd
@@ -227,7 +190,7 @@ _UNSAID_V1: Mapping[str, object] = {
     "containerDiskInGb": 50,
     "volumeInGb": 20,
     "volumeMountPath": "/workspace",
-    "ports": ["8888/http", "22/tcp"],
+    "ports": ("8888/http", "22/tcp"),
     "isServerless": False,
 }
 """What a question leaves out of a template that has it so (as observed)."""
@@ -251,6 +214,6 @@ def shown_template_v1(template: ServiceTemplate) -> dict[str, object]:
         **shown,
         "dockerEntrypoint": command.entrypoint,
         "dockerStartCmd": command.cmd,
-        "env": {variable.key: variable.value for variable in template.env},
-        "ports": [port.strip() for port in (template.ports or "").split(",") if port.strip()],
+        "env": template.variables,
+        "ports": template.port_list,
     }

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.emulator.account.pod_records import Omitted
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.values import resource_id
@@ -52,6 +53,30 @@ class ServiceTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     category: str = "NVIDIA"
     config: Any = None
     allowed_cuda_versions: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Its environment by name."""
+        return {variable.key: variable.value for variable in self.env}
+
+    @property
+    def port_list(self) -> tuple[str, ...]:
+        """Its ports, one by one."""
+        return tuple(port.strip() for port in (self.ports or "").split(",") if port.strip())
+
+
+def kept(env: Mapping[str, str] | Omitted, ports: Sequence[str] | Omitted) -> dict[str, object]:
+    """Environment and ports, as far as REST says them, as a template keeps them."""
+    return {
+        **({} if isinstance(env, Omitted) else {"env": tuple(Variable(key=key, value=env[key]) for key in env)}),
+        **({} if isinstance(ports, Omitted) else {"ports": ",".join(ports) or None}),
+    }
+
+
+def blank_template(disk: int, **given: Any) -> ServiceTemplate:
+    """A template of which nothing is said but this, with `disk` GB for its container."""
+    blank = ServiceTemplate(id="", name="", image_name="", container_disk_in_gb=disk, volume_in_gb=0)
+    return msgspec.structs.replace(blank, **given)
 
 
 class TemplateStore:
@@ -166,7 +191,7 @@ class TemplateStore:
 
     def resolve_environment(self, template: ServiceTemplate) -> dict[str, str]:
         """What a worker or a pod finds in its environment: references to secrets replaced by their values."""
-        return self._secrets.resolve({variable.key: variable.value for variable in template.env})
+        return self._secrets.resolve(template.variables)
 
     def _named(self, name: str) -> ServiceTemplate | None:
         return next((template for template in self._templates.values() if template.name == name), None)

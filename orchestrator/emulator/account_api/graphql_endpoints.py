@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.emulator.account.endpoints import EndpointInput, EndpointStore, ServiceEndpoint
+from orchestrator.emulator.account.endpoints import Changes, EndpointStore, ServiceEndpoint, shown_endpoint_v1
 from orchestrator.emulator.account.template_bodies import DISK_GB
 from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
 from orchestrator.emulator.contract.answers import ServiceRefusal
@@ -131,8 +131,7 @@ class EndpointDocuments:
 
     def update_template(self, wanted: Mapping[str, Any], now: int) -> dict[str, Any]:
         """Puts another template under an endpoint. Raises Refusal."""
-        settings = EndpointInput(template_id=wanted["templateId"])
-        return self._shown(self._endpoints.update(wanted["endpointId"], settings, now))
+        return self._shown(self._endpoints.update(wanted["endpointId"], {"templateId": wanted["templateId"]}, now))
 
     def _template(self, wanted: Mapping[str, Any]) -> ServiceTemplate:
         """The template that a new endpoint is to have for its own."""
@@ -152,30 +151,21 @@ class EndpointDocuments:
         self._endpoints.delete(endpoint_id, now)
 
 
-def _settings(wanted: Mapping[str, Any]) -> EndpointInput:
+def _settings(wanted: Mapping[str, Any]) -> Changes:
     """What is not said is None, which an update leaves as it is."""
-    scaler = wanted.get("scalerType")
-    if scaler not in {None, "QUEUE_DELAY", "REQUEST_COUNT"}:
+    if wanted.get("scalerType") not in {None, "QUEUE_DELAY", "REQUEST_COUNT"}:
         raise ServiceRefusal(400, "scalerType must be QUEUE_DELAY or REQUEST_COUNT")
     flashboot, volumes = wanted.get("flashBootType"), wanted.get("networkVolumeIds")
-    return EndpointInput(
-        name=wanted["name"],
-        template_id=wanted.get("templateId"),
-        gpu_type_ids=_gpus(wanted.get("gpuIds")),
-        gpu_count=wanted.get("gpuCount"),
-        workers_min=wanted.get("workersMin"),
-        workers_max=wanted.get("workersMax"),
-        idle_timeout=wanted.get("idleTimeout"),
-        execution_timeout_ms=wanted.get("executionTimeoutMs"),
-        scaler_type=scaler,
-        scaler_value=wanted.get("scalerValue"),
-        data_center_ids=_names(wanted.get("locations")),
-        flashboot=None if flashboot is None else flashboot != "OFF",
-        network_volume_id=wanted.get("networkVolumeId") or None,
-        network_volume_ids=None if volumes is None else tuple(each["networkVolumeId"] for each in volumes if each),
-        min_cuda_version=wanted.get("minCudaVersion") or None,
-        allowed_cuda_versions=_names(wanted.get("allowedCudaVersions")),
-    )
+    return {
+        **wanted,
+        "gpuTypeIds": _gpus(wanted.get("gpuIds")),
+        "dataCenterIds": _names(wanted.get("locations")),
+        "flashboot": None if flashboot is None else flashboot != "OFF",
+        "networkVolumeId": wanted.get("networkVolumeId") or None,
+        "networkVolumeIds": None if volumes is None else [each["networkVolumeId"] for each in volumes if each],
+        "minCudaVersion": wanted.get("minCudaVersion") or None,
+        "allowedCudaVersions": _names(wanted.get("allowedCudaVersions")),
+    }
 
 
 def _gpus(text: str | None) -> tuple[str, ...] | None:
@@ -192,31 +182,18 @@ def _names(text: str | None) -> tuple[str, ...] | None:
 
 
 def _shown(endpoint: ServiceEndpoint) -> dict[str, Any]:
+    """As v1 shows it, but for what GraphQL calls or writes otherwise."""
     pools, excluded = in_pools(endpoint.gpu_type_ids)
     return {
-        "id": endpoint.id,
-        "name": endpoint.name,
-        "templateId": endpoint.template_id,
+        **shown_endpoint_v1(endpoint),
         "gpuIds": ",".join([*pools, *(f"-{each}" for each in excluded)]),
-        "gpuCount": endpoint.gpu_count,
-        "networkVolumeId": endpoint.network_volume_id,
         "locations": ",".join(endpoint.data_center_ids),
-        "idleTimeout": endpoint.idle_timeout,
-        "scalerType": endpoint.scaler_type,
         "scalerValue": math.ceil(endpoint.scaler_value),
-        "workersMin": endpoint.workers_min,
-        "workersMax": endpoint.workers_max,
         "workersStandby": endpoint.workers_min,
         "flashBootType": "FLASHBOOT" if endpoint.flashboot else "OFF",
         "allowedCudaVersions": ",".join(endpoint.allowed_cuda_versions),
-        "executionTimeoutMs": endpoint.execution_timeout_ms,
-        "computeType": endpoint.compute_type,
         "networkVolumeIds": [{"networkVolumeId": each} for each in endpoint.network_volume_ids],
-        "minCudaVersion": endpoint.min_cuda_version,
         "workersPFBTarget": 0,
         "env": [{"key": key, "value": value} for key, value in endpoint.env.items()],
         "type": "QB",
-        "userId": endpoint.user_id,
-        "version": endpoint.version,
-        "createdAt": endpoint.created_at,
     }

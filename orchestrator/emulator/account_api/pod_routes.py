@@ -10,7 +10,7 @@ from starlette.routing import Route
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
-from orchestrator.emulator.account.template_use import TemplateSource
+from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
@@ -33,7 +33,7 @@ class PodApi:
         settings: PodSettings,
         *,
         access: CallerAccess,
-        templates: TemplateSource,
+        templates: TemplateStore,
         clock: Clock,
         rng: random.Random,
         wire: Wire,

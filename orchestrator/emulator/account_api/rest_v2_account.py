@@ -3,19 +3,20 @@
 import re
 from functools import partial
 from http import HTTPStatus
+from typing import Annotated
 
 import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pod_bodies import checked
+from orchestrator.emulator.account.pod_bodies import Name, checked
+from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.secrets import SecretStore, ServiceSecret
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
-from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
-from orchestrator.emulator.contract.json_shape import Shape
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
@@ -23,13 +24,19 @@ SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
 SECRET_NAME_LENGTH_MAX = 191
 DESCRIPTION_BYTES_MAX = 65_535
 
-_VALUE = {"value": Shape(kind=str, length_min=1), "description": Shape(kind=str)}
-SECRET = Shape(
-    kind=dict,
-    properties={"name": Shape(kind=str, length_min=1, length_max=SECRET_NAME_LENGTH_MAX), **_VALUE},
-    required=("name", "value"),
-)
-ROTATION = Shape(kind=dict, properties=_VALUE)
+
+class SecretBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an update."""
+
+    value: Name | Omitted = OMITTED
+    description: str | Omitted = OMITTED
+
+
+class SecretCreation(SecretBody, frozen=True, kw_only=True):
+    """The body of a create."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_NAME_LENGTH_MAX)]
+    value: Name
 
 
 class AccountV2Api:
@@ -80,9 +87,7 @@ class AccountV2Api:
 
     async def _create_template(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_template(await read_json_body(request), create=True)
-        blank = ServiceTemplate(
-            id=self._templates.new_id(), name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0
-        )
+        blank = blank_template(DISK_GB, id=self._templates.new_id())
         return ok(shown_template(self._templates.put(template_after(blank, body))), HTTPStatus.CREATED)
 
     async def _get_template(self, request: Request, _account: str) -> HttpAnswer:
@@ -107,11 +112,9 @@ class AccountV2Api:
         return ok({"secrets": shown})
 
     async def _create_secret(self, request: Request, _account: str) -> HttpAnswer:
-        body = checked(await read_json_body(request), SECRET, _of_secret)
-        name, value, description = str(body["name"]), str(body["value"]), body.get("description")
+        body = checked(await read_json_body(request), SecretCreation, _of_secret)
         try:
-            text = None if description is None else str(description) or None
-            secret = self._secrets.create(name, value, text, self._clock.now())
+            secret = self._secrets.create(body.name, body.value, body.description or None, self._clock.now())
         except ServiceRefusal as refusal:
             raise ProblemRefusal(refusal.status, refusal.error) from None
         return ok(_shown_secret(secret), HTTPStatus.CREATED)
@@ -120,14 +123,14 @@ class AccountV2Api:
         return ok(_shown_secret(self._find_secret(request)))
 
     async def _update_secret(self, request: Request, _account: str) -> HttpAnswer:
-        body = checked(await read_json_body(request), ROTATION, _of_secret)
+        body = checked(await read_json_body(request), SecretBody, _of_secret)
         secret = self._find_secret(request)
-        if not body:
+        if body == SecretBody():
             raise invalid_problem(["$: minProperties: got 0, want 1"])
-        if "value" in body:
-            secret = self._secrets.rotate(secret.id, str(body["value"]), self._clock.now())
-        if "description" in body:
-            secret = self._secrets.describe(secret.id, str(body["description"]), self._clock.now())
+        if not isinstance(body.value, Omitted):
+            secret = self._secrets.rotate(secret.id, body.value, self._clock.now())
+        if not isinstance(body.description, Omitted):
+            secret = self._secrets.describe(secret.id, body.description, self._clock.now())
         return ok(_shown_secret(secret))
 
     async def _delete_secret(self, request: Request, _account: str) -> HttpAnswer:
@@ -138,14 +141,13 @@ class AccountV2Api:
         return self._secrets.find(request.path_params["secret_id"])
 
 
-def _of_secret(value: object) -> "list[str]":
+def _of_secret(body: SecretBody) -> list[str]:
     """What a shape cannot say of a secret."""
-    assert isinstance(value, dict)
     problems = []
-    name = value.get("name", "a")
+    name = body.name if isinstance(body, SecretCreation) else "a"
     if SECRET_NAME.fullmatch(name) is None or name.upper().startswith("RUNPOD"):
         problems.append("$.name: does not match '^[a-zA-Z_][a-zA-Z0-9_.\\-/]*$', or begins with RUNPOD")
-    if len(value.get("description", "").encode()) > DESCRIPTION_BYTES_MAX:
+    if len((body.description or "").encode()) > DESCRIPTION_BYTES_MAX:
         problems.append(f"$.description: is longer than {DESCRIPTION_BYTES_MAX} bytes")
     return problems
 

@@ -14,15 +14,17 @@ from starlette.routing import Route
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.account.pod_logs import SYSTEM, PodLogLine
-from orchestrator.emulator.account.pod_records import Omitted
+from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.serverless_bodies import (
     EndpointBody,
-    endpoint_input_of,
-    parse_endpoint_v2,
+    EndpointCreation,
+    changes_of,
+    parse_endpoint_creation,
+    parse_endpoint_update,
     shown_endpoint,
 )
 from orchestrator.emulator.account.template_bodies import DISK_GB, contained
-from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, Variable
+from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template, kept
 from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
@@ -78,8 +80,8 @@ class ServerlessApi:
         return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
 
     async def _create(self, request: Request, _account: str) -> HttpAnswer:
-        body = parse_endpoint_v2(await read_json_body(request), create=True)
-        settings, newer = endpoint_input_of(body)
+        body = parse_endpoint_creation(await read_json_body(request))
+        settings, newer = changes_of(body)
         endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
         return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
@@ -87,13 +89,15 @@ class ServerlessApi:
         return ok(self._shown(self._find(request), request))
 
     async def _update(self, request: Request, _account: str) -> HttpAnswer:
-        body = parse_endpoint_v2(await read_json_body(request), create=False)
+        body = parse_endpoint_update(await read_json_body(request))
         before = self._find(request)
-        settings, newer = endpoint_input_of(body, before)
+        settings, newer = changes_of(body, before)
         template = None
-        if body.is_about_container or body.name is not None:
+        if body.is_about_container or not isinstance(body.name, Omitted):
             present = self._template_of(before)
-            name = present.name if body.name is None else f"{body.name}-template"  # a shared one, too (as observed)
+            name = (
+                present.name if isinstance(body.name, Omitted) else f"{body.name}-template"
+            )  # a shared one, too (as observed)
             source = self._source(body) or present
             template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
         after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
@@ -187,14 +191,12 @@ class ServerlessApi:
         assert template is not None, "what an endpoint uses is not deleted"
         return template
 
-    def _template(self, body: EndpointBody) -> ServiceTemplate:
+    def _template(self, body: EndpointCreation) -> ServiceTemplate:
         """The template that a new endpoint is to have for its own."""
-        source = self._source(body)
-        if source is None:
-            source = ServiceTemplate(id="", name="", image_name="", container_disk_in_gb=DISK_GB, volume_in_gb=0)
+        source = self._source(body) or blank_template(DISK_GB)
         own = contained(source, body)
         if not isinstance(body.env, Omitted) and not isinstance(body.template_id, Omitted):
-            own = msgspec.structs.replace(own, env=_merged(source, own))
+            own = msgspec.structs.replace(own, **kept({**source.variables, **body.env}, OMITTED))  # as observed
         return msgspec.structs.replace(
             own, id=self._templates.new_id(), name=f"{body.name}-template", is_serverless=True
         )
@@ -209,9 +211,3 @@ class ServerlessApi:
         if not template.is_serverless:
             raise invalid_problem(["$.templateId: it is a template for pods"])
         return template
-
-
-def _merged(source: ServiceTemplate, own: ServiceTemplate) -> tuple[Variable, ...]:
-    """The variables of both; those of `own` win (as observed)."""
-    variables = {variable.key: variable for variable in (*source.env, *own.env)}
-    return tuple(variables.values())

@@ -9,7 +9,6 @@ from orchestrator.clock import Clock
 from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
-from orchestrator.emulator.account.template_use import AccountTemplates
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.catalog_routes import CatalogApi
 from orchestrator.emulator.account_api.log_streams import LogStreams
@@ -110,7 +109,7 @@ class AccountInterfaces:
         from orchestrator.emulator.account_api.graphql_pods import PodDocuments  # noqa: PLC0415
         from orchestrator.emulator.account_api.graphql_user import UserDocuments  # noqa: PLC0415
 
-        world = PodWorld(PodSettings(), rng, AccountTemplates(self.templates)) if pods is None else pods()
+        world = PodWorld(PodSettings(), rng, self.templates) if pods is None else pods()
         return GraphQLApi(
             templates=self.templates,
             secrets=self.secrets,

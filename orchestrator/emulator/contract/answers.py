@@ -3,7 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -11,6 +11,8 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+T = TypeVar("T")
 
 _BOMB_PART_BYTES: Final = 1024 * 1024
 
@@ -86,6 +88,14 @@ class ServiceRefusal(Exception):
     def answer(self) -> HttpAnswer:
         """The refusal as it goes over the wire: `{"error": "<text>"}` (as observed)."""
         return HttpAnswer(status=self.status, body=msgspec.json.encode({"error": self.error}), headers=self.headers)
+
+
+def converted(value: object, kind: type[T]) -> T:
+    """The value, or the JSON text, as a `kind`. Raises ServiceRefusal 400."""
+    try:
+        return msgspec.json.decode(value, type=kind) if isinstance(value, bytes) else msgspec.convert(value, kind)
+    except (ValueError, RecursionError) as error:
+        raise ServiceRefusal(400, f"request could not be processed: {error}") from None
 
 
 class ConnectionCut(Exception):

@@ -1,14 +1,18 @@
 """Checks a JSON value against what an operation takes, and says every difference in the service's words.
 
-The forms are the live service's: `$: missing property 'action'`, `$: additional properties 'x' not allowed`,
+What it takes is declared once, by the struct that it becomes: the types of its members, and their bounds as `Meta`. The
+forms are the live service's: `$: missing property 'action'`, `$: additional properties 'x' not allowed`,
 `$.action: value must be one of 'start', 'stop'` (as observed).
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
 
 import msgspec
+from msgspec import inspect
 
-_TYPES: Mapping[type, str] = {
+_WORDS: Mapping[type, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -17,43 +21,53 @@ _TYPES: Mapping[type, str] = {
     list: "array",
 }
 
-
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a value must be; `kind` is its Python type, the rest applies to some kinds only."""
-
-    kind: type
-    nullable: bool = False
-    one_of: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: int | None = None
-    length_min: int = 0
-    length_max: int | None = None
-    items_min: int = 0
-    items_max: int | None = None
-    items: "Shape | None" = None
-    """Of a list's members, or of an object's values where `properties` is None; None takes any."""
-    properties: Mapping[str, "Shape"] | None = None
-    required: tuple[str, ...] = ()
+_KINDS: Mapping[type, type] = {
+    inspect.StrType: str,
+    inspect.EnumType: str,
+    inspect.IntType: int,
+    inspect.FloatType: float,
+    inspect.BoolType: bool,
+    inspect.DictType: dict,
+    inspect.StructType: dict,
+    inspect.VarTupleType: list,
+}
+"""As what each type stands in JSON."""
 
 
-def differences(value: object, shape: Shape | None, at: str = "$") -> Iterable[str]:
-    """What is wrong with `value`, which stands at `at`; nothing where it fits, or where any value does (None)."""
-    if shape is None or (value is None and shape.nullable):
+def one_of(*values: str) -> msgspec.Meta:
+    """The only values of a text."""
+    return msgspec.Meta(extra={"one_of": values})
+
+
+@cache
+def _form(kind: type) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def differences(value: object, kind: type) -> Iterable[str]:
+    """What is wrong with `value` for one that is to be a `kind`; nothing where it fits."""
+    return _differences(value, _form(kind), "$")
+
+
+def _differences(value: object, form: inspect.Type, at: str) -> Iterable[str]:
+    if isinstance(form, inspect.UnionType):
+        if value is None and form.includes_none:
+            return
+        form = next(each for each in form.types if not isinstance(each, inspect.NoneType))
+    choices: tuple[str, ...] = ()
+    if isinstance(form, inspect.Metadata):
+        choices, form = (form.extra or {})["one_of"], form.type
+    if isinstance(form, inspect.EnumType):
+        choices = tuple(form.cls)
+    kind = _KINDS[type(form)]
+    if not _is(value, kind):
+        yield f"{at}: got {_WORDS.get(type(value), 'null')}, want {_WORDS[kind]}"
         return
-    if not _is(value, shape.kind):
-        yield f"{at}: got {_TYPES.get(type(value), 'null')}, want {_TYPES[shape.kind]}"
-        return
-    match value:
-        case dict():
-            yield from _of_object(value, shape, at)
-        case list():
-            yield from _of_list(value, shape, at)
-        case str():
-            yield from _of_text(value, shape, at)
-        case int() | float():
-            yield from _of_number(value, shape, at)
-        case _:
-            pass
+    if choices and value not in choices:
+        wanted = ", ".join(f"'{each}'" for each in choices)
+        yield f"{at}: value must be one of {wanted}"
+    yield from _of_bounds(value, form, at)
+    yield from _of_members(value, form, at)
 
 
 def _is(value: object, kind: type) -> bool:
@@ -62,42 +76,42 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, int | float) if kind is float else isinstance(value, kind)
 
 
-def _of_number(value: float, shape: Shape, at: str) -> Iterable[str]:
-    if shape.minimum is not None and value < shape.minimum:
-        yield f"{at}: minimum: got {value}, want {shape.minimum}"
-    if shape.maximum is not None and value > shape.maximum:
-        yield f"{at}: maximum: got {value}, want {shape.maximum}"
+def _of_bounds(value: Any, form: inspect.Type, at: str) -> Iterable[str]:
+    match form:
+        case inspect.VarTupleType(min_length=least, max_length=most):
+            got, bound = len(value), "Items"
+        case inspect.StrType(min_length=least, max_length=most):
+            got, bound = len(value), "Length"
+        case inspect.IntType(ge=least, le=most) | inspect.FloatType(ge=least, le=most):
+            got, bound = value, "imum"
+        case _:
+            return
+    if most is not None and got > most:
+        yield f"{at}: max{bound}: got {got}, want {most}"
+    if least is not None and got < least:
+        yield f"{at}: min{bound}: got {got}, want {least}"
 
 
-def _of_object(value: Mapping[str, object], shape: Shape, at: str) -> Iterable[str]:
-    if shape.properties is None:
-        for name, member in value.items():
-            yield from differences(member, shape.items, f"{at}.{name}")
-        return
-    for name in shape.required:
-        if name not in value:
-            yield f"{at}: missing property '{name}'"
-    if unknown := [f"'{name}'" for name in value if name not in shape.properties]:
+def _of_members(value: Any, form: inspect.Type, at: str) -> Iterable[str]:
+    match form:
+        case inspect.StructType():
+            yield from _of_names(value, form, at)
+            members = {field.encode_name: field.type for field in form.fields}
+            inner = [(f"{at}.{name}", value[name], members[name]) for name in value if name in members]
+        case inspect.DictType(value_type=of):
+            inner = [(f"{at}.{name}", member, of) for name, member in value.items()]
+        case inspect.VarTupleType(item_type=of):
+            inner = [(f"{at}[{index}]", member, of) for index, member in enumerate(value)]
+        case _:
+            inner = []
+    for place, member, kind in inner:
+        yield from _differences(member, kind, place)
+
+
+def _of_names(value: Mapping[str, object], form: inspect.StructType, at: str) -> Iterable[str]:
+    for field in form.fields:
+        if field.required and field.encode_name not in value:
+            yield f"{at}: missing property '{field.encode_name}'"
+    names = {field.encode_name for field in form.fields}
+    if unknown := [f"'{name}'" for name in value if name not in names]:
         yield f"{at}: additional properties {', '.join(unknown)} not allowed"
-    for name, member in value.items():
-        if name in shape.properties:
-            yield from differences(member, shape.properties[name], f"{at}.{name}")
-
-
-def _of_list(value: list[object], shape: Shape, at: str) -> Iterable[str]:
-    if shape.items_max is not None and len(value) > shape.items_max:
-        yield f"{at}: maxItems: got {len(value)}, want {shape.items_max}"
-    if len(value) < shape.items_min:
-        yield f"{at}: minItems: got {len(value)}, want {shape.items_min}"
-    for index, member in enumerate(value):
-        yield from differences(member, shape.items, f"{at}[{index}]")
-
-
-def _of_text(value: str, shape: Shape, at: str) -> Iterable[str]:
-    if shape.one_of and value not in shape.one_of:
-        choices = ", ".join(f"'{each}'" for each in shape.one_of)
-        yield f"{at}: value must be one of {choices}"
-    if len(value) < shape.length_min:
-        yield f"{at}: minLength: got {len(value)}, want {shape.length_min}"
-    if shape.length_max is not None and len(value) > shape.length_max:
-        yield f"{at}: maxLength: got {len(value)}, want {shape.length_max}"

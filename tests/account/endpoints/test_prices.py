@@ -9,7 +9,6 @@ import pytest
 from orchestrator.account.endpoints.prices import EndpointPrices
 from orchestrator.client import Service
 from orchestrator.core.gates.costs import Price
-from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.gpu_catalog import gpu_type_records
 from orchestrator.emulator.emulator_settings import EmulatorSettings
@@ -36,24 +35,24 @@ async def price_of(wanted: Mapping[str, Any] | None, key: str = "key") -> Price 
     endpoint = "unknown"
     if wanted is not None:
         template = emulator.account.templates.save(TEMPLATE)
-        endpoint = emulator.account.endpoints.create(EndpointInput(template_id=template.id, **wanted), clock.now()).id
+        endpoint = emulator.account.endpoints.create({"templateId": template.id, **wanted}, clock.now()).id
     service = Service(URL, key, clock, transport=SimulatedTransport(emulator.app, cut=ConnectionCut))
     return await EndpointPrices(service, URL).per_second(endpoint)
 
 
 async def test_it_is_the_hour_of_the_first_pool_s_gpu_times_how_many_a_worker_has() -> None:
-    one = await price_of({"gpu_type_ids": ("ADA_24", "AMPERE_80")})
+    one = await price_of({"gpuTypeIds": ("ADA_24", "AMPERE_80")})
     assert one is not None
     assert one.per_s == pytest.approx(EACH / HOUR_S)
     assert one.source == "as the catalog says of NVIDIA GeForce RTX 4090"
-    two = await price_of({"gpu_type_ids": ("NVIDIA L4",), "gpu_count": 2})
+    two = await price_of({"gpuTypeIds": ("NVIDIA L4",), "gpuCount": 2})
     assert two is not None
     assert two.per_s == pytest.approx(2 * EACH / HOUR_S)
     assert two.source == "as the catalog says of 2 NVIDIA L4"
 
 
 async def test_of_a_gpu_that_the_catalog_does_not_have_nothing_is_said() -> None:
-    assert await price_of({"gpu_type_ids": ("NVIDIA T9",)}) is None
+    assert await price_of({"gpuTypeIds": ("NVIDIA T9",)}) is None
 
 
 @pytest.mark.parametrize(("wanted", "key"), [(None, "key"), ({}, "other")])

@@ -17,7 +17,6 @@ from orchestrator.client import Service
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.errors import OrchestratorError, UsageError
@@ -117,7 +116,7 @@ async def test_the_engine_raises_the_bounds_of_workers_by_whichever_rest_there_i
     clock = VirtualClock()
     subject = account(clock, without=without)
     template = subject.templates.save({**SAVED, "name": "t"})
-    made = subject.endpoints.create(EndpointInput(template_id=template.id), clock.now())
+    made = subject.endpoints.create({"templateId": template.id}, clock.now())
     bounds = EndpointBounds(Service(URL, KEY, clock, transport=carrier(subject)), URL)
     assert await bounds.show(made.id) == Bounds(0, 3)
     await bounds.set(made.id, Bounds(1, 9))

@@ -22,7 +22,6 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.findings import Cause, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.scaling_override import Bounds
-from orchestrator.emulator.account.endpoints import EndpointInput
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator
@@ -63,7 +62,7 @@ class Place:
             rng=random.Random(1),
         )
         template = self.emulator.account.templates.save(TEMPLATE)
-        wanted = EndpointInput(template_id=template.id, workers_min=0, workers_max=3)
+        wanted = {"templateId": template.id, "workersMin": 0, "workersMax": 3}
         self.endpoint = self.emulator.account.endpoints.create(wanted, self.clock.now()).id
         self.view = Silence()
         self.more: dict[str, Any] = {}
@@ -83,7 +82,7 @@ class Place:
 
     def change(self, workers_max: int) -> None:
         """A person changes them."""
-        wanted = EndpointInput(workers_max=workers_max)
+        wanted = {"workersMax": workers_max}
         self.emulator.account.endpoints.update(self.endpoint, wanted, self.clock.now())
 
     @property
