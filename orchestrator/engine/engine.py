@@ -46,7 +46,7 @@ from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.engine.runtime.task_pool import Request, TaskPool
 from orchestrator.engine.runtime.view import View
-from orchestrator.engine.sending.brakes import Brakes
+from orchestrator.engine.sending.brakes import ServedBrakes
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Command, Reply
@@ -139,7 +139,7 @@ class Engine:
             settings_of=settings_of,
             retries=retries,
             listener=self.listener,
-            brakes=Brakes(ledger, clock, settings_of, view=view, word=dependencies.word),
+            brakes=ServedBrakes(ledger, clock, settings_of, view=view, word=dependencies.word),
         )
         ledger.runs.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = HeartbeatWriter(

@@ -16,7 +16,7 @@ from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
-from orchestrator.ledger.sqlite.ledger_files import Place
+from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, Marks, marks_of, this_boot
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access
@@ -45,7 +45,7 @@ class Ledger:
         """Why what leaves is not marked; None where it is."""
 
         self.marks: Marks  # once prepared
-        self.place: Place  # once open
+        self.place: LedgerFiles  # once open
 
     @property
     def path(self) -> Path:
@@ -67,7 +67,7 @@ class Ledger:
         latest = await self.jobs.submissions.latest()
         await self.jobs.claims.prepare(latest)
         self.marks, self.unmarked = await marks_of(self._database, boot(), latest=latest)
-        self.place = Place(self.path)
+        self.place = LedgerFiles(self.path)
 
     async def commits_of_others(self) -> int:
         """A number that is another one once another process has committed something."""

@@ -15,7 +15,7 @@ from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.sqlite.database import Connect, Database
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
-from orchestrator.ledger.sqlite.ledger_files import Place
+from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 
 
@@ -99,7 +99,7 @@ async def command_ledger(path: Path, *, clock: Clock, connect: Connect | None = 
             await tasks.start(ledger.writer.serve)
             ledger.runs.intakes.pace.is_beside = lambda: True
             await ledger.commits_of_others()  # until a connection is open, who closes the last one removes the log
-            ledger.place = Place(path)
+            ledger.place = LedgerFiles(path)
             yield ledger
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:

@@ -11,7 +11,7 @@ import pytest
 from orchestrator.api.outcomes.audit import Findings, audit_ledger
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, Gone
+from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, RemovedRows
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.intake_pace import Beside
 from orchestrator.ledger.runs.runs import Run
@@ -142,7 +142,7 @@ async def test_what_is_no_longer_in_the_input_is_dropped_if_it_has_not_succeeded
         untouched = await jobs_of(ledger, other)
         intake = await ledger.runs.intakes.start(run)
         assert await added(ledger, intake, [a_row(1, "new")]) == []
-        assert await ledger.runs.intakes.gone(intake) == Gone(succeeded=1, waiting=3, at_service=3)
+        assert await ledger.runs.intakes.gone(intake) == RemovedRows(succeeded=1, waiting=3, at_service=3)
         taken = await ledger.runs.intakes.accept(intake, drop=True)
 
         assert taken.dropped == Dropped(removed=3, cancelled=2), "nothing can be said of a request that is under way"

@@ -8,7 +8,7 @@ from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.handover_rows import HandedOver, Owed, Relay
+from orchestrator.ledger.flows.handover_rows import HandedOver, OwedRow, Relay
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
@@ -51,7 +51,7 @@ async def the_relay(ledger: Ledger) -> Relay:
     return relay
 
 
-def made(of: Owed, *custom_ids: str) -> HandedOver:
+def made(of: OwedRow, *custom_ids: str) -> HandedOver:
     return HandedOver(of, packed_rows(a_row(of.line, custom_id=each) for each in custom_ids))
 
 

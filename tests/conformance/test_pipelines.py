@@ -10,7 +10,7 @@ from orchestrator.core.pipelines.overlap_policy import Ruled
 from orchestrator.core.pipelines.pipeline import Schedule
 from orchestrator.core.pipelines.schedule_calendar import Fire
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.fires import Found
+from orchestrator.ledger.flows.fires import FoundFires
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
@@ -25,12 +25,12 @@ AT = EPOCH_AT
 NO_RULE = Ruled({}, {}, {})
 
 
-def found(of: Defined, *fires: int, until: int, gaps: tuple[Gap, ...] = (), ruled: Ruled = NO_RULE) -> Found:
+def found(of: Defined, *fires: int, until: int, gaps: tuple[Gap, ...] = (), ruled: Ruled = NO_RULE) -> FoundFires:
     """What a look has found: these fires, in hours from `AT`."""
     assert of.watermark is not None
     at = tuple(Fire(AT + hours * HOUR_US, AT + hours * HOUR_US) for hours in fires)
     look = Look(gaps, at, AT + until * HOUR_US, True)
-    return Found(of.id, of.name, of.definition, of.watermark, look, ruled)
+    return FoundFires(of.id, of.name, of.definition, of.watermark, look, ruled)
 
 
 async def a_flow(ledger: Ledger, *, state: FlowState = FlowState.WAITING) -> Flow:

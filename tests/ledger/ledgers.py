@@ -17,7 +17,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
 from orchestrator.ledger.commands.command import Argument, Command
-from orchestrator.ledger.runs.input_rows import Clash, Intake, packed_rows
+from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot
 from orchestrator.settings.run_settings import RunSettings
@@ -85,7 +85,7 @@ async def obeyed(
     return await ledger.commands.one(number)
 
 
-async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
+async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> OpenIntake:
     """One whole intake of these batches, without a clash, accepted."""
     intake = await ledger.runs.intakes.start(run)
     for batch in batches:
@@ -94,7 +94,7 @@ async def taken_in(ledger: Ledger, run: Run, *batches: Iterable[Row]) -> Intake:
     return intake
 
 
-async def added(ledger: Ledger, intake: Intake, rows: Iterable[Row]) -> list[Clash]:
+async def added(ledger: Ledger, intake: OpenIntake, rows: Iterable[Row]) -> list[Clash]:
     """Hands rows to an intake; returns those that cannot be taken."""
     return await ledger.runs.intakes.add(intake, packed_rows(rows))
 

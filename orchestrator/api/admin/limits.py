@@ -12,7 +12,7 @@ from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
-from orchestrator.ledger.runs.endpoint_limits import Chosen
+from orchestrator.ledger.runs.endpoint_limits import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
@@ -103,14 +103,14 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str 
 
 
 def _meter(
-    beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: Chosen | None
+    beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: ChosenLimit | None
 ) -> MeterReading | None:
     """How `operation` stands with its limit, where whoever works has said so since that was set."""
     said = (meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.said.meters)
     return next((meter for meter in said if (meter.endpoint_id, meter.operation) == (endpoint, operation)), None)
 
 
-def _line(operation: Operation, chosen: Chosen | None, meter: MeterReading | None) -> OperationLimits:
+def _line(operation: Operation, chosen: ChosenLimit | None, meter: MeterReading | None) -> OperationLimits:
     limit = CONTRACT_LIMITS[operation] if chosen is None else chosen.limit
     return OperationLimits(
         operation=operation,

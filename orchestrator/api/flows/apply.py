@@ -12,7 +12,7 @@ from orchestrator.api.flows.pipeline_files import read_pipeline
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.core.pipelines.due_fires import GapKind, gap
-from orchestrator.core.pipelines.flow_paths import moment, path, templates
+from orchestrator.core.pipelines.flow_paths import filled_template, moment, templates
 from orchestrator.core.pipelines.pipeline import Pipeline, when_it_fires
 from orchestrator.core.pipelines.schedule_calendar import next_fires
 from orchestrator.core.text.local_time import local
@@ -207,7 +207,7 @@ def _fire(pipeline: Pipeline, fire_us: int) -> FireToCome:
         fire=local(fire_us, at.zone),
         flow=at.flow,
         paths={
-            ".".join(filter(None, (table.removeprefix("stage."), key))): path(pipeline, template, at)
+            ".".join(filter(None, (table.removeprefix("stage."), key))): filled_template(pipeline, template, at)
             for (table, key), template in templates(pipeline).items()
         },
     )

@@ -15,7 +15,7 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.api.flows.subprocesses import carry_out
-from orchestrator.core.pipelines.flow_paths import moment, path
+from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import Moment, expanded, variables
 from orchestrator.core.text.durations import format_duration
@@ -68,7 +68,7 @@ async def flow_source(
     """
     at = moment(pipeline, flow.fire_at, flow.again)
     if pipeline.input is not None:
-        there = Path(path(pipeline, pipeline.input, at))
+        there = Path(filled_template(pipeline, pipeline.input, at))
         await _until_there(there, flow, pipeline, ledger)
         yield await FlowInput.at(there, str(there))
         return

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.api.runs.file_owners import check_flow_owns
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.pipelines import pipeline as pipelines
-from orchestrator.core.pipelines.flow_paths import moment, path
+from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import on_the_way
 from orchestrator.errors import UsageError
@@ -46,7 +46,7 @@ def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path, P
     """Where its results and its errors go; None where it writes no files."""
     at = moment(pipeline, flow.fire_at, flow.again)
     texts = [stage.settings.get(setting.key) for setting in (request_settings.OUTPUT, request_settings.ERRORS)]
-    output, errors = (Path(path(pipeline, each[-1], at)) if each else None for each in texts)
+    output, errors = (Path(filled_template(pipeline, each[-1], at)) if each else None for each in texts)
     return None if output is None else (output, errors or errors_for(output))
 
 

@@ -15,7 +15,7 @@ import msgspec
 from orchestrator.core.jobs.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.audit import JobFacts, JobHistory, Page, Totals
+from orchestrator.ledger.reports.audit import AuditPage, JobFacts, JobHistory, Totals
 from orchestrator.settings import request_settings
 from orchestrator.units import MIB
 
@@ -190,7 +190,7 @@ async def _submissions(ledger: Ledger, findings: Findings, progress: Progress) -
         progress("submissions", number, 0)
 
 
-def page_faults(page: Page) -> Iterator[tuple[Flaw, str]]:
+def page_faults(page: AuditPage) -> Iterator[tuple[Flaw, str]]:
     """Everything that is wrong with the jobs of a page."""
     histories = {history.job: history for history in page.histories}
     for facts in page.jobs:

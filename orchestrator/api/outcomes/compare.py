@@ -14,7 +14,7 @@ from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.formats.output.readback import Written, reader_of, written_at_ns
 from orchestrator.formats.output.writers import FileForm, forms_of
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs.jobs import Place
+from orchestrator.ledger.jobs.jobs import JobPlace
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.values import ResultOrder
@@ -136,7 +136,7 @@ class _Comparison:
             self._findings.add(Flaw.FILES, f"{self._path} has no line for {job.custom_id}, or not in its place")
         return row
 
-    async def _is_later(self, place: Place, job: FinishedJob) -> bool:
+    async def _is_later(self, place: JobPlace, job: FinishedJob) -> bool:
         if self._order is ResultOrder.INPUT:
             return (place.line, place.job) > (job.line, job.job)
         places = self._ledger.jobs.results.place_of
@@ -157,7 +157,7 @@ class _Comparison:
         else:
             self._wrong(row, f"is for {custom_id}, which stands there twice or out of order")
 
-    async def _place(self, custom_id: str | None) -> Place | None:
+    async def _place(self, custom_id: str | None) -> JobPlace | None:
         if custom_id is None:
             return None
         return await self._ledger.jobs.place(run=self._run, custom_id=custom_id)

@@ -14,7 +14,7 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs.results import Ended, FinishedJob
+from orchestrator.ledger.jobs.results import EndedJobs, FinishedJob
 from orchestrator.settings.values import ResultOrder
 from orchestrator.units import MIB
 
@@ -158,7 +158,7 @@ async def ended_since(
         yield upto, None
 
 
-async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_max: int, *, inputs: bool) -> Ended:
+async def _ended(ledger: Ledger, run: int, rows: WantedRows, after: int, bytes_max: int, *, inputs: bool) -> EndedJobs:
     return await ledger.jobs.results.ended(
         run,
         rows.value,

@@ -8,7 +8,7 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.runtime.view import View
 from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_corrections import Gone
+from orchestrator.ledger.runs.input_corrections import RemovedRows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.profiles import own_keys
@@ -40,7 +40,7 @@ async def input_reading(
     )
 
 
-async def drops(request: RunRequest, run: Run, view: View, gone: Gone) -> bool:
+async def drops(request: RunRequest, run: Run, view: View, gone: RemovedRows) -> bool:
     """Whether the jobs of `run` go that are `gone` from its input and have not succeeded.
 
     Somebody who has given the same input again, corrected, is asked; another input is more of the run, and a probe has

@@ -19,7 +19,7 @@ from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_rows import Intake as RowsIntake
+from orchestrator.ledger.runs.input_rows import OpenIntake as RowsIntake
 from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings, run_settings

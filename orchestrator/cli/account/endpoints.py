@@ -310,7 +310,7 @@ def _put(record: "EndpointRecord", as_json: bool) -> None:
     if as_json:
         streams.put_json(record.raw)
     else:
-        tables.put(tables.lines(_lines(record)))
+        tables.put_parts(tables.lines(_lines(record)))
 
 
 def _lines(record: "EndpointRecord") -> Iterator[tuple[str, str]]:

@@ -35,12 +35,12 @@ def put_pods(pods: Sequence[Pod]) -> None:
             f"{pod.cost:.3f}",
         )
     total = sum(pod.cost for pod in pods)
-    tables.put(table, Text(f"\n{counted(len(pods), 'pod')}, ${total:.3f} an hour"))
+    tables.put_parts(table, Text(f"\n{counted(len(pods), 'pod')}, ${total:.3f} an hour"))
 
 
 def put_pod(pod: Pod) -> None:
     """One pod, a line for each thing that there is to say."""
-    tables.put(tables.lines((name, plain(value)) for name, value in pod_lines(pod)))
+    tables.put_parts(tables.lines((name, plain(value)) for name, value in pod_lines(pod)))
 
 
 def window_line(window: Window, now: int) -> str:

@@ -190,7 +190,7 @@ async def _show(given: str, account: "Account", as_json: bool) -> None:
     if as_json:
         streams.put_json(template)
     else:
-        tables.put(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
+        tables.put_parts(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
 
 
 async def template_id(given: str, account: "Account") -> str:

@@ -44,7 +44,7 @@ def put_list(
     if as_json:
         streams.put_json([raw(record) for record in records])
     elif records:
-        put(columns(headings, map(row, records)))
+        put_parts(columns(headings, map(row, records)))
     else:
         streams.say(none)
 
@@ -211,7 +211,7 @@ def drawn(*parts: "RenderableType", width: int | None = None, colours: bool | No
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def put(*parts: "RenderableType") -> None:
+def put_parts(*parts: "RenderableType") -> None:
     """The parts on standard output."""
     streams.put(drawn(*parts).encode(sys.stdout.encoding or "utf-8", "replace"))
     streams.flush()

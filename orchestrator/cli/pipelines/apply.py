@@ -46,7 +46,7 @@ def show_applied(found: "Sequence[Applied]", *, as_json: bool) -> None:
 
 def _put(found: "Applied") -> None:
     streams.say(f"{found.name}: {counted(len(found.stages), 'stage')} ({', '.join(found.stages)}); {found.fires_at}")
-    tables.put(tables.columns(HEADINGS, (row for fire in found.fires for row in _rows(fire))))
+    tables.put_parts(tables.columns(HEADINGS, (row for fire in found.fires for row in _rows(fire))))
     for stage, endpoint in found.endpoints.items():
         streams.say(f"{found.name}: {stage} is at the endpoint {endpoint}")
     for warning in found.warnings:

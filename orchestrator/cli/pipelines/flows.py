@@ -132,10 +132,10 @@ def show_flow(found: "FlowShown", *, as_json: bool) -> None:
     if as_json:
         streams.put_json(found)
         return
-    tables.put(tables.lines(_lines(found)))
+    tables.put_parts(tables.lines(_lines(found)))
     if found.stages:
         headings = ("STAGE", "ROWS IN", "WAITING", "OUTSTANDING", "DONE", "FAILED", "REUSED", "SPEED", "LEFT")
-        tables.put(tables.columns(headings, map(_stage_row, found.stages)))
+        tables.put_parts(tables.columns(headings, map(_stage_row, found.stages)))
 
 
 def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
@@ -180,9 +180,9 @@ def show_lineage(found: "Lineage", *, as_json: bool) -> None:
         streams.put_json(found)
         return
     headings = ("STAGE", "ROW", "STATE", "MADE OF", "BECAME")
-    tables.put(tables.columns(headings, map(_relative, found.rows)))
+    tables.put_parts(tables.columns(headings, map(_relative, found.rows)))
     if told := [(f"{row.stage} {row.custom_id}", said) for row in found.rows if (said := _reused(row))]:
-        tables.put(tables.lines(told))
+        tables.put_parts(tables.lines(told))
     if not found.is_all:
         streams.warn(f"there are more rows than these {len(found.rows):,}")
 

@@ -81,7 +81,7 @@ def show_brakes(found: "RunBrakeStatus", *, as_json: bool) -> None:
         run_settings.BUDGET.key: _cost(found),
     }
     rows = [(key, text, stands.get(key, "")) for key, text in found.settings.items()]
-    tables.put(tables.columns(("brake", "set to", "now"), rows))
+    tables.put_parts(tables.columns(("brake", "set to", "now"), rows))
     if (why := found.held_up or found.breaker_why) is not None:
         streams.say(why)
 

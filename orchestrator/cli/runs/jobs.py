@@ -71,7 +71,7 @@ async def jobs_list(
     if as_json:
         streams.put_json(found.jobs)
     elif found.jobs:
-        tables.put(_table(found.jobs))
+        tables.put_parts(_table(found.jobs))
     else:
         streams.say(f"{found.run} has no such jobs" if where else f"{found.run} has no jobs")
     for line in _remarks(found):
@@ -94,7 +94,7 @@ async def job_show(job: RunAndJob, raw: Raw = False, *, ledger: Path, as_json: b
     if as_json:
         streams.put_json(found)
         return
-    tables.put(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw), *_failed(found, raw))
+    tables.put_parts(tables.lines(_facts(found, raw)), "", *_timeline(found.timeline, raw), *_failed(found, raw))
 
 
 commands.command(hidden=True)(retry)

@@ -158,7 +158,7 @@ def show_limits_changed(endpoint: EndpointLimitStatus, done: str, *, as_json: bo
 
 def _put(endpoint: EndpointLimitStatus) -> None:
     streams.headline(f"{endpoint_at(endpoint.endpoint, endpoint.service_url)}, used by {', '.join(endpoint.runs)}")
-    tables.put(tables.columns(HEADINGS, map(_row, endpoint.operations)))
+    tables.put_parts(tables.columns(HEADINGS, map(_row, endpoint.operations)))
 
 
 def _row(line: OperationLimits) -> tuple[str, str, str, str]:

@@ -77,7 +77,7 @@ def _put(found: "RunProgress") -> None:
     if not found.jobs:
         streams.say(f"each job of {found.run} has its outcome")
         return
-    tables.put(tables.columns(_HEADINGS, (_cells(job, found.at) for job in found.jobs)))
+    tables.put_parts(tables.columns(_HEADINGS, (_cells(job, found.at) for job in found.jobs)))
     if not found.is_whole:
         streams.say(f"there are more jobs without an outcome; {connection_settings.LIMIT} N shows more")
 

@@ -80,7 +80,7 @@ def show_info(found: "LedgerInfo", *, as_json: bool) -> None:
     if as_json:
         streams.put_json(found)
     else:
-        tables.put(tables.lines(_lines(found)))
+        tables.put_parts(tables.lines(_lines(found)))
 
 
 def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ def put_answer(raw: bytes) -> None:
 
 def put_job(record: "JobRecord") -> None:
     """A job as a table."""
-    tables.put(tables.lines(_job_rows(record)))
+    tables.put_parts(tables.lines(_job_rows(record)))
 
 
 def _job_rows(record: "JobRecord") -> Rows:
@@ -52,7 +52,7 @@ def _job_rows(record: "JobRecord") -> Rows:
 def put_purged(purged: "Purged") -> None:
     """What a purge came to."""
     rows = [("removed", "(not told)" if purged.removed is None else f"{purged.removed:,}")]
-    tables.put(tables.lines(rows if purged.status is None else [*rows, ("status", purged.status)]))
+    tables.put_parts(tables.lines(rows if purged.status is None else [*rows, ("status", purged.status)]))
 
 
 def put_health(health: "Health") -> None:
@@ -62,7 +62,7 @@ def put_health(health: "Health") -> None:
         table.add_column(justify="right")
         for name, number in _counts(counts):
             table.add_row(tables.plain(name), tables.plain(number))
-    tables.put(jobs, "", workers)
+    tables.put_parts(jobs, "", workers)
 
 
 def _counts(counts: msgspec.Struct) -> Rows:

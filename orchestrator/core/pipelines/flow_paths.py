@@ -27,7 +27,7 @@ def moment(pipeline: Pipeline, fire_us: int, number: int = 1) -> Moment:
     return Moment(pipeline.name, fire_us, previous_us, schedule.zone if schedule is not None else "UTC", number)
 
 
-def path(pipeline: Pipeline, template: str, at: Moment) -> str:
+def filled_template(pipeline: Pipeline, template: str, at: Moment) -> str:
     """The full path that `template` means for one flow."""
     return str(PurePosixPath(pipeline.folder) / expanded(template, at, {}))
 
@@ -73,7 +73,7 @@ def fire_problems(pipeline: Pipeline, after_us: int) -> Iterator[Problem]:
         if key == "input" and not _is_of_its_fire(template):
             continue  # each flow reads the same file: that is what it says
         for each in moments:
-            rendered = path(pipeline, template, each)
+            rendered = filled_template(pipeline, template, each)
             if rendered in seen:
                 yield table, key, _clash(rendered, each, seen[rendered])
                 break

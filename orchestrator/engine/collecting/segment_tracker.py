@@ -29,7 +29,7 @@ def is_resumable(endpoint: Endpoint, job: Job) -> bool:
     return job.segment > 0 and endpoint.settings_of[job.run].resumable
 
 
-async def standings_of(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, SegmentProgress]:
+async def known_progress(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, SegmentProgress]:
     """How far those of `jobs` have come that are resumable."""
     long = [job.id for job in jobs if is_resumable(endpoint, job)]
     return await ledger.jobs.segments.standings(long) if long else {}
@@ -92,5 +92,5 @@ class SegmentTracker:
 
     async def end(self, job: Job, record: Record | None) -> SegmentEnd | None:
         """How the latest segment of `job` ended, of which `record` tells; None where it is not resumable."""
-        standing = (await standings_of(self.endpoint, self.ledger, [job])).get(job.id)
+        standing = (await known_progress(self.endpoint, self.ledger, [job])).get(job.id)
         return None if standing is None else segment_end(standing, record, unfinished_at=job.unfinished_at)

@@ -16,7 +16,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import NO_RUN, CancelledJobs, Command, Reply
-from orchestrator.ledger.jobs.cancels import Chosen
+from orchestrator.ledger.jobs.cancels import CancelProgress
 
 PAGE: Final = 1_000
 ANSWERED_S_MAX: Final = 60.0
@@ -27,7 +27,7 @@ LOOK_S: Final = 0.25
 UNFINISHED: Final = Not(Or(tuple(StateIs(state) for state in sorted(TERMINAL))))
 
 
-async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command, *, page: int = PAGE) -> Reply:
+async def cancel_chosen(ledger: Ledger, owed: Callable[[], None], command: Command, *, page: int = PAGE) -> Reply:
     """Carries out a CANCEL_JOBS, so many jobs to a transaction. `owed` is called when something is to be cancelled at
     the service.
     """
@@ -52,9 +52,9 @@ async def cancel_jobs(ledger: Ledger, owed: Callable[[], None], command: Command
 
 async def _cancel_all(
     ledger: Ledger, owed: Callable[[], None], command: Command, chosen: Filter, *, most: int
-) -> Chosen:
+) -> CancelProgress:
     assert command.run is not None
-    whole = Chosen(0, 0, ())
+    whole = CancelProgress(0, 0, ())
     after, is_last = 0, False
     while not is_last:
         page = await ledger.reports.job_queries.page(command.run, chosen, after=after, most=most)
@@ -63,17 +63,17 @@ async def _cancel_all(
     with anyio.move_on_after(ANSWERED_S_MAX):
         while whole.submitting:
             await anyio.sleep(LOOK_S)
-            again, whole = whole.submitting, Chosen(whole.ended, whole.owed, ())
+            again, whole = whole.submitting, CancelProgress(whole.ended, whole.owed, ())
             whole = await _cancel(ledger, owed, command, again, whole)
     return whole
 
 
 async def _cancel(
-    ledger: Ledger, owed: Callable[[], None], command: Command, ids: Sequence[int], so_far: Chosen
-) -> Chosen:
+    ledger: Ledger, owed: Callable[[], None], command: Command, ids: Sequence[int], so_far: CancelProgress
+) -> CancelProgress:
     if not ids:
         return so_far
     found = await ledger.jobs.cancels.cancel(ids, command=command.id)
     if found.owed:
         owed()
-    return Chosen(so_far.ended + found.ended, so_far.owed + found.owed, (*so_far.submitting, *found.submitting))
+    return CancelProgress(so_far.ended + found.ended, so_far.owed + found.owed, (*so_far.submitting, *found.submitting))

@@ -13,7 +13,7 @@ PAGE: Final = 1_000
 REASON: Final = "gone, as somebody says"
 
 
-async def resend(ledger: Ledger, run: int, *, before: int) -> int:
+async def resend_outstanding(ledger: Ledger, run: int, *, before: int) -> int:
     """Queues the outstanding jobs of `run` again that were sent before that time (microseconds UTC), as lost ones;
     returns how many. What was sent since then is left alone, so whoever carries it out twice sends nothing twice.
     """
@@ -35,7 +35,7 @@ async def resent(ledger: Ledger, command: Command) -> Reply:
         return Reply(NO_RUN, is_refused=True)
     if (await ledger.runs.controls(command.run)).cancel:
         return Reply("it is to be cancelled, so nothing of it is sent; continue it first", is_refused=True)
-    found = await resend(ledger, command.run, before=command.asked_at)
+    found = await resend_outstanding(ledger, command.run, before=command.asked_at)
     if not found:
         return Reply("no job of it was outstanding")
     return Reply(f"{counted(found, 'job')} {'is' if found == 1 else 'are'} queued again")

@@ -28,7 +28,7 @@ PAGE: Final = 1_000
 GIVEN_UP: Final = Or((StateIs(State.FAILED), StateIs(State.CANCELLED)))
 
 
-async def retried(ledger: Ledger, command: Command, there: Run, *, page: int = PAGE) -> Reply:
+async def retry_chosen(ledger: Ledger, command: Command, there: Run, *, page: int = PAGE) -> Reply:
     """Carries out a RETRY, so many jobs to a transaction; `there` is the run as it is at the endpoint for them."""
     try:
         asked = msgspec.json.decode(command.argument, type=RetryChoice)

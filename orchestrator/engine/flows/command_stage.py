@@ -9,7 +9,7 @@ import anyio
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.stage_executor import Look, StageExecutor
-from orchestrator.ledger.flows.groups import Group, Member, Printed
+from orchestrator.ledger.flows.groups import Group, GroupMember, Printed
 from orchestrator.units import SECOND_US
 
 AGAIN_S: Final = 10.0
@@ -95,7 +95,7 @@ class CommandStage(StageExecutor):
             printed, error = await self._tried(group, members)
             await self.ledger.flows.groups.hand_over(relay, group, members, printed=printed, error=error)
 
-    async def _tried(self, group: Group, members: Sequence[Member]) -> tuple[Sequence[Printed], str | None]:
+    async def _tried(self, group: Group, members: Sequence[GroupMember]) -> tuple[Sequence[Printed], str | None]:
         """What it prints, or why it has failed; nothing of both where it was cancelled."""
         found: tuple[Sequence[Printed], str | None] = ((), None)
         with anyio.CancelScope() as self._process:
@@ -106,7 +106,7 @@ class CommandStage(StageExecutor):
         self._process = None
         return found
 
-    async def _attempts(self, group: Group, members: Sequence[Member]) -> tuple[Sequence[Printed], str | None]:
+    async def _attempts(self, group: Group, members: Sequence[GroupMember]) -> tuple[Sequence[Printed], str | None]:
         """So often as it may be tried, whatever processes do it: one that dies has not made its command fail."""
         most, attempt = self.run.settings.max_attempts, 1 + group.tries
         while True:
@@ -123,7 +123,7 @@ class CommandStage(StageExecutor):
             await anyio.sleep(wait_s)
             attempt += 1
 
-    def _rows(self, lines: Sequence[PrintedLine], group: Group, members: Sequence[Member]) -> list[Printed]:
+    def _rows(self, lines: Sequence[PrintedLine], group: Group, members: Sequence[GroupMember]) -> list[Printed]:
         jobs: dict[str, list[int]] = {}
         for each in members:
             if each.is_in:

@@ -26,7 +26,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.groups import Group, Member
+from orchestrator.ledger.flows.groups import Group, GroupMember
 from orchestrator.ledger.flows.handover_rows import HandedOver, Relay
 from orchestrator.ledger.runs.runs import TellCounts
 from orchestrator.units import MIB, SECOND_US
@@ -237,7 +237,7 @@ class RowHandover:
                 relay, group, members, made.rows, error=made.error, tell=tell
             )
 
-    async def _gathered(self, relay: Relay, group: Group, members: Sequence[Member]) -> Made:
+    async def _gathered(self, relay: Relay, group: Group, members: Sequence[GroupMember]) -> Made:
         maker = await self._maker(relay)
         given = [each for each in members if each.is_in]
         if not group.is_all and (why := _too_few(maker.stage, group, members)) is not None:
@@ -259,7 +259,7 @@ class RowHandover:
         return await self._in_thread(relay, maker, partial(maker.gathered, group.key, group.line, named))
 
 
-def _too_few(stage: Stage, group: Group, members: Sequence[Member]) -> str | None:
+def _too_few(stage: Stage, group: Group, members: Sequence[GroupMember]) -> str | None:
     """Why a group is not handed over as it is."""
     succeeded, failed = sum(each.is_in for each in members), sum(each.is_lost for each in members)
     if is_enough(stage.needs, succeeded=succeeded, failed=failed):

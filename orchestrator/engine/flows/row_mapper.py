@@ -19,7 +19,7 @@ from orchestrator.engine.user_code.process import user_code
 from orchestrator.formats.input.jsonl import RowReader
 from orchestrator.formats.input.rows import Row
 from orchestrator.formats.text.value_text import text_or_why
-from orchestrator.ledger.flows.handover_rows import HandedOver, Owed
+from orchestrator.ledger.flows.handover_rows import HandedOver, OwedRow
 from orchestrator.ledger.runs.input_rows import PackedRow, packed_rows
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -66,18 +66,18 @@ class RowMapper:
     _changed_at: int = field(init=False, default=0)
     """Of when the file of the function was."""
 
-    def made(self, page: Sequence[Owed]) -> list[HandedOver]:
+    def made(self, page: Sequence[OwedRow]) -> list[HandedOver]:
         """What each of these rows becomes, by the function as it stands in its file now."""
         self._look_at_file()
         return [self._made(each) for each in page]
 
-    def _made(self, owed: Owed) -> HandedOver:
+    def _made(self, owed: OwedRow) -> HandedOver:
         if owed.state is not State.SUCCEEDED or self.stage.gather is not None:
             return HandedOver(owed)  # it ends there
         rows, error = self._tried(owed.custom_id, owed.line, lambda: self._texts(owed))
         return HandedOver(owed, rows, error)
 
-    def gathered(self, key: str, line: int, members: Sequence[tuple[str, Owed]]) -> Made:
+    def gathered(self, key: str, line: int, members: Sequence[tuple[str, OwedRow]]) -> Made:
         """What rows become together, of which each has come from that stage: rows called after `key`."""
         self._look_at_file()
         given = [{"stage": stage, **_as_given(owed)} for stage, owed in members]
@@ -98,7 +98,7 @@ class RowMapper:
         finally:
             self.call = None
 
-    def _texts(self, owed: Owed) -> Sequence[bytes]:
+    def _texts(self, owed: OwedRow) -> Sequence[bytes]:
         if self.stage.step is not None:
             return self._called(_as_given(owed))
         try:
@@ -143,6 +143,6 @@ class RowMapper:
             yield msgspec.structs.replace(row, line=line, custom_id=custom_id, derived=False)
 
 
-def _as_given(owed: Owed) -> Mapping[str, Any]:
+def _as_given(owed: OwedRow) -> Mapping[str, Any]:
     output = None if owed.output is None else msgspec.Raw(owed.output)
     return {"custom_id": owed.custom_id, "input": msgspec.Raw(owed.input), "output": output}

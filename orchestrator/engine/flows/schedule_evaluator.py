@@ -15,7 +15,7 @@ from orchestrator.core.pipelines.schedule_calendar import fires_from
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.flows.fires import Found
+from orchestrator.ledger.flows.fires import FoundFires
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import command
 
@@ -75,7 +75,7 @@ class ScheduleEvaluator:
                 return found
             await self.ledger.flows.fires.record(await self._found([found], now))
 
-    async def _found(self, due: Sequence[Defined], now: int) -> list[Found]:
+    async def _found(self, due: Sequence[Defined], now: int) -> list[FoundFires]:
         """What is due of these, of as many as one transaction may record."""
         live: defaultdict[int, list[Live]] = defaultdict(list)
         for flow in await self.ledger.flows.live():
@@ -88,7 +88,7 @@ class ScheduleEvaluator:
             seen = look(schedule, each.name, each.watermark, now, room)
             fires = [fire.at_us for fire in seen.fires]
             ruled = rule(schedule.overlap, schedule.parallel, fires, live[each.id])
-            found.append(Found(each.id, each.name, each.definition, each.watermark, seen, ruled))
+            found.append(FoundFires(each.id, each.name, each.definition, each.watermark, seen, ruled))
             room -= len(fires)
             if room <= 0:
                 break
@@ -129,7 +129,7 @@ class ScheduleEvaluator:
                     " was ahead then; nothing fires twice, and nothing at all until it has come on"
                 )
 
-    def _tell(self, found: Found) -> None:
+    def _tell(self, found: FoundFires) -> None:
         for gap in found.look.gaps:
             if gap.kind is GapKind.MISSED:
                 self.warn(

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
-from orchestrator.engine.sending.brakes import Brakes
+from orchestrator.engine.sending.brakes import ServedBrakes
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.run_controls import ControlledRun, RunControls
 
@@ -32,7 +32,7 @@ class RunController:
     """
 
     ledger: Ledger
-    brakes: Brakes
+    brakes: ServedBrakes
     is_served: Callable[[int], bool]
     say: Callable[[int, str, str], None]
     changed: Callable[[], None]

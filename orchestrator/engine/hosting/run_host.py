@@ -11,7 +11,7 @@ from orchestrator.core.jobs.escalation import endpoints_named
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.answers import Pointless
 from orchestrator.core.service.outcomes import run_outcome
-from orchestrator.engine.commands.retry_jobs import retried
+from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
@@ -139,7 +139,7 @@ class RunHost:
             return Reply(told, is_refused=True)
         endpoint = msgspec.json.decode(command.argument, type=RetryChoice).endpoint
         there = run if endpoint in (None, run.endpoint) else await self._elsewhere(run, endpoint)
-        return await retried(self.ledger, command, there)
+        return await retry_chosen(self.ledger, command, there)
 
     async def _elsewhere(self, run: Run, endpoint: str) -> Run:
         """`run` as it is at another endpoint of its service, where it is served from now on, too. Raises `UsageError`

@@ -19,7 +19,7 @@ from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.task_pool import TaskPool
-from orchestrator.engine.sending.brakes import Brakes, RunBrakes
+from orchestrator.engine.sending.brakes import RunBrakes, ServedBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
@@ -70,7 +70,7 @@ class RunRegistry:
         settings_of: dict[int, RunSettings],
         retries: RetryBudgets,
         listener: WebhookListener,
-        brakes: Brakes,
+        brakes: ServedBrakes,
     ) -> None:
         self._ledger = ledger
         self.brakes = brakes

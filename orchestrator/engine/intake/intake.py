@@ -16,7 +16,7 @@ from anyio.abc import ObjectSendStream
 
 from orchestrator.errors import IntakeBusyError, Problems, StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_corrections import Gone
+from orchestrator.ledger.runs.input_corrections import RemovedRows
 from orchestrator.ledger.runs.input_rows import InputRow, PackedRow, packed_rows
 from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.intakes import Hold
@@ -33,7 +33,7 @@ CLEAR_S_MAX: Final = 2.0
 
 PlaceOf = Callable[[int], str]
 
-Drops = Callable[[Gone], Awaitable[bool]]
+Drops = Callable[[RemovedRows], Awaitable[bool]]
 """Whether jobs that are no longer in the input are dropped, of those that have not succeeded."""
 
 Advice = Callable[[], str]
@@ -124,7 +124,7 @@ class Intake:
             self._problems.add(1, "the input is empty")
         if self._problems.total:
             raise self._problems.error(self._source, self._place_of, advice())
-        gone = Gone() if drops is None else await self._ledger.runs.intakes.gone(intake)
+        gone = RemovedRows() if drops is None else await self._ledger.runs.intakes.gone(intake)
         drop = drops is not None and gone.unsuccessful > 0 and await drops(gone)
         taken = await self._ledger.runs.intakes.accept(intake, drop=drop)
         return taken if drop else msgspec.structs.replace(taken, unsuccessful=gone.unsuccessful)

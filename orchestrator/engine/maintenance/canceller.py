@@ -17,14 +17,14 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.outcomes import cancel_outcome
-from orchestrator.engine.commands.cancel_jobs import cancel_jobs
+from orchestrator.engine.commands.cancel_jobs import cancel_chosen
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Command, Reply
-from orchestrator.ledger.jobs.cancels import Owed
+from orchestrator.ledger.jobs.cancels import OwedCancel
 from orchestrator.units import SECOND_US
 
 PAGE: Final = 100
@@ -75,7 +75,7 @@ class Canceller:
 
     async def carry_out(self, command: Command) -> Reply:
         """Carries out a CANCEL_JOBS."""
-        return await cancel_jobs(self._ledger, self.wake, command)
+        return await cancel_chosen(self._ledger, self.wake, command)
 
     async def finish(self) -> None:
         """Settles what is due now, so that nothing too many goes on running when a run is over."""
@@ -86,7 +86,7 @@ class Canceller:
         async with self._polling:
             now, after = self._ledger.now(), (0, 0)
             soon = now + int(SELDOM_S * SECOND_US)  # what comes due before the next look, as the end of a grace does
-            later: list[Owed] = []
+            later: list[OwedCancel] = []
             while not later and (page := await self._ledger.jobs.cancels.due(now=soon, after=after, most=PAGE)):
                 after = (page[-1].cancel_at, page[-1].submission)
                 due, later = _parted(page, now)
@@ -96,7 +96,7 @@ class Canceller:
         look_s = CLOSE_LOOK_S if now < self._closely_until else SELDOM_S
         return min(look_s, (later[0].cancel_at - now) / SECOND_US) if later else look_s
 
-    async def _cancel_all(self, page: list[Owed]) -> None:
+    async def _cancel_all(self, page: list[OwedCancel]) -> None:
         until: dict[int, int | None] = {}
         try:
             async with anyio.create_task_group() as group:
@@ -112,7 +112,7 @@ class Canceller:
             if owed.submission in until and owed.why is not CancelWhy.EXTRA:
                 self._endpoints.ask_now(owed.endpoint, owed.job)
 
-    async def _cancel(self, endpoint: Endpoint, owed: Owed, until: dict[int, int | None]) -> None:
+    async def _cancel(self, endpoint: Endpoint, owed: OwedCancel, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""
         permit = await endpoint.api.limiter.permit_within(Operation.CANCEL, TURN_S_MAX)
         if permit is None:
@@ -134,7 +134,7 @@ class Canceller:
         until[owed.submission] = self._ledger.now() + max(backoff_us(troubles, owed.submission), asked_us)
 
 
-def _parted(page: Sequence[Owed], now: int) -> tuple[list[Owed], list[Owed]]:
+def _parted(page: Sequence[OwedCancel], now: int) -> tuple[list[OwedCancel], list[OwedCancel]]:
     """What is due by now, and what is not, of what is in the order in which it comes due."""
     number = bisect_right(page, now, key=lambda owed: owed.cancel_at)
     return list(page[:number]), list(page[number:])

@@ -369,7 +369,7 @@ def _text(setting: Setting[Any], settings: RunSettings) -> str:
     return " ".join(setting.value_type.write(getattr(settings, setting.name)))
 
 
-class Brakes:
+class ServedBrakes:
     """Of all runs that are served."""
 
     def __init__(

@@ -31,7 +31,7 @@ from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.direct_responses import DirectResponses
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
-from orchestrator.engine.sending.response_steps import deferred, interrupted, on_response, rejected
+from orchestrator.engine.sending.response_steps import interrupted, on_response, put_back_until, rejected
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.units import SECOND_US
@@ -71,7 +71,7 @@ class RequestSender:
             self.claimed.release(claim.job.id)
         with anyio.CancelScope(shield=True):
             await self._ledger.writer.apply(
-                [deferred(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
+                [put_back_until(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
             )
 
     async def _send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
@@ -83,7 +83,7 @@ class RequestSender:
         except UnusableVariables as error:  # one went since the input was checked, or nobody had to allow any then
             permit.give_back()
             self._endpoint.runs.lack(job.run, error.with_advice, error.names)
-            step = deferred(job, due_at=sent_at, reason=str(error), now=sent_at)
+            step = put_back_until(job, due_at=sent_at, reason=str(error), now=sent_at)
         except UnusableInputError as error:
             permit.give_back()
             step = rejected(job, f"not sent: {error}", now=sent_at)

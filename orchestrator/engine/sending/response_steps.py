@@ -28,7 +28,7 @@ def on_response(  # noqa: PLR0911  one for each outcome
         case Rejected(reason):
             return rejected(job, reason, now=now)
         case Pointless(reason):
-            return deferred(job, due_at=now, reason=reason, now=now)
+            return put_back_until(job, due_at=now, reason=reason, now=now)
         case Uncertain(reason, is_repeated_id):
             why = ReasonCode.REPEATED_ID if is_repeated_id else reason
             return _unanswered(endpoint, job, why, sent_at=sent_at, now=now)
@@ -43,7 +43,7 @@ def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int)
         return transitions.deferred(job, due_at=now, reason=reason, at=now, trouble=trouble)
     # The limiter obeys the whole of a Retry-After: a job that is due early waits for its turn there.
     wait_us = max(backoff_us(job.deferrals + 1, job.id), int(min(asked_s, BACKOFF_S_MAX) * SECOND_US))
-    return deferred(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
+    return put_back_until(job, due_at=now + wait_us, reason=reason, trouble=trouble, now=now)
 
 
 def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, now: int) -> Transition:
@@ -52,7 +52,7 @@ def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, n
     return transitions.unanswered(job, settle_at=settle_at(endpoint, job, now), reason=reason, at=now)
 
 
-def deferred(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
+def put_back_until(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
     """`job` waits until `due_at`, at no cost; what was to go by `/retry` still is."""
     return transitions.deferred(job, due_at=due_at, reason=reason, at=now, trouble=trouble, retry_until=job.retry_until)
 

@@ -26,7 +26,7 @@ from orchestrator.ledger.commands.command import (
     Reply,
     ResetLimits,
 )
-from orchestrator.ledger.runs.endpoint_limits import limits_reset, limits_set
+from orchestrator.ledger.runs.endpoint_limits import chosen_limits_delete, chosen_limits_write
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.transactions.run_controls import (
     continue_write,
@@ -79,14 +79,14 @@ async def _control(connection: AsyncConnection, command: Command, now: int) -> R
 async def _set_limits(connection: AsyncConnection, command: Command, now: int) -> Reply:
     chosen = msgspec.json.decode(command.argument, type=NewLimits).limits
     assert command.endpoint is not None
-    await limits_set(connection, command.endpoint, chosen, at=now)
+    await chosen_limits_write(connection, command.endpoint, chosen, at=now)
     return Reply("they are in force")
 
 
 async def _reset_limits(connection: AsyncConnection, command: Command, _now: int) -> Reply:
     operations = msgspec.json.decode(command.argument, type=ResetLimits).operations
     assert command.endpoint is not None
-    await limits_reset(connection, command.endpoint, operations)
+    await chosen_limits_delete(connection, command.endpoint, operations)
     return Reply("the former ones are in force")
 
 

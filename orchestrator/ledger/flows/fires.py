@@ -19,7 +19,7 @@ from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
-class Found(NamedTuple):
+class FoundFires(NamedTuple):
     """What a look at one schedule has found, and what the rules make of it."""
 
     pipeline: int
@@ -91,7 +91,7 @@ _ADD_FLOW: Final = insert_new(flows)
 class Fires(Repository):
     """The fires of a ledger."""
 
-    async def record(self, found: Sequence[Found]) -> frozenset[int]:
+    async def record(self, found: Sequence[FoundFires]) -> frozenset[int]:
         """Records what looks have found, of different pipelines: fires, their flows, gaps, and the watermarks, in one
         transaction. Returns the pipelines of which that was done: where somebody was faster, nothing is.
         """
@@ -136,7 +136,7 @@ class Fires(Repository):
         return {row[0]: row[1] for row in await self._access.rows(query)}
 
 
-async def _record(connection: AsyncConnection, found: Sequence[Found], now: int) -> None:
+async def _record(connection: AsyncConnection, found: Sequence[FoundFires], now: int) -> None:
     recorded = [_rows_of(each, now) for each in found]
     for statement, position in ((_ADD_FIRE, 0), (_ADD_FLOW, 1), (_DROP, 2), (_CANCEL, 3)):
         if rows := [row for rows_of in recorded for row in rows_of[position]]:
@@ -151,7 +151,7 @@ async def _record(connection: AsyncConnection, found: Sequence[Found], now: int)
         await connection.execute(_UNPAUSE, over)
 
 
-def _rows_of(found: Found, now: int) -> tuple[list[dict[str, Any]], ...]:
+def _rows_of(found: FoundFires, now: int) -> tuple[list[dict[str, Any]], ...]:
     """What is written for one look: fires, flows, flows that shall not begin, flows that shall end."""
     skipped = found.ruled.skipped
     common = {"pipeline_id": found.pipeline, "definition_id": found.definition, "recorded_at": now}

@@ -40,7 +40,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     """How often the command that it is for has failed."""
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class GroupMember(msgspec.Struct, frozen=True, array_like=True):
     """A row that came of what its group is of, and was given to it, or failed on its way."""
 
     job: int
@@ -136,11 +136,11 @@ class Groups(Repository):
         """Those that are still to be handed over to that run."""
         return values(Group, await self._access.rows(_GROUPS.where(groups.c.to_run == to_run, groups.c.is_due == 1)))
 
-    async def members(self, group: Group) -> list[Member]:
+    async def members(self, group: Group) -> list[GroupMember]:
         """What came of it, run by run, in the order of the input."""
         query = _OF_ALL if group.is_all else _OF_ONE
         parameters = {"to": group.to_run} if group.is_all else {"to": group.to_run, "key": group.key}
-        return values(Member, await self._access.rows(query, parameters))
+        return values(GroupMember, await self._access.rows(query, parameters))
 
     async def count_try(self, group: int) -> None:
         """The command that it is for has failed once more, and is tried again."""
@@ -150,7 +150,7 @@ class Groups(Repository):
         self,
         relay: Relay,
         group: Group,
-        members: Sequence[Member],
+        members: Sequence[GroupMember],
         rows: Sequence[PackedRow] = (),
         *,
         printed: Sequence[Printed] = (),

@@ -41,7 +41,7 @@ class Gathering(msgspec.Struct, frozen=True, kw_only=True):
     """Of these, where each row begins a group: with `ALL` none."""
 
 
-class Owed(msgspec.Struct, frozen=True, array_like=True):
+class OwedRow(msgspec.Struct, frozen=True, array_like=True):
     """A row that has ended, as its step is to be given it."""
 
     job: int
@@ -80,7 +80,7 @@ class Kin(msgspec.Struct, frozen=True, array_like=True):
 class HandedOver(msgspec.Struct, frozen=True):
     """What a row has become."""
 
-    of: Owed
+    of: OwedRow
     rows: Sequence[PackedRow] = ()
     """With ids of their own."""
 

@@ -9,10 +9,10 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, Kin, Owed, Relay
+from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, Kin, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
 from orchestrator.ledger.flows.lineage import BECAME, KIN, OF_PARENTS
-from orchestrator.ledger.runs.input_rows import Intake, PackedRow
+from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
@@ -175,16 +175,16 @@ class Handovers(Repository):
         due = select(groups.c.id).where(groups.c.to_run == to_run, groups.c.is_due == 1).limit(1)
         return bool(await self._access.rows(rows)) or bool(await self._access.rows(due))
 
-    async def owed(self, to_run: int, most: int) -> list[Owed]:
+    async def owed(self, to_run: int, most: int) -> list[OwedRow]:
         """Rows that are owed to that run, `most` of them at most, and not too many bytes."""
         async with self._access.reading() as connection:
             sizes = (await connection.execute(_OWED_SIZES, {"to_run": to_run, "most": most})).all()
             page = [job for job, _ in sizes[: fitting((size for _, size in sizes), PAGE_BYTES_MAX)]]
-            return values(Owed, (await connection.execute(_OWED, batch_of(page))).all())
+            return values(OwedRow, (await connection.execute(_OWED, batch_of(page))).all())
 
-    async def rows(self, jobs_: Collection[int]) -> list[Owed]:
+    async def rows(self, jobs_: Collection[int]) -> list[OwedRow]:
         """These rows, as a step is to be given them."""
-        return values(Owed, await self._access.rows(_OWED, batch_of(jobs_)))
+        return values(OwedRow, await self._access.rows(_OWED, batch_of(jobs_)))
 
     async def hand_over(self, relay: Relay, done: Sequence[HandedOver], tell: TellCounts | None = None) -> int:
         """Rows become what they become, as far as that is still owed; returns how many rows there are now, of which
@@ -287,7 +287,7 @@ async def rows_put(connection: AsyncConnection, relay: Relay, rows: Iterable[Map
     others follow.
     """
     fresh = {custom_id: row for each in rows for custom_id, row in each.items()}
-    intake = Intake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
+    intake = OpenIntake(id=relay.intake, run=relay.to_run, endpoint=relay.endpoint, first_job=0, as_they_come=True)
     first = await rows_insert(connection, intake, fresh)
     if fresh:
         await counts_add(connection, Counter({(relay.to_run, State.QUEUED.value): len(fresh)}))

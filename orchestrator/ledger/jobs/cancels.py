@@ -26,7 +26,7 @@ from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
-class Owed(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class OwedCancel(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A submission that is owed a `/cancel`."""
 
     submission: int
@@ -125,7 +125,7 @@ _OWE_CHOSEN: Final = (
 _WHY: Final = select(submissions.c.cancel_why).where(submissions.c.id == bindparam("submission"))
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class CancelProgress(msgspec.Struct, frozen=True):
     """What has become of jobs that were to be cancelled."""
 
     ended: int
@@ -141,10 +141,10 @@ class Chosen(msgspec.Struct, frozen=True):
 class Cancels(Repository):
     """What is owed a `/cancel`, or is to be cancelled here."""
 
-    async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[Owed]:
+    async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[OwedCancel]:
         """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
         parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
-        return values(Owed, await self._access.rows(_DUE, parameters))
+        return values(OwedCancel, await self._access.rows(_DUE, parameters))
 
     async def is_owed(self, submission: int) -> bool:
         """Whether a `/cancel` of this submission is owed still."""
@@ -193,13 +193,13 @@ class Cancels(Repository):
 
         return await self._access.write(block)
 
-    async def cancel(self, ids: Collection[int], *, command: int) -> Chosen:
+    async def cancel(self, ids: Collection[int], *, command: int) -> CancelProgress:
         """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
 
         One transaction, in which they count as the progress of `command`. Whoever asks twice changes nothing twice.
         """
 
-        async def block(transaction: Transaction) -> Chosen:
+        async def block(transaction: Transaction) -> CancelProgress:
             connection, now = transaction.connection, self._access.now()
             rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
             found = [job_of(row) for row in rows]
@@ -208,7 +208,7 @@ class Cancels(Repository):
             owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
             await progress_add(connection, command, ended + owed)
             submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
-            return Chosen(ended=ended, owed=owed, submitting=submitting)
+            return CancelProgress(ended=ended, owed=owed, submitting=submitting)
 
         return await self._access.write(block)
 

@@ -76,7 +76,7 @@ HEAD: Final = Passed()
 """Where the line begins."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class ClaimableJob(msgspec.Struct, frozen=True):
     """A job that may be claimed, what to send, and its TTL."""
 
     job: Job
@@ -84,10 +84,10 @@ class Found(msgspec.Struct, frozen=True):
     ttl_us: int
 
 
-class Look(msgspec.Struct, frozen=True):
+class Walk(msgspec.Struct, frozen=True):
     """What a look along the line has found."""
 
-    found: list[Found]
+    found: list[ClaimableJob]
     passed: Passed
     is_at_end: bool
     """Whether nobody stands behind those who were met."""
@@ -111,7 +111,7 @@ async def queue_walk(
     is_late: IsLate = nobody_is_late,
     behind: Passed = HEAD,
     only: Sequence[int] | None = None,
-) -> Look:
+) -> Walk:
     """Up to `most` jobs of `run` for `endpoint`, the next ones behind `behind`, that are due by `/retry`, or by `/run`,
     and not late.
 
@@ -119,7 +119,7 @@ async def queue_walk(
     Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
     `only`: the jobs of which alone any are met; None for all.
     """
-    found: list[Found] = []
+    found: list[ClaimableJob] = []
     passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
     while True:
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
@@ -139,11 +139,11 @@ async def queue_walk(
             if is_late(ttl_us := ttl_of(payload)):
                 longest_us = max(longest_us, ttl_us)
             else:
-                found.append(Found(job, payload, ttl_us))
+                found.append(ClaimableJob(job, payload, ttl_us))
         passed = passed.and_then(page, longest_us)
         met += len(page)
         if len(page) < asked or len(found) == most or met >= LOOK_MAX:
-            return Look(found, passed, is_at_end)
+            return Walk(found, passed, is_at_end)
 
 
 _QUEUED = (

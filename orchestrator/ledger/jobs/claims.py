@@ -11,7 +11,16 @@ from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.segments import Resume
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.ledger.jobs.claim_queue import HEAD, Found, IsLate, Look, Passed, TtlOf, nobody_is_late, queue_walk
+from orchestrator.ledger.jobs.claim_queue import (
+    HEAD,
+    ClaimableJob,
+    IsLate,
+    Passed,
+    TtlOf,
+    Walk,
+    nobody_is_late,
+    queue_walk,
+)
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.jobs.result_carry_over import results_carry_over
 from orchestrator.ledger.jobs.result_reuse import results_reuse
@@ -121,17 +130,17 @@ class Claims:
             )  # fmt: skip
             if left_to_retry is not None:
                 instead = [found for found in seen.found[left_to_retry:] if not found.job.deferrals]
-                seen = Look(instead, HEAD, is_at_end=True)
+                seen = Walk(instead, HEAD, is_at_end=True)
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
             why: Mapping[int, str] = {}
             if takes_over is not None and not by_retry:
                 left, is_cut = await results_carry_over(transaction, seen.found, takes_over, now=now)
-                seen = Look(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
+                seen = Walk(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
             if takes_results and not by_retry:
                 looked = await results_reuse(transaction, seen.found, reuse, once=once, endpoint=endpoint, now=now)
                 why = looked.why
-                seen = Look(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
+                seen = Walk(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
             payloads = {found.job.id: found.payload for found in seen.found}
             if fresh := references_of(payloads.values()) - self.secret_names:
                 await secret_names_add(transaction.connection, fresh)
@@ -148,7 +157,7 @@ class Claims:
         self.secret_names |= fresh
         return claimed
 
-    def _claimed_for_run(self, found: Found, now: int, is_resumable: bool, not_reused: str | None) -> Transition:
+    def _claimed_for_run(self, found: ClaimableJob, now: int, is_resumable: bool, not_reused: str | None) -> Transition:
         self._latest = next_submission(self._latest, slot=self._slot, now=now)
         step = transitions.claimed(
             found.job,

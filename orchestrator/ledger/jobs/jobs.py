@@ -39,7 +39,7 @@ class Submitted(msgspec.Struct, frozen=True):
     """Where they were sent."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class JobPlace(msgspec.Struct, frozen=True):
     """Where a job stands in its input, and what has become of it."""
 
     line: int
@@ -156,11 +156,11 @@ class Jobs(Repository):
         names = {row[0]: row[1] for row in await self._access.rows(_NAMES, batch_of(ids))}
         return [names[job] for job in ids]
 
-    async def place(self, run: int, custom_id: str) -> Place | None:
+    async def place(self, run: int, custom_id: str) -> JobPlace | None:
         """The place of the job of `run` with this custom_id; None where there is none."""
         query = select(jobs.c.line, jobs.c.id, jobs.c.state, jobs.c.ended_at)
         rows = await self._access.rows(query.where(jobs.c.run_id == run, jobs.c.custom_id == custom_id))
-        return next((Place(row[0], row[1], State(row[2]), row[3]) for row in rows), None)
+        return next((JobPlace(row[0], row[1], State(row[2]), row[3]) for row in rows), None)
 
     async def failure_before_retry(self, job: int) -> Failure | None:
         """The execution that the `/retry` of `job` was to follow, as long as nobody knows whether that was applied."""

@@ -14,7 +14,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.jobs.transitions import completed
-from orchestrator.ledger.jobs.claim_queue import Found
+from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
 from orchestrator.ledger.schema.job_tables import jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting, unpack
@@ -58,8 +58,8 @@ _CARRIED_OVER: Final = (
 
 
 async def results_carry_over(
-    transaction: Transaction, found: Sequence[Found], previous: int, *, now: int
-) -> tuple[list[Found], bool]:
+    transaction: Transaction, found: Sequence[ClaimableJob], previous: int, *, now: int
+) -> tuple[list[ClaimableJob], bool]:
     """Ends those of these jobs, which are due, that have succeeded in the run `previous` with the same input; returns
     the others, and whether some were left out, neither sent nor ended: their results would have been too much at once.
     """

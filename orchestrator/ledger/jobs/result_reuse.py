@@ -19,7 +19,7 @@ from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import DAMAGED, REUSED, Reuse, reuse_key, why_not
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.jobs.claim_queue import Found
+from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.results import Origin
 from orchestrator.ledger.schema.handover_tables import reusable, reused
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, payloads, runs
@@ -57,7 +57,7 @@ class _Result(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 class ReuseLookup(msgspec.Struct, frozen=True):
     """What became of jobs for which a result was looked for."""
 
-    left: list[Found]
+    left: list[ClaimableJob]
     """Those that have to be sent."""
 
     why: Mapping[int, str]
@@ -126,13 +126,13 @@ _WAIT: Final = (
 
 async def _without_others(
     connection: AsyncConnection,
-    found: Sequence[Found],
+    found: Sequence[ClaimableJob],
     keys: Mapping[int, str],
     young: Mapping[str, int],
     *,
     run: int,
     now: int,
-) -> list[Found]:
+) -> list[ClaimableJob]:
     """`found` without those that have to wait for another job of the run with the same input: for one that was sent
     and has not ended, or for the first of these.
     """
@@ -167,7 +167,7 @@ class Reused(Repository):
 
 async def results_reuse(
     transaction: Transaction,
-    found: Sequence[Found],
+    found: Sequence[ClaimableJob],
     reuse: Reuse | None,
     *,
     once: bool = False,
@@ -190,7 +190,7 @@ async def results_reuse(
         found = await _without_others(connection, found, keys, young, run=run, now=now)
     results, beyond = await _results(connection, young.values())
     taken: list[tuple[Transition, _Result]] = []
-    left: list[Found] = []
+    left: list[ClaimableJob] = []
     why: dict[int, str] = {}
     for each in found:
         key = keys.get(each.job.id)
@@ -210,7 +210,9 @@ async def results_reuse(
     return ReuseLookup(left, why, bool(beyond))
 
 
-async def _keys(connection: AsyncConnection, found: Sequence[Found], reuse: Reuse, endpoint: int) -> Mapping[int, str]:
+async def _keys(
+    connection: AsyncConnection, found: Sequence[ClaimableJob], reuse: Reuse, endpoint: int
+) -> Mapping[int, str]:
     """By job; one that has begun a segment goes on with it."""
     [(service_url, name)] = (await connection.execute(_ENDPOINT, {"endpoint": endpoint})).all()
     asked = batch_of([each.job.id for each in found if not each.job.segment])
@@ -226,7 +228,7 @@ async def _results(connection: AsyncConnection, wanted: Iterable[int]) -> tuple[
     return {each.job: each for each in found}, frozenset(job for job, _ in sizes) - frozenset(taken)
 
 
-def _step(found: Found, result: _Result, now: int) -> Transition | None:
+def _step(found: ClaimableJob, result: _Result, now: int) -> Transition | None:
     """The end of a job by another one's result; None where that cannot be read any more."""
     try:
         output = result.output

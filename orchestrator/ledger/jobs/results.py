@@ -143,7 +143,7 @@ _IN_ORDER: Final = (
 _ENDS: Final = frozenset(state.value for state in TERMINAL)
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EndedJobs(msgspec.Struct, frozen=True):
     """Some jobs of a run, in the order in which they ended, each with its place in that order."""
 
     jobs: Sequence[tuple[int, FinishedJob]]
@@ -223,7 +223,7 @@ class Results(Repository):
         bytes_max: int,
         packed_too: bool = False,
         inputs: bool = False,
-    ) -> Ended:
+    ) -> EndedJobs:
         """The jobs of `run` in `states` that ended by the `most` events of the ledger after place `after`.
 
         Fewer where their outputs, as stored, come to more than `bytes_max`; `packed_too` and `inputs` as for `page`.
@@ -232,13 +232,13 @@ class Results(Repository):
         async with self._access.reading() as connection:
             upto = (await connection.execute(_EVENTS_END, {"after": after, "most": most})).scalar()
             if upto is None:
-                return Ended((), None)
+                return EndedJobs((), None)
             query = _ENDED.where(_is_wanted(states, packed_too=packed_too))
             found = (await connection.execute(query, {"after": after, "upto": upto, "run": run})).all()
             taken = await _finished(connection, [(row[1], row[2]) for row in found], bytes_max, inputs=inputs)
         finished = {job.job: job for job in taken}
         last = upto if len(taken) == len(found) else found[len(taken) - 1][0]
-        return Ended([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
+        return EndedJobs([(place, finished[job]) for place, job, _ in found[: len(taken)]], last)
 
     async def in_order(
         self, run: int, *, after: tuple[int, int], most: int, bytes_max: int, inputs: bool = False

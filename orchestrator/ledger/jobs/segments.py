@@ -8,11 +8,17 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.segments import Mark, SegmentProgress
-from orchestrator.ledger.schema.job_tables import checkpoints, jobs, one_of, progress, submissions
+from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions, values_check
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.segment_writes import Latest, Reported, begun_write, report_write, standings_of
+from orchestrator.ledger.transitions.segment_writes import (
+    Latest,
+    Reported,
+    begun_write,
+    report_write,
+    segment_progress_of,
+)
 
 
 class SegmentRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -55,7 +61,7 @@ class UnfinishedRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """In the segments that have ended."""
 
 
-_UNFINISHED: Final = f"NOT {one_of('jobs.state', TERMINAL)}"
+_UNFINISHED: Final = f"NOT {values_check('jobs.state', TERMINAL)}"
 _checkpoint_at = (
     select(func.max(checkpoints.c.at)).where(checkpoints.c.job_id == jobs.c.id).correlate(jobs).scalar_subquery()
 )
@@ -126,7 +132,7 @@ class Segments(Repository):
     async def standings(self, ids: Collection[int]) -> dict[int, SegmentProgress]:
         """How far these jobs have come; those that never had a segment are missing."""
         async with self._access.reading() as connection:
-            return await standings_of(connection, ids)
+            return await segment_progress_of(connection, ids)
 
     async def unfinished(self, run: int, *, after: int, most: int) -> list[UnfinishedRow]:
         """Up to `most` jobs of `run` without an outcome, in the order of their numbers, after `after`."""

@@ -9,7 +9,7 @@ from sqlalchemy import case, func, literal, literal_column, select, update
 
 from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, one_of, submissions
+from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
 from orchestrator.ledger.transactions.repository import Repository
@@ -33,7 +33,7 @@ _BESIDE: Final = (
     .where(
         events.c.job_id == submissions.c.job_id,
         _other.c.id != submissions.c.id,
-        _other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),
+        _other.c.ended.is_(None) | literal_column(values_check("other.ended", HAS_RUN)),
     )
     .exists()
 )
@@ -44,7 +44,7 @@ _RAN: Final = (
         remote_id=func.coalesce(submissions.c.remote_id, field(1)),
         cancel_at=None,
     )
-    .where(submissions.c.id == field(0), literal_column(one_of("submissions.ended", FATE_UNKNOWN)))
+    .where(submissions.c.id == field(0), literal_column(values_check("submissions.ended", FATE_UNKNOWN)))
     .returning(submissions.c.job_id, submissions.c.ended)
 )
 

@@ -56,7 +56,7 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: int
 
 
-class Page(msgspec.Struct, frozen=True):
+class AuditPage(msgspec.Struct, frozen=True):
     """Some jobs in the order of their numbers, with everything in that range that is or ought to be theirs."""
 
     jobs: Sequence[JobFacts]
@@ -186,7 +186,7 @@ class Audit:
         """About how many jobs there are, for those who wait: the largest number."""
         return int(await self._access.value(select(func.max(jobs.c.id))) or 0)
 
-    async def jobs_after(self, job: int, *, most: int, bytes_max: int) -> Page:
+    async def jobs_after(self, job: int, *, most: int, bytes_max: int) -> AuditPage:
         """Up to `most` jobs with a number above `job`, fewer where their outputs as stored are more than `bytes_max`.
 
         The last page has none, and everything that is left over.
@@ -197,7 +197,7 @@ class Audit:
             facts = [_facts_of(row) for row in found]
             after = events.c.job_id > job
             within = after & (events.c.job_id <= facts[-1].job) if facts else after
-            return Page(facts, await _stories(connection, within), await _strays(connection, within))
+            return AuditPage(facts, await _stories(connection, within), await _strays(connection, within))
 
     async def submissions_after(self, submission: int, *, most: int) -> SubmissionsPage:
         """Up to `most` submissions with a number above `submission`."""

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
-from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, one_of
+from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, values_check
 from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -72,7 +72,7 @@ _OPEN: Final = (
     .where(
         failed_executions.c.job_id >= _FIRST,
         jobs.c.run_id == bindparam("run"),
-        ~literal_column(one_of("jobs.state", TERMINAL)).self_group(),
+        ~literal_column(values_check("jobs.state", TERMINAL)).self_group(),
     )
     .group_by(failed_executions.c.error_key)
 )

@@ -24,12 +24,12 @@ from orchestrator.core.text.wording import folded
 from orchestrator.ledger.schema.job_tables import (
     GIVEN_UP,
     jobs,
-    one_of,
     outcomes,
+    values_check,
 )
 from orchestrator.ledger.sqlite.statements import contains, is_not_true
 
-_GIVEN_UP: Final[ColumnElement[bool]] = literal_column(one_of("jobs.state", GIVEN_UP))
+_GIVEN_UP: Final[ColumnElement[bool]] = literal_column(values_check("jobs.state", GIVEN_UP))
 
 
 ATTEMPTS: Final = jobs.c.failures + (jobs.c.state == literal_column(f"'{State.SUCCEEDED}'"))

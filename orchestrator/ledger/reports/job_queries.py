@@ -65,7 +65,7 @@ SCAN_MAX: Final = 200_000
 """After so many inputs that were read a count stops with "at least"."""
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some of the jobs that a filter means, in the order in which they were taken in."""
 
     jobs: Sequence[SelectedJob]
@@ -112,7 +112,7 @@ class _Range(msgspec.Struct, frozen=True):
 class JobQueries(Repository):
     """The jobs of a run, chosen by filters."""
 
-    async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> Page:
+    async def page(self, run: int, chosen: Filter, *, after: int = 0, most: int) -> JobPage:
         """Up to `most` jobs of `run` that `chosen` means, behind the one numbered `after`.
 
         It looks at a bounded number of jobs, and so may bring fewer, or none, and not be the last one all the same.
@@ -124,7 +124,7 @@ class JobQueries(Repository):
             end = min(begin + query.window, bounds.last)
             found, read, looked = await query.page(connection, run, bounds, (begin, end), most)
         is_last = looked >= bounds.last
-        return Page(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read)
+        return JobPage(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read)
 
     async def count(self, run: int, chosen: Filter, *, inputs_max: int | None = SCAN_MAX) -> Counted:
         """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read (None: never)."""

@@ -24,7 +24,7 @@ _SET: Final = upsert(
 _RESET: Final = delete(limits).where(limits.c.endpoint_id == bindparam("of"), limits.c.operation.in_(IN_BATCH))
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class ChosenLimit(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that a person has set, and when (microseconds UTC)."""
 
     limit: Limit
@@ -34,18 +34,18 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class ChosenLimits(Repository):
     """The limits that people have set in a ledger."""
 
-    async def all(self) -> Mapping[int, Mapping[Operation, Chosen]]:
+    async def all(self) -> Mapping[int, Mapping[Operation, ChosenLimit]]:
         """The limits that people have set, by endpoint."""
-        found: dict[int, dict[Operation, Chosen]] = {}
+        found: dict[int, dict[Operation, ChosenLimit]] = {}
         for row in await self._access.rows(select(limits)):
             if row.operation in _OPERATIONS:
                 limit = Limit(row.requests, row.window_us / SECOND_US, row.concurrent)
                 of_endpoint = found.setdefault(row.endpoint_id, {})
-                of_endpoint[Operation(row.operation)] = Chosen(limit=limit, set_at=row.set_at)
+                of_endpoint[Operation(row.operation)] = ChosenLimit(limit=limit, set_at=row.set_at)
         return found
 
 
-async def limits_set(
+async def chosen_limits_write(
     connection: AsyncConnection, endpoint_id: int, chosen: Mapping[Operation, Limit], *, at: int
 ) -> None:
     """Sets limits of an endpoint, whatever they were; at least one is `chosen`."""
@@ -63,6 +63,8 @@ async def limits_set(
     await connection.execute(_SET, rows)
 
 
-async def limits_reset(connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]) -> None:
+async def chosen_limits_delete(
+    connection: AsyncConnection, endpoint_id: int, operations: Collection[Operation]
+) -> None:
     """Forgets what was set for these operations of an endpoint."""
     await connection.execute(_RESET, {"of": endpoint_id, **batch_of(sorted(operations))})

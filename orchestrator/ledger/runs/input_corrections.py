@@ -18,7 +18,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request
-from orchestrator.ledger.runs.input_rows import CORRECTED, Intake, PackedRow
+from orchestrator.ledger.runs.input_rows import CORRECTED, OpenIntake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
@@ -29,7 +29,7 @@ from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.error_kinds import kinds_reduce
 
 
-class Gone(msgspec.Struct, frozen=True, kw_only=True):
+class RemovedRows(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of a run that are no longer in its input, by whether they can be dropped."""
 
     succeeded: int = 0
@@ -84,17 +84,17 @@ _GONE_PAGE: Final = (
 )
 
 
-async def gone_count(connection: AsyncConnection, intake: Intake) -> Gone:
+async def gone_count(connection: AsyncConnection, intake: OpenIntake) -> RemovedRows:
     """What of the run is not among the rows that `intake`, which is not accepted yet, has taken in."""
     found = Counter(
         {State(row[0]): row[1] for row in await connection.execute(_GONE, {"run": intake.run, "intake": intake.id})}
     )
     succeeded, waiting = found.pop(State.SUCCEEDED, 0), sum(found.pop(state, 0) for state in CORRECTED)
-    return Gone(succeeded=succeeded, waiting=waiting, at_service=found.total())
+    return RemovedRows(succeeded=succeeded, waiting=waiting, at_service=found.total())
 
 
 async def gone_drop_some(
-    transaction: Transaction, intake: Intake, *, after: int, most: int, now: int
+    transaction: Transaction, intake: OpenIntake, *, after: int, most: int, now: int
 ) -> tuple[int, int | None, Dropped]:
     """Drops up to `most` of the jobs after the one with the number `after` that are not in the input of `intake`, which
     is accepted, and have not succeeded; returns how many were looked at, the last one's number, None at the end, and
@@ -208,7 +208,7 @@ _DONE: Final = (
 )
 
 
-async def inputs_correct(transaction: Transaction, intake: Intake, *, after: int, last: int, now: int) -> Corrected:
+async def inputs_correct(transaction: Transaction, intake: OpenIntake, *, after: int, last: int, now: int) -> Corrected:
     """Gives the rows that `intake` has found with other inputs, of jobs with numbers above `after` up to `last`, jobs
     of their own in place of these. One that was sent meanwhile stays what it is.
     """

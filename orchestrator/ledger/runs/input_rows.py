@@ -82,7 +82,7 @@ def _packed(row: InputRow) -> PackedRow:
     )
 
 
-class Intake(msgspec.Struct, frozen=True, kw_only=True):
+class OpenIntake(msgspec.Struct, frozen=True, kw_only=True):
     """An intake at work: which run's, and what its jobs carry."""
 
     id: int
@@ -146,7 +146,7 @@ class Sorted(msgspec.Struct, frozen=True):
     clashes: list[Clash]
 
 
-async def rows_sort(connection: AsyncConnection, intake: Intake, rows: Sequence[PackedRow]) -> Sorted:
+async def rows_sort(connection: AsyncConnection, intake: OpenIntake, rows: Sequence[PackedRow]) -> Sorted:
     """Sorts `rows`, numbering repeated inputs. Nobody else adds jobs to the run, so it stays true until they land."""
     named, known, repeats = await _names_and_known(connection, intake, rows)
     clashes: list[Clash] = []
@@ -169,7 +169,7 @@ async def rows_sort(connection: AsyncConnection, intake: Intake, rows: Sequence[
 
 
 async def _names_and_known(
-    connection: AsyncConnection, intake: Intake, rows: Sequence[PackedRow]
+    connection: AsyncConnection, intake: OpenIntake, rows: Sequence[PackedRow]
 ) -> tuple[list[tuple[PackedRow, str]], dict[str, _Known], dict[str, int]]:
     """Each row with its custom_id, repeats numbered; the jobs that have any of these ids; how often what repeats has
     come up.
@@ -194,13 +194,13 @@ async def _names_and_known(
     return named, known, seen
 
 
-async def _known(connection: AsyncConnection, intake: Intake, custom_ids: Iterable[str]) -> dict[str, _Known]:
+async def _known(connection: AsyncConnection, intake: OpenIntake, custom_ids: Iterable[str]) -> dict[str, _Known]:
     parameters = {"run": intake.run, "intake": intake.id, **batch_of(custom_ids)}
     found = await connection.execute(_KNOWN, parameters)
     return {row[0]: _Known(row[1], row[2], row[3], bool(row[4]), State(row[5])) for row in found}
 
 
-async def _repeats(connection: AsyncConnection, intake: Intake, bases: Sequence[str]) -> dict[str, int]:
+async def _repeats(connection: AsyncConnection, intake: OpenIntake, bases: Sequence[str]) -> dict[str, int]:
     query = select(intake_repeats.c.base, intake_repeats.c.n).where(
         intake_repeats.c.intake_id == bindparam("intake"), intake_repeats.c.base.in_(IN_BATCH)
     )
@@ -224,7 +224,7 @@ def _changed(row: PackedRow, job: _Known) -> Clash:
     return Clash(row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another <setting name>")
 
 
-def _known_row(intake: Intake, job: _Known, row: PackedRow) -> dict[str, Any]:
+def _known_row(intake: OpenIntake, job: _Known, row: PackedRow) -> dict[str, Any]:
     is_other = job.digest != row.digest
     return {
         "intake_id": intake.id,

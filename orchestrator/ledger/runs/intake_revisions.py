@@ -11,7 +11,7 @@ from orchestrator.ledger.runs.input_corrections import (
     Corrected,
     inputs_correct,
 )
-from orchestrator.ledger.runs.input_rows import Intake
+from orchestrator.ledger.runs.input_rows import OpenIntake
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.ledger.schema.job_tables import (
     intake_known,
@@ -89,7 +89,7 @@ _METADATA_SET: Final = replace_into(row_metadata).from_select(
 
 
 async def revise_some(
-    transaction: Transaction, intake: Intake, *, after: int, most: int, now: int
+    transaction: Transaction, intake: OpenIntake, *, after: int, most: int, now: int
 ) -> tuple[int, tuple[int | None, Corrected]]:
     """Gives up to `most` known jobs of an accepted intake, with numbers above `after`, their new line, priority,
     policy, s3Config, metadata and input; returns how many, the last one's number, and of how many the input is another.
@@ -142,7 +142,7 @@ _DOOMED: Final = (
 """By the index of what may be claimed: of the rows from its first job on, most may be those of other runs."""
 
 
-async def remove_some(connection: AsyncConnection, intake: Intake, *, most: int) -> int:
+async def remove_some(connection: AsyncConnection, intake: OpenIntake, *, most: int) -> int:
     """Removes up to `most` jobs of an intake that was never accepted, or what else it has noted, or at last the intake
     itself; returns how many rows.
     """

@@ -13,7 +13,7 @@ from orchestrator.ledger.runs.input_corrections import (
     Dropped,
     inputs_correct,
 )
-from orchestrator.ledger.runs.input_rows import Intake, Sorted
+from orchestrator.ledger.runs.input_rows import OpenIntake, Sorted
 from orchestrator.ledger.runs.job_rows import rows_insert
 from orchestrator.ledger.schema.job_tables import (
     counts,
@@ -27,7 +27,7 @@ from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 
 
-async def land(transaction: Transaction, intake: Intake, rows: Sorted, *, now: int) -> None:
+async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, now: int) -> None:
     """Takes in what can be taken, and has it count at once where the intake's jobs do so as they come."""
     connection = transaction.connection
     await rows_insert(connection, intake, rows.fresh)
@@ -89,7 +89,7 @@ _TAKE: Final = (
 )
 
 
-async def accept(connection: AsyncConnection, intake: Intake, *, drop: bool, now: int) -> IntakeResult:
+async def accept(connection: AsyncConnection, intake: OpenIntake, *, drop: bool, now: int) -> IntakeResult:
     """Makes the intake's jobs exist for everybody, of which others are to `drop`, once they are all there. It counts
     nothing that is large: whoever sends waits meanwhile.
     """

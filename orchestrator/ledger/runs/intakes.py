@@ -20,11 +20,11 @@ from orchestrator.errors import IntakeBusyError
 from orchestrator.ledger.runs.input_corrections import (
     Corrected,
     Dropped,
-    Gone,
+    RemovedRows,
     gone_count,
     gone_drop_some,
 )
-from orchestrator.ledger.runs.input_rows import Clash, Intake, PackedRow, Sorted, rows_sort
+from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, PackedRow, Sorted, rows_sort
 from orchestrator.ledger.runs.intake_pace import Pace
 from orchestrator.ledger.runs.intake_revisions import forget_some, remove_some, revise_some
 from orchestrator.ledger.runs.intake_writes import COUNTED, DROPPED, JOBS_BEFORE, IntakeResult, accept, land
@@ -86,12 +86,12 @@ class Intakes(Repository):
         super().__init__(access)
         self.pace = Pace()
 
-    async def start(self, run: Run, *, as_they_come: bool = False) -> Intake:
+    async def start(self, run: Run, *, as_they_come: bool = False) -> OpenIntake:
         """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
         was cleared.
         """
 
-        async def block(transaction: Transaction) -> Intake:
+        async def block(transaction: Transaction) -> OpenIntake:
             first_job = await next_job(transaction.connection)
             now = self._access.now()
             accepted_at = now if as_they_come else None
@@ -100,7 +100,7 @@ class Intakes(Repository):
             made = await transaction.connection.execute(insert(intakes), row)
             assert made.inserted_primary_key is not None
             number = made.inserted_primary_key[0]
-            return Intake(
+            return OpenIntake(
                 id=number,
                 run=run.id,
                 endpoint=run.endpoint_id,
@@ -116,7 +116,7 @@ class Intakes(Repository):
         last = select(func.coalesce(func.max(jobs.c.line), 0)).where(jobs.c.run_id == run)
         return int(await self._access.value(last))
 
-    async def add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
+    async def add(self, intake: OpenIntake, rows: Sequence[PackedRow]) -> list[Clash]:
         """Takes in rows, numbering repeated inputs; returns those that cannot be taken, which leave no trace."""
         clashes: list[Clash] = []
         begin = 0
@@ -127,7 +127,7 @@ class Intakes(Repository):
             begin += len(part)
         return clashes
 
-    async def _add(self, intake: Intake, rows: Sequence[PackedRow]) -> list[Clash]:
+    async def _add(self, intake: OpenIntake, rows: Sequence[PackedRow]) -> list[Clash]:
         """Beside others the rows are sorted before the transaction; else in it, whose connection has the pages."""
         before: Sorted | None = None
         if self.pace.is_beside():
@@ -141,18 +141,18 @@ class Intakes(Repository):
 
         return await self._paced(block)
 
-    async def gone(self, intake: Intake) -> Gone:
+    async def gone(self, intake: OpenIntake) -> RemovedRows:
         """The jobs of the run that are not among the rows that `intake` has taken in, where such can be dropped."""
         if not intake.corrects:
-            return Gone()
+            return RemovedRows()
         async with self._access.reading() as connection:
             of = {"intake": intake.id, "run": intake.run}
             known = (await connection.execute(COUNTED, of)).one()[1]
             if (await connection.execute(JOBS_BEFORE, of)).scalar_one() == known:
-                return Gone()
+                return RemovedRows()
             return await gone_count(connection, intake)
 
-    async def accept(self, intake: Intake, *, drop: bool = False) -> IntakeResult:
+    async def accept(self, intake: OpenIntake, *, drop: bool = False) -> IntakeResult:
         """The whole input was checked: its jobs exist from now on. Known jobs get what their rows say now, and with
         `drop` those go that it does not have and that have not succeeded.
         """
@@ -170,7 +170,7 @@ class Intakes(Repository):
         a run that has no other, or whose intakes were taken back; what an accepted one had still to do is done.
         """
         for number, run, endpoint, first_job, accepted_at in await self._access.rows(_LEFT, {"name": name}):
-            intake = Intake(id=number, run=run, endpoint=endpoint, first_job=first_job)
+            intake = OpenIntake(id=number, run=run, endpoint=endpoint, first_job=first_job)
             if accepted_at is None:
                 await self._pages(partial(remove_some, intake=intake))
                 await self._shrink()
@@ -209,7 +209,7 @@ class Intakes(Repository):
             with suppress(IntakeBusyError), hold(name):
                 await self.clear(name)
 
-    async def _settle(self, intake: Intake) -> tuple[Corrected, Dropped]:
+    async def _settle(self, intake: OpenIntake) -> tuple[Corrected, Dropped]:
         """What is to be done once an intake was accepted, however often that was begun."""
         corrected, dropped = Corrected(), Dropped()
         left = select(intakes.c.drops).where(intakes.c.id == intake.id, _HAS_NOTES | (intakes.c.drops == 1))
@@ -228,13 +228,13 @@ class Intakes(Repository):
         await self._pages(partial(forget_some, intake=intake.id))
         return corrected, dropped
 
-    async def _revise(self, intake: Intake, after: int) -> tuple[int | None, Corrected]:
+    async def _revise(self, intake: OpenIntake, after: int) -> tuple[int | None, Corrected]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Corrected]]:
             return await revise_some(transaction, intake, after=after, most=self.pace.rows, now=self._access.now())
 
         return await self._paced(block)
 
-    async def _drop(self, intake: Intake, after: int) -> tuple[int | None, Dropped]:
+    async def _drop(self, intake: OpenIntake, after: int) -> tuple[int | None, Dropped]:
         async def block(transaction: Transaction) -> tuple[int, tuple[int | None, Dropped]]:
             most, now = self.pace.rows, self._access.now()
             number, last, dropped = await gone_drop_some(transaction, intake, after=after, most=most, now=now)

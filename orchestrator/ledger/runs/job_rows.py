@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.runs.input_rows import Intake, PackedRow
+from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
 from orchestrator.ledger.schema.job_tables import jobs, payloads, row_metadata
 from orchestrator.ledger.sqlite.statements import BulkInsert
 
@@ -29,7 +29,7 @@ _PAYLOAD = BulkInsert(payloads, "job_id", *_OF_PAYLOAD)
 _METADATA = BulkInsert(row_metadata, "run_id", "job_id", "metadata")
 
 
-async def rows_insert(connection: AsyncConnection, intake: Intake, fresh: Mapping[str, PackedRow]) -> int:
+async def rows_insert(connection: AsyncConnection, intake: OpenIntake, fresh: Mapping[str, PackedRow]) -> int:
     """Makes jobs of rows, which have these ids, and counts nothing; returns the first one's number, which those of the
     others follow.
     """

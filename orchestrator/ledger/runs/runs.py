@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, literal_c
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, one_of, run_endpoints, runs
+from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
@@ -116,7 +116,7 @@ _MAY_BE_TAKEN: Final[ColumnElement[bool]] = or_(
     select(literal_column("1"))
     .where(
         jobs.c.run_id == bindparam("run"),
-        (jobs.c.attempt > 0) | literal_column(f"NOT {one_of('jobs.state', _NOT_TAKEN)}"),
+        (jobs.c.attempt > 0) | literal_column(f"NOT {values_check('jobs.state', _NOT_TAKEN)}"),
     )
     .exists(),
     select(literal_column("1")).where(intakes.c.run_id == bindparam("run"), intakes.c.accepted_at.is_(None)).exists(),

@@ -25,7 +25,7 @@ from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, LIVE, FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News
 from orchestrator.core.pipelines.run_news import RunNews
-from orchestrator.ledger.schema.job_tables import metadata, one_of
+from orchestrator.ledger.schema.job_tables import metadata, values_check
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
 pipelines = Table(
@@ -87,7 +87,7 @@ gaps = Table(
     Column("first_at", INTEGER, nullable=False),  # the nominal time of its first fire
     Column("n", INTEGER, nullable=False),
     Column("recorded_at", INTEGER, nullable=False),
-    CheckConstraint(one_of("kind", GapKind), name="gaps_kind_known"),
+    CheckConstraint(values_check("kind", GapKind), name="gaps_kind_known"),
     CheckConstraint("n >= 1 AND until_at > after_at", name="gaps_hold_something"),
 )
 """The fires that were due after `after_at` and until `until_at`, for which nothing was done."""
@@ -116,13 +116,13 @@ flows = Table(
     Column("due_at", INTEGER, nullable=False, server_default="0"),  # it does not begin before: its fire, and the jitter
     Column("is_braked", INTEGER, nullable=False, server_default="0"),  # it is held by a brake, and nothing is paused
     UniqueConstraint("pipeline_id", "fire_at", "again", name="flows_once"),
-    CheckConstraint(one_of("kind", FlowKind), name="flows_kind_known"),
-    CheckConstraint(one_of("state", FlowState), name="flows_state_known"),
-    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', ENDED)}", name="flows_ended_iff_end"),
+    CheckConstraint(values_check("kind", FlowKind), name="flows_kind_known"),
+    CheckConstraint(values_check("state", FlowState), name="flows_state_known"),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {values_check('state', ENDED)}", name="flows_ended_iff_end"),
     **NO_NUMBER_TWICE,
 )
 
-LIVE_ONLY: Final = one_of("state", LIVE)
+LIVE_ONLY: Final = values_check("state", LIVE)
 """SQL that says that a flow has not ended, as its index has it."""
 
 Index("flows_live", flows.c.pipeline_id, **only_where(LIVE_ONLY))
@@ -160,7 +160,7 @@ outbox = Table(
     Column("told_at", INTEGER),  # somebody has taken it
     Column("given_up_at", INTEGER),
     Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
-    CheckConstraint(one_of("news", News), name="outbox_news_known"),
+    CheckConstraint(values_check("news", News), name="outbox_news_known"),
     CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="outbox_told_or_given_up"),
     **NO_NUMBER_TWICE,  # a receiver knows a message again by what its number is a part of
 )
@@ -183,7 +183,7 @@ run_outbox = Table(
     Column("told_at", INTEGER),  # somebody has taken it
     Column("given_up_at", INTEGER),
     Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
-    CheckConstraint(one_of("news", RunNews), name="run_outbox_news_known"),
+    CheckConstraint(values_check("news", RunNews), name="run_outbox_news_known"),
     CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="run_outbox_told_or_given_up"),
     **NO_NUMBER_TWICE,  # as that of `outbox`
 )

@@ -9,7 +9,7 @@ from typing import Final
 
 from sqlalchemy import INTEGER, TEXT, CheckConstraint, Column, Index, PrimaryKeyConstraint, Table, UniqueConstraint
 
-from orchestrator.ledger.schema.job_tables import metadata, one_of
+from orchestrator.ledger.schema.job_tables import metadata, values_check
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, only_where
 
 relays = Table(
@@ -111,7 +111,7 @@ gathers = Table(
     Column("begins", INTEGER, nullable=False),  # a group of `to_run` is what came of one row of `run`
     Column("hands_over", INTEGER, nullable=False),  # its rows are given to `to_run`
     PrimaryKeyConstraint("run", "to_run"),
-    CheckConstraint(one_of("by", By), name="gathers_by_known"),
+    CheckConstraint(values_check("by", By), name="gathers_by_known"),
     **KEPT_BY_KEY,
 )
 """The runs through which rows come to one that is handed groups of them."""

@@ -34,7 +34,7 @@ SCHEMA_VERSION: Final = "0029"
 metadata = MetaData()
 
 
-def one_of(column: str, values: Iterable[str]) -> str:
+def values_check(column: str, values: Iterable[str]) -> str:
     """SQL that says that `column` has one of `values`.
 
     Written with OR and literals, not with IN: SQLite builds a list for each row it checks against IN (measured: two
@@ -184,15 +184,15 @@ jobs = Table(
     Column("escalated", BLOB),  # what it was given after its troubles: `core.escalation.Escalated` as JSON
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
-    CheckConstraint(one_of("state", State), name="jobs_state_known"),
-    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="jobs_trouble_known"),
+    CheckConstraint(values_check("state", State), name="jobs_state_known"),
+    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', Trouble)}", name="jobs_trouble_known"),
     CheckConstraint(
-        f"submission_id IS NOT NULL OR NOT {one_of('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
+        f"submission_id IS NOT NULL OR NOT {values_check('state', AT_SERVICE)}", name="jobs_at_service_have_submission"
     ),
-    CheckConstraint(f"(ended_at IS NOT NULL) = {one_of('state', TERMINAL)}", name="jobs_ended_iff_end"),
-    CheckConstraint(f"trouble IS NOT NULL OR NOT {one_of('state', GIVEN_UP)}", name="jobs_given_up_have_trouble"),
+    CheckConstraint(f"(ended_at IS NOT NULL) = {values_check('state', TERMINAL)}", name="jobs_ended_iff_end"),
+    CheckConstraint(f"trouble IS NOT NULL OR NOT {values_check('state', GIVEN_UP)}", name="jobs_given_up_have_trouble"),
     CheckConstraint(
-        f"retry_until IS NULL OR {one_of('state', {State.QUEUED, State.SUBMITTING})}",
+        f"retry_until IS NULL OR {values_check('state', {State.QUEUED, State.SUBMITTING})}",
         name="jobs_retry_before_outstanding",
     ),
     CheckConstraint(
@@ -211,7 +211,7 @@ Index(
     *(jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, jobs.c.priority.desc()),
     **only_where(f"state = '{State.QUEUED}'"),
 )
-Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(one_of("state", AT_SERVICE)))
+Index("jobs_at_service", jobs.c.state, jobs.c.due_at, **only_where(values_check("state", AT_SERVICE)))
 
 payloads = Table(
     "payloads",
@@ -312,7 +312,7 @@ outcomes = Table(
     Column("checksum", INTEGER),  # of the job's number and the stored output; NULL: written by an older program
     Column("worker", TEXT),  # who executed it, where that was told
     Column("error_key", INTEGER),  # the kind of failure (`core.text.error_text`); NULL: it succeeded
-    CheckConstraint(f"trouble IS NULL OR {one_of('trouble', Trouble)}", name="outcomes_trouble_known"),
+    CheckConstraint(f"trouble IS NULL OR {values_check('trouble', Trouble)}", name="outcomes_trouble_known"),
 )
 
 Index("outcomes_of_cluster", outcomes.c.error_key, **only_where("error_key IS NOT NULL"))

@@ -19,7 +19,7 @@ _F_GETPATH: Final[int | None] = getattr(fcntl, "F_GETPATH", None)
 _Identity = tuple[int, int]
 
 
-class Place:
+class LedgerFiles:
     """The place of the ledger at `path`, whose files are open."""
 
     def __init__(self, path: Path) -> None:

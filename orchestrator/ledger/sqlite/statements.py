@@ -192,7 +192,7 @@ class _Compiled(NamedTuple):
 _PLACE: Final = "place_"
 
 
-def place(position: int) -> BindParameter[Any]:
+def placeholder(position: int) -> BindParameter[Any]:
     """A value of the row that a `Guarded` statement is executed for."""
     return bindparam(f"{_PLACE}{position}")
 

@@ -19,7 +19,7 @@ from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import (
     Guarded,
     Many,
-    place,
+    placeholder,
 )
 from orchestrator.ledger.transitions.count_writes import counts_write
 from orchestrator.ledger.transitions.event_writes import events_write
@@ -34,12 +34,12 @@ _CHANGED: Final = (*(each.name for each in _BY_EACH), "trouble", "ended_at")
 
 _APPLY = Guarded(
     update(jobs)
-    .values({name: place(position) for position, name in enumerate(_CHANGED, start=4)})
+    .values({name: placeholder(position) for position, name in enumerate(_CHANGED, start=4)})
     .where(
-        jobs.c.id == place(0),
-        jobs.c.state == place(1),
-        jobs.c.submission_id.is_not_distinct_from(place(2)),
-        jobs.c.attempt == place(3),
+        jobs.c.id == placeholder(0),
+        jobs.c.state == placeholder(1),
+        jobs.c.submission_id.is_not_distinct_from(placeholder(2)),
+        jobs.c.attempt == placeholder(3),
     )
 )
 

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import clusters, outcomes
-from orchestrator.ledger.sqlite.statements import Guarded, Many, greatest, lesser, place, upsert
+from orchestrator.ledger.sqlite.statements import Guarded, Many, greatest, lesser, placeholder, upsert
 
 OfRun = tuple[int, int]
 """A run, and a kind of failures."""
@@ -41,10 +41,10 @@ _REDUCE: Final = Many(
 )
 _RESTATE: Final = Guarded(
     update(outcomes)
-    .values(message=place(2), error_key=place(3))
+    .values(message=placeholder(2), error_key=placeholder(3))
     .where(
-        outcomes.c.job_id == place(0),
-        outcomes.c.message == place(1),
+        outcomes.c.job_id == placeholder(0),
+        outcomes.c.message == placeholder(1),
         literal_column(f"trouble = '{Trouble.INVALID_OUTPUT}'"),
     )
 )

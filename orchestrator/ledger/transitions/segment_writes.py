@@ -231,7 +231,7 @@ _LATEST: Final = (
 )
 
 
-async def standings_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, SegmentProgress]:
+async def segment_progress_of(connection: AsyncConnection, ids: Collection[int]) -> dict[int, SegmentProgress]:
     """How far these jobs have come; those that never had a segment are missing."""
     executed = await _executed_ms(connection, ids)
     found = {}

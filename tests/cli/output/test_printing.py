@@ -159,9 +159,9 @@ HOSTILE = "gnp.\u202eexe \x9b2J \x1b[31m"
             JsonAnswer(value={"a": text}, raw=msgspec.json.encode({"a": text})), as_json=False
         ),
         lambda text: tables.put_lines([text, f"  {text}"]),
-        lambda text: tables.put(tables.lines([(text, f"{text}\n\tFile")])),
-        lambda text: tables.put(tables.columns(("A", "B"), [(text, text)])),
-        lambda text: tables.put(
+        lambda text: tables.put_parts(tables.lines([(text, f"{text}\n\tFile")])),
+        lambda text: tables.put_parts(tables.columns(("A", "B"), [(text, text)])),
+        lambda text: tables.put_parts(
             tables.of_names("A", [text], [tables.Figures("B", [text])], remarks=tables.Figures("C", [text]), width=120)
         ),
     ],

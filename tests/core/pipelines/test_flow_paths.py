@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.core.pipelines.flow_paths import fire_problems, moment, path, template_problems
+from orchestrator.core.pipelines.flow_paths import filled_template, fire_problems, moment, template_problems
 from orchestrator.core.pipelines.pipeline import INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.units import HOUR_US, MINUTE_US
 
@@ -36,8 +36,8 @@ def pipeline(
 def test_paths_count_from_the_folder_of_the_pipeline() -> None:
     given = pipeline()
     at = moment(given, 1_806_195_600_000_000)
-    assert path(given, "in/{previous:%m-%d}.jsonl", at) == "/data/in/03-27.jsonl"
-    assert path(given, "/srv/{fire:%m-%d}.jsonl", at) == "/srv/03-28.jsonl"
+    assert filled_template(given, "in/{previous:%m-%d}.jsonl", at) == "/data/in/03-27.jsonl"
+    assert filled_template(given, "/srv/{fire:%m-%d}.jsonl", at) == "/srv/03-28.jsonl"
 
 
 def test_without_a_schedule_times_are_utc_and_there_is_no_fire_before() -> None:

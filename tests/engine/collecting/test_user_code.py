@@ -17,7 +17,7 @@ from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
-from orchestrator.ledger.flows.handover_rows import Owed
+from orchestrator.ledger.flows.handover_rows import OwedRow
 from orchestrator.settings.parsers.jobs import parse_check
 from orchestrator.settings.run_settings import RunSettings
 from tests.emulator.workers.test_handlers import Reports, execution
@@ -39,8 +39,8 @@ def maker(folder: Path, step: str) -> RowMapper:
     )
 
 
-def owed(number: int = 1) -> Owed:
-    return Owed(
+def owed(number: int = 1) -> OwedRow:
+    return OwedRow(
         job=number,
         custom_id=f"r{number}",
         line=number,

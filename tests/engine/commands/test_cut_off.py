@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.commands.cancel_jobs import cancel_jobs
-from orchestrator.engine.commands.retry_jobs import retried
+from orchestrator.engine.commands.cancel_jobs import cancel_chosen
+from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.ledger.commands.command import Action, CancelledJobs
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.run_settings import RunSettings
@@ -67,8 +67,10 @@ class World:
         async with process(
             self.path, self.transport, clock=self.clock, jobs=JOBS, settings=settings, commits=commits
         ) as p:
-            p.engine.commands.register(Action.RETRY, partial(retried, p.ledger, there=p.run, page=PAGE))
-            p.engine.commands.register(Action.CANCEL_JOBS, partial(cancel_jobs, p.ledger, p.canceller.wake, page=PAGE))
+            p.engine.commands.register(Action.RETRY, partial(retry_chosen, p.ledger, there=p.run, page=PAGE))
+            p.engine.commands.register(
+                Action.CANCEL_JOBS, partial(cancel_chosen, p.ledger, p.canceller.wake, page=PAGE)
+            )
             await p.begin()
             await begin(p)
             await end(p)

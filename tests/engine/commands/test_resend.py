@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.commands.resend import resend
+from orchestrator.engine.commands.resend import resend_outstanding
 from orchestrator.ledger.commands.command import Action
 from tests.engine.commands.test_command_inbox import asked
 from tests.engine.hosting.test_run_host import taken_in
@@ -62,6 +62,6 @@ async def test_what_was_sent_anew_is_left_alone_by_who_carries_it_out_again(tmp_
         await p.until(State.OUTSTANDING, JOBS)
         await anyio.sleep(5)
         before = p.clock.now()
-        assert await resend(p.ledger, p.run.id, before=before) == JOBS
+        assert await resend_outstanding(p.ledger, p.run.id, before=before) == JOBS
         await p.wait(lambda: len(transport.of("run")) == 2 * JOBS and p.progress.count("outstanding") == JOBS)
-        assert await resend(p.ledger, p.run.id, before=before) == 0
+        assert await resend_outstanding(p.ledger, p.run.id, before=before) == 0

@@ -86,7 +86,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="submissions that never ran count as paid twice",
         path="orchestrator/ledger/jobs/submissions.py::_BESIDE",
-        old='_other.c.ended.is_(None) | literal_column(one_of("other.ended", HAS_RUN)),',
+        old='_other.c.ended.is_(None) | literal_column(values_check("other.ended", HAS_RUN)),',
         new="",
         tests=(
             "tests/api/outcomes/test_late_results.py::test_a_submission_is_paid_twice_only_where_another_one_is_known_to_have_run",

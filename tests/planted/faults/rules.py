@@ -40,7 +40,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of a step forgets the attempt",
         path="orchestrator/ledger/transitions/apply.py::_APPLY",
-        old="jobs.c.attempt == place(3),",
+        old="jobs.c.attempt == placeholder(3),",
         new="",
         tests=(
             "tests/conformance/test_steps.py::test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began",
@@ -63,7 +63,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the first result does not win",
         path="orchestrator/ledger/transitions/apply.py::_APPLY",
-        old="jobs.c.state == place(1),",
+        old="jobs.c.state == placeholder(1),",
         new="",
         tests=("tests/ledger/transitions/test_apply.py::test_the_first_result_wins_whichever_submission_it_is_of",),
     ),

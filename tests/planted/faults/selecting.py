@@ -118,7 +118,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is gone at the service is sent anew twice",
-        path="orchestrator/engine/commands/resend.py::resend",
+        path="orchestrator/engine/commands/resend.py::resend_outstanding",
         old="and (job.submission or 0) < before",
         new="",
         tests=(
@@ -127,7 +127,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the jobs of all runs are sent anew",
-        path="orchestrator/engine/commands/resend.py::resend",
+        path="orchestrator/engine/commands/resend.py::resend_outstanding",
         old="if job.run == run and",
         new="if",
         tests=(
