@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 from orchestrator.account.endpoints.endpoints import EndpointClient, Endpoints
 from orchestrator.account.endpoints.graphql import EndpointsGraphQL
-from orchestrator.account.endpoints.rest_v1 import EndpointsV1
-from orchestrator.account.endpoints.rest_v2 import EndpointsV2
+from orchestrator.account.endpoints.rest import EndpointsV1, EndpointsV2
 from orchestrator.account.pods.pods import Pods
 from orchestrator.account.templates.graphql import TemplatesGraphQL
 from orchestrator.account.templates.rest import TemplatesV1, TemplatesV2
@@ -13,9 +12,8 @@ from orchestrator.account.templates.secrets import SecretClient, Secrets, Secret
 from orchestrator.account.templates.templates import TemplateClient, Templates
 from orchestrator.account.transport.fallback import F, InterfaceFallback, interfaces_elsewhere
 from orchestrator.account.transport.graphql import GraphQL
-from orchestrator.account.transport.rest import Rest, team_header
+from orchestrator.account.transport.rest import Rest
 from orchestrator.client import Service
-from orchestrator.client.jobs.serverless import service_url
 from orchestrator.core.service.account_interfaces import Interface, Noun, tried
 from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
@@ -43,16 +41,10 @@ class Account:
     ) -> None:
         self.service = service
         """For the jobs of the account's endpoints."""
-        own, clock = service.headers, service.clock
-        headers = {**own, **(team_header(team_id) if team_id else {})}
-        url = service_url(base_url)
-        newer = Rest(url, headers, service.transport_to(url), clock, service.sleep)
+        newer, older = Rest(service, base_url, team_id), Rest(service, rest_url)
+        graphql = GraphQL(service, graphql_url, key_place=graphql_key)
         self.pods = Pods(newer)
         """Those of the team, if there is one."""
-        url = service_url(rest_url)
-        older = Rest(url, own, service.transport_to(url), clock, service.sleep)
-        url = service_url(graphql_url)
-        graphql = GraphQL(url, own, service.transport_to(url), service.sleep, key_place=graphql_key)
         there = interfaces_elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
 
         def forms(noun: Noun, of: Mapping[Interface, F]) -> InterfaceFallback[F]:
@@ -73,7 +65,7 @@ class Account:
             Interface.V1: TemplatesV1(older),
             Interface.GRAPHQL: TemplatesGraphQL(graphql),
         }
-        self.templates = Templates(forms(Noun.TEMPLATES, templates), clock)
+        self.templates = Templates(forms(Noun.TEMPLATES, templates), service.clock)
         secrets: dict[Interface, SecretClient] = {
             Interface.V2: SecretsV2(newer),
             Interface.GRAPHQL: SecretsGraphQL(graphql),

@@ -167,7 +167,7 @@ class Engine:
             ledger=self.ledger,
             runs=self.runs,
             services=self.services,
-            make_bounds=self._dependencies.bounds,
+            account=self._dependencies.account,
             rest_url=self._connection.rest_url,
             say=self._view.say,
             warn=self._view.warn,

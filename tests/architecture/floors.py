@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from orchestrator.settings.sources import RUNS
@@ -108,19 +109,45 @@ def _asked(node: ast.AST) -> Iterator[str]:
 
 
 def repetitions(modules: Sequence[Module]) -> list[str]:
-    """Loops in which a request is sent, which is how a request would be repeated."""
-    return [
-        f"{module.name}: {ast.unparse(call)}"
-        for module in modules
-        if module.name != REPEATS
-        for loop in module.nodes
-        if isinstance(loop, ast.For | ast.AsyncFor | ast.While)
-        for call in ast.walk(loop)
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr == "send"
-        and "transport" in ast.unparse(call.func.value).lower()
-    ]
+    """Loops in which a request is sent, which is how a request would be repeated: by itself, or, where the loop pauses,
+    by a function of the same module.
+    """
+    found = []
+    for module in modules:
+        if module.name == REPEATS or ".send(" not in module.text:
+            continue
+        senders = _senders(module)
+        for loop in module.nodes:
+            if isinstance(loop, ast.For | ast.AsyncFor | ast.While):
+                calls = _calls(loop)
+                pauses = any("sleep" in ast.unparse(call.func) for call in calls)
+                found += [
+                    f"{module.name}: {ast.unparse(call)}"
+                    for call in calls
+                    if _sends(call, senders if pauses else frozenset())
+                ]
+    return found
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [call for call in ast.walk(node) if isinstance(call, ast.Call)]
+
+
+def _sends(call: ast.Call, senders: AbstractSet[str]) -> bool:
+    name = ast.unparse(call.func)
+    _, _, last = name.rpartition(".")
+    return last in senders or (last == "send" and "transport" in name.lower())
+
+
+def _senders(module: Module) -> set[str]:
+    """The functions in which a request is sent, or which call one of these."""
+    functions = {
+        node.name: _calls(node) for node in module.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    senders: set[str] = set()
+    while more := {name for name, calls in functions.items() if any(_sends(call, senders) for call in calls)} - senders:
+        senders |= more
+    return senders
 
 
 RULES: Final = (
@@ -135,6 +162,12 @@ RULES: Final = (
     Rule(
         "repetitions of requests",
         repetitions,
-        {"orchestrator/account/a.py": "while True:\n    await self._transport.send(request)\n"},
+        {
+            "orchestrator/account/a.py": "while True:\n    await self._transport.send(request)\n",
+            "orchestrator/account/b.py": (
+                "def a(): self._transport.send(b)\ndef b(): self.a()\n"
+                "while True:\n    self.b()\n    await self._sleep(1)\n"
+            ),
+        },
     ),
 )

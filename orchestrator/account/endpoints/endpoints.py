@@ -212,6 +212,11 @@ def _fields(spec: EndpointSpec, more: Mapping[str, object] | None) -> Fields:
     return {**(more or {}), **msgspec.to_builtins(spec)}
 
 
+def flashboot_word(value: Any) -> Any:
+    """What GraphQL and REST v2 call what v1 says by a boolean."""
+    return {True: "FLASHBOOT", False: "OFF"}.get(value, value)
+
+
 def read_endpoint(doing: str, members: Mapping[str, Any], raw: Mapping[str, Any] | None = None) -> EndpointRecord:
     """The record, leniently; `raw` is what came, if `members` are it in other words.
 

@@ -3,17 +3,25 @@
 An endpoint is saved as a whole. So one that is changed is read first, and what was not said is sent as it was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.endpoints.endpoints import EndpointRecord, Fields, WorkerRecord, read_endpoint
+from orchestrator.account.endpoints.endpoints import (
+    EndpointRecord,
+    Fields,
+    WorkerRecord,
+    flashboot_word,
+    read_endpoint,
+)
 from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
-from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_nothing
+from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_at, read_nothing
 from orchestrator.account.transport.logs import Log
+from orchestrator.account.transport.rest import read_object
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.service.account_interfaces import Interface
 
@@ -34,20 +42,7 @@ _JOINED: Final = {"dataCenterIds": "locations", "allowedCudaVersions": "allowedC
 """Lists that are one text here, and its name."""
 
 
-class _Saved(msgspec.Struct, frozen=True):
-    endpoint: Mapping[str, Any] = msgspec.field(name="saveEndpoint")
-
-
-class _Listed(msgspec.Struct, frozen=True):
-    endpoints: tuple[Mapping[str, Any], ...]
-
-
-class _Myself(msgspec.Struct, frozen=True):
-    myself: _Listed
-
-
-_saved: Final = msgspec.json.Decoder(_Saved).decode
-_myself: Final = msgspec.json.Decoder(_Myself).decode
+_listed: Final = partial(read_at, ("myself", "endpoints"), msgspec.json.Decoder(list[dict[str, Any]]).decode)
 
 
 class EndpointsGraphQL(ByGraphQL):
@@ -72,18 +67,16 @@ class EndpointsGraphQL(ByGraphQL):
     async def update(self, endpoint_id: str, fields: Fields, losing: Losing) -> EndpointRecord:
         doing = f"endpoints update {endpoint_id}"
         wanted = _input(fields)
-        present, hidden = await self._one(doing, endpoint_id)
+        kept, hidden = await self._kept(doing, endpoint_id)
         unknown = [name for name in hidden if name not in wanted]
         if unknown:
             losing(f"endpoint {endpoint_id}: the service does not show {', '.join(unknown)}; a save may reset that")
-        kept = {name: value for name, value in present.items() if name in _SENT and value is not None}
         return await self._save(doing, {**kept, **wanted})
 
     async def delete(self, endpoint_id: str) -> None:
         """One that may have workers is not deleted; so there may be none any more, first."""
         doing = f"endpoints delete {endpoint_id}"
-        present, _ = await self._one(doing, endpoint_id)
-        kept = {name: value for name, value in present.items() if name in _SENT and value is not None}
+        kept, _ = await self._kept(doing, endpoint_id)
         await self._save(doing, {**kept, "workersMin": 0, "workersMax": 0})
         await self._graphql.ask(doing, f"mutation {{ deleteEndpoint(id: {literal(endpoint_id)}) }}", read_nothing)
 
@@ -95,9 +88,13 @@ class EndpointsGraphQL(ByGraphQL):
 
     async def _save(self, doing: str, wanted: Mapping[str, Any]) -> EndpointRecord:
         given = {name: EnumWord(value) if name == "flashBootType" else value for name, value in wanted.items()}
-        query = f"mutation {{ saveEndpoint(input: {literal(given)}) {{ {_FIELDS} }} }}"
-        saved = (await self._graphql.ask(doing, query, _saved)).endpoint
+        saved = await self._graphql.change(doing, "saveEndpoint", given, _FIELDS, read_object)
         return _record(doing, {**{name: value for name, value in wanted.items() if name in _MORE}, **saved})
+
+    async def _kept(self, doing: str, endpoint_id: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+        """What a save has to say of the endpoint for it to stay as it is, and what the service does not show of it."""
+        present, hidden = await self._one(doing, endpoint_id)
+        return {name: value for name, value in present.items() if name in _SENT and value is not None}, hidden
 
     async def _one(self, doing: str, endpoint_id: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:
         records, hidden = await self._all(doing)
@@ -106,11 +103,10 @@ class EndpointsGraphQL(ByGraphQL):
             raise GraphQLError(doing, Refusal(status=404, title="Not Found", detail="endpoint not found"))
         return found, hidden
 
-    async def _all(self, doing: str) -> tuple[tuple[Mapping[str, Any], ...], tuple[str, ...]]:
+    async def _all(self, doing: str) -> tuple[Sequence[Mapping[str, Any]], tuple[str, ...]]:
         """All records, and the names of what the service does not show of them."""
         head = f"query {{ myself {{ endpoints {{ {_FIELDS} %s }} }} }}"
-        listed, hidden = await self._graphql.ask_known(doing, head, _MORE, _myself)
-        return listed.myself.endpoints, hidden
+        return await self._graphql.ask_known(doing, head, _MORE, _listed)
 
 
 def _input(fields: Fields) -> dict[str, Any]:
@@ -129,8 +125,7 @@ def _input(fields: Fields) -> dict[str, Any]:
         if isinstance(wanted.get(name), list | tuple):
             wanted[joined] = ",".join(wanted.pop(name))
     if "flashboot" in wanted:
-        flashboot = wanted.pop("flashboot")
-        wanted["flashBootType"] = {True: "FLASHBOOT", False: "OFF"}.get(flashboot, flashboot)
+        wanted["flashBootType"] = flashboot_word(wanted.pop("flashboot"))
     for name in wanted:
         if name not in _SENT:
             raise CannotSayError(Interface.GRAPHQL, name)

@@ -6,7 +6,7 @@ that breaks a rule, `ActionRefusedError` for an action that the pod's record doe
 
 from collections.abc import Callable, Collection
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
@@ -14,11 +14,10 @@ import msgspec
 from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod
 from orchestrator.account.pods.specs import PodCreate, PodModify, create_problems, modify_problems
 from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
-from orchestrator.account.transport.rest import ProblemError, Rest, decode_answer
+from orchestrator.account.transport.rest import ProblemError, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.limits.ratelimit_headers import Window
-from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, OrchestratorError, Unanswered, UsageError
 
 LOOK_S_MIN: Final = 2.0
@@ -42,6 +41,8 @@ PAGE_MAX: Final = 1000
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
 
+
+T = TypeVar("T")
 
 Watch = Callable[[Pod], None]
 
@@ -96,8 +97,7 @@ class Pods:
 
     async def show(self, pod_id: str) -> Pod:
         """One pod."""
-        doing = f"pods show {pod_id:.80}"
-        return decode_answer(doing, await self._rest.get(doing, _path(pod_id)), decode_pod)
+        return await self._rest.get(f"pods show {pod_id:.80}", _path(pod_id), decode_pod)
 
     async def create(self, spec: PodCreate, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Creates a pod, which is PROVISIONING then; with `wait`, returns once it is RUNNING (see `start`).
@@ -105,9 +105,7 @@ class Pods:
         Raises `UsageError` with every rule that `spec` breaks.
         """
         _refuse("the pod cannot be created", create_problems(spec))
-        doing = f"pods create {spec.name:.80}"
-        answer = await self._rest.post(doing, "/v2/pods", msgspec.json.encode(spec))
-        pod = decode_answer(doing, answer, decode_pod, changed=True)
+        pod = await self._rest.post(f"pods create {spec.name:.80}", "/v2/pods", spec, decode_pod)
         if wait is None or pod.status == PodStatus.RUNNING:
             return pod
         followed = await self._follow(pod, pod, PodAction.START, wait, watch)
@@ -130,9 +128,7 @@ class Pods:
             kept = {name: value for name, value in pod.env.items() if name not in without_env}
             spec = msgspec.structs.replace(spec, env={**kept, **(spec.env or {})})
         _refuse(f"pod {pod_id} cannot be modified", problems)
-        doing = f"pods modify {pod_id}"
-        answer = await self._rest.patch(doing, _path(pod_id), msgspec.json.encode(spec))
-        return decode_answer(doing, answer, decode_pod, changed=True)
+        return await self._rest.patch(f"pods modify {pod_id}", _path(pod_id), spec, decode_pod)
 
     async def delete(self, pod_id: str) -> None:
         """Deletes a pod for good; the same as `terminate`."""
@@ -182,13 +178,13 @@ class Pods:
     async def terminate(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> None:
         """Deletes a pod for good. With `wait`, returns once the service no longer knows it."""
         before = await self._allowed(pod_id, PodAction.TERMINATE)
-        await self._send(before, PodAction.TERMINATE)
+        await self._send(before, PodAction.TERMINATE, bytes)
         if wait is not None:
             await self._follow(before, None, PodAction.TERMINATE, wait, watch)
 
     async def _act(self, pod_id: str, action: PodAction, wait: float | None, watch: Watch) -> Pod:
         before = await self._allowed(pod_id, action)
-        pod = decode_answer(f"pods {action} {pod_id}", await self._send(before, action), decode_pod, changed=True)
+        pod = await self._send(before, action, decode_pod)
         if wait is None or _reached(pod, action):
             return pod
         followed = await self._follow(before, pod, action, wait, watch)
@@ -214,10 +210,9 @@ class Pods:
             )
         return pod
 
-    async def _send(self, pod: Pod, action: PodAction) -> Answer:
-        body = msgspec.json.encode({"action": action})
+    async def _send(self, pod: Pod, action: PodAction, read: Callable[[bytes], T]) -> T:
         try:
-            return await self._rest.post(f"pods {action} {pod.id}", f"{_path(pod.id)}/action", body)
+            return await self._rest.post(f"pods {action} {pod.id}", f"{_path(pod.id)}/action", {"action": action}, read)
         except ProblemError as error:
             if error.status != _CONFLICT:
                 raise

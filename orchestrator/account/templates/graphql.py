@@ -4,12 +4,14 @@ A template is saved as a whole. So one that is modified is read first, and what 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
-from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_nothing
+from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at, read_nothing
+from orchestrator.account.transport.rest import read_object
 
 _FIELDS: Final = (
     "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
@@ -27,22 +29,6 @@ _UNSAID: Final[Mapping[str, Value]] = {"dockerArgs": "", "env": [], "isServerles
 """What a new template is given where nobody says otherwise: the service has refused templates without the first two."""
 
 
-class _Saved(msgspec.Struct, frozen=True):
-    template: Mapping[str, object] = msgspec.field(name="saveTemplate")
-
-
-class _Listed(msgspec.Struct, frozen=True):
-    templates: tuple[Mapping[str, object], ...] = msgspec.field(name="podTemplates")
-
-
-class _Myself(msgspec.Struct, frozen=True):
-    myself: _Listed
-
-
-class _Shown(msgspec.Struct, frozen=True):
-    template: Mapping[str, Any] | None = msgspec.field(name="podTemplate")
-
-
 _NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
 """In the place of what the service does not know, which is null."""
 
@@ -56,9 +42,8 @@ class TemplatesGraphQL(ByGraphQL):
         whole = {**_UNSAID, **wanted} if template.id is None else await self._merged(doing, template, wanted, losing)
         ordered = {field.encode_name: field for field in msgspec.structs.fields(Template)}
         given = {name: whole[name] for name in (*ordered, *_MORE) if name in whole}
-        query = f"mutation {{ saveTemplate(input: {literal(given)}) {{ {_FIELDS} }} }}"
         values = [variable["value"] for variable in whole.get("env", ())]
-        saved = await self._graphql.ask(doing, query, _read_saved, hidden=values)
+        saved = await self._graphql.change(doing, "saveTemplate", given, _FIELDS, _read_template, hidden=values)
         auth = given.get("containerRegistryAuthId")  # not shown of what is saved (contract, selectable result fields)
         return msgspec.structs.replace(saved, container_registry_auth_id=auth)
 
@@ -88,7 +73,7 @@ class TemplatesGraphQL(ByGraphQL):
 
     async def list(self, limit: int | None) -> tuple[Template, ...]:
         head = f"query {{ myself {{ podTemplates {{ {_FIELDS} %s }} }} }}"
-        listed, _ = await self._graphql.ask_known("templates list", head, _MORE[:1], _read_listed)
+        listed, _ = await self._graphql.ask_known("templates list", head, _MORE[:1], _read_list)
         return listed[:limit]
 
     async def _ask(
@@ -99,16 +84,20 @@ class TemplatesGraphQL(ByGraphQL):
         return await self._graphql.ask_known(doing, head, more, _read_shown)
 
 
-def _read_saved(data: bytes) -> Template:
-    return _template(msgspec.json.decode(data, type=_Saved).template)
+_shown: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
+_listed: Final = partial(read_at, ("myself", "podTemplates"), msgspec.json.Decoder(list[dict[str, Any]]).decode)
 
 
-def _read_listed(data: bytes) -> tuple[Template, ...]:
-    return tuple(map(_template, msgspec.json.decode(data, type=_Myself).myself.templates))
+def _read_template(data: bytes) -> Template:
+    return _template(read_object(data))
+
+
+def _read_list(data: bytes) -> tuple[Template, ...]:
+    return tuple(map(_template, _listed(data)))
 
 
 def _read_shown(data: bytes) -> tuple[Mapping[str, Any], Template] | None:
-    members = msgspec.json.decode(data, type=_Shown).template
+    members = read_at(("podTemplate",), _shown, data)
     if members is None:
         return None
     return {name: value for name, value in members.items() if value is not None}, _template(members)

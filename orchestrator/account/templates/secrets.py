@@ -5,13 +5,14 @@ input only). REST v2 and GraphQL know secrets; v1 does not.
 """
 
 import re
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Final, Protocol
 
 import msgspec
 
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
-from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_nothing
-from orchestrator.account.transport.rest import ByRest, decode_answer, encode_body
+from orchestrator.account.transport.graphql import ByGraphQL, literal, read_at, read_nothing
+from orchestrator.account.transport.rest import ByRest
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.errors import UsageError
@@ -26,7 +27,6 @@ _NAME: Final = re.compile(r"(?!(?i:RUNPOD))[a-zA-Z_][a-zA-Z0-9_.\-/]{0,190}")
 """The rule of REST v2; the contract has none. What fits can stand in `{{ RUNPOD_SECRET_name }}`."""
 
 _FIELDS: Final = "id name description"
-_PATH: Final = "/v2/account/secrets"
 
 
 class Secret(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -105,88 +105,49 @@ def _check(of: str, value: str | None, description: str | None) -> None:
 
 
 _one: Final = msgspec.json.Decoder(Secret).decode
+_all: Final = partial(read_at, ("myself", "secrets"), msgspec.json.Decoder(tuple[Secret, ...]).decode)
 
 
 class SecretsV2(ByRest):
     """By REST v2, `/v2/account/secrets` (as observed)."""
 
     interface = Interface.V2
-    path = _PATH
+    path = "/v2/account/secrets"
     in_pages = False
 
     async def create(self, name: str, value: str, description: str | None) -> Secret:
-        doing = f"secrets create {name}"
-        body = _body(name=name, value=value, description=description)
-        answer = await self._rest.post(doing, _PATH, body, hidden=[value])
-        return decode_answer(doing, answer, _one, changed=True)
+        body = _said(name=name, value=value, description=description)
+        return await self._rest.post(f"secrets create {name}", self.path, body, _one, hidden=[value])
 
     async def rotate(self, secret_id: str, value: str | None, description: str | None) -> Secret:
-        doing = f"secrets rotate {secret_id}"
-        body = _body(value=value, description=description)
-        answer = await self._rest.patch(doing, f"{_PATH}/{secret_id}", body, hidden=[value] if value else ())
-        return decode_answer(doing, answer, _one, changed=True)
-
-    async def delete(self, secret_id: str) -> None:
-        await self._rest.delete(f"secrets delete {secret_id:.80}", f"{_PATH}/{checked_id(secret_id, 'secret')}")
-
-    async def list(self, limit: int | None) -> tuple[Secret, ...]:
-        doing = "secrets list"
-        return tuple(
-            await self._rest.all(
-                doing, _PATH, "secrets", msgspec.json.Decoder(Secret).decode, limit=limit, in_pages=False
-            )
+        body, hidden = _said(value=value, description=description), [value] if value else ()
+        return await self._rest.patch(
+            f"secrets rotate {secret_id}", f"{self.path}/{secret_id}", body, _one, hidden=hidden
         )
 
+    async def delete(self, secret_id: str) -> None:
+        await self._rest.delete(f"secrets delete {secret_id:.80}", f"{self.path}/{checked_id(secret_id, 'secret')}")
 
-def _body(**members: str | None) -> bytes:
-    return encode_body({name: value for name, value in members.items() if value is not None})
-
-
-class _Created(msgspec.Struct, frozen=True):
-    secret: Secret = msgspec.field(name="secretCreate")
-
-
-class _ValueUpdated(msgspec.Struct, frozen=True):
-    secret: Secret = msgspec.field(name="secretValueUpdate")
-
-
-class _DescriptionUpdated(msgspec.Struct, frozen=True):
-    secret: Secret = msgspec.field(name="secretDescriptionUpdate")
-
-
-class _Listed(msgspec.Struct, frozen=True):
-    secrets: tuple[Secret, ...]
-
-
-class _Myself(msgspec.Struct, frozen=True):
-    myself: _Listed
-
-
-_created: Final = msgspec.json.Decoder(_Created).decode
-_value_updated: Final = msgspec.json.Decoder(_ValueUpdated).decode
-_description_updated: Final = msgspec.json.Decoder(_DescriptionUpdated).decode
-_myself: Final = msgspec.json.Decoder(_Myself).decode
+    async def list(self, limit: int | None) -> tuple[Secret, ...]:
+        return tuple(await self._all("secrets list", "secrets", _one, limit))
 
 
 class SecretsGraphQL(ByGraphQL):
     """By GraphQL: `secretCreate` and `secretDelete` (contract), the other operations as observed."""
 
     async def create(self, name: str, value: str, description: str | None) -> Secret:
-        wanted: dict[str, Value] = {"name": name, "value": value}
-        if description is not None:
-            wanted["description"] = description
-        query = f"mutation {{ secretCreate(input: {literal(wanted)}) {{ {_FIELDS} }} }}"
-        return (await self._graphql.ask(f"secrets create {name}", query, _created, hidden=[value])).secret
+        wanted = _said(name=name, value=value, description=description)
+        return await self._graphql.change(
+            f"secrets create {name}", "secretCreate", wanted, _FIELDS, _one, hidden=[value]
+        )
 
     async def rotate(self, secret_id: str, value: str | None, description: str | None) -> Secret:
-        doing = f"secrets rotate {secret_id}"
+        change = partial(self._graphql.change, f"secrets rotate {secret_id}", fields=_FIELDS, read=_one)
         secret: Secret | None = None
         if value is not None:
-            query = _update("secretValueUpdate", id=secret_id, value=value)
-            secret = (await self._graphql.ask(doing, query, _value_updated, hidden=[value])).secret
+            secret = await change("secretValueUpdate", {"id": secret_id, "value": value}, hidden=[value])
         if description is not None:
-            query = _update("secretDescriptionUpdate", id=secret_id, description=description)
-            secret = (await self._graphql.ask(doing, query, _description_updated)).secret
+            secret = await change("secretDescriptionUpdate", {"id": secret_id, "description": description})
         assert secret is not None, "one of them was given"
         return secret
 
@@ -196,8 +157,8 @@ class SecretsGraphQL(ByGraphQL):
 
     async def list(self, limit: int | None) -> tuple[Secret, ...]:
         query = f"query {{ myself {{ secrets {{ {_FIELDS} }} }} }}"
-        return (await self._graphql.ask("secrets list", query, _myself)).myself.secrets[:limit]
+        return (await self._graphql.ask("secrets list", query, _all))[:limit]
 
 
-def _update(mutation: str, **wanted: Any) -> str:
-    return f"mutation {{ {mutation}(input: {literal(wanted)}) {{ {_FIELDS} }} }}"
+def _said(**members: str | None) -> dict[str, str]:
+    return {name: value for name, value in members.items() if value is not None}

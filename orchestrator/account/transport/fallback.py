@@ -7,9 +7,9 @@ request is refused like that (it had no effect), and not asked again as long as 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from orchestrator.client.jobs.refusals import RefusedError
+from orchestrator.client.jobs.refusals import AnswerError, RefusedError
 from orchestrator.core.service.account_interfaces import KNOWN, TITLES, Interface, Noun
-from orchestrator.errors import UsageError
+from orchestrator.errors import NotSent, Unanswered, UsageError
 from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT
 
 PUBLIC: Final[Mapping[Interface, str]] = {
@@ -46,9 +46,20 @@ class InterfaceClient(Protocol):
 
     interface: Interface
 
-    async def is_there(self) -> bool:
-        """Whether the service has this interface at all."""
+    async def probe(self) -> object:
+        """Asks something that costs nothing. Raises what any other question may."""
         ...
+
+
+async def is_there(form: InterfaceClient) -> bool:
+    """Whether the service has this interface at all."""
+    try:
+        await form.probe()
+    except RefusedError as error:
+        return error.status not in RETIRED_STATUSES
+    except (AnswerError, NotSent, Unanswered):
+        pass
+    return True
 
 
 F = TypeVar("F", bound=InterfaceClient)
@@ -81,7 +92,7 @@ class InterfaceFallback(Generic[F]):
                 answer = await call(form)
             except (RefusedError, CannotSayError) as error:
                 is_last = len(self._forms) == 1
-                if self._met or not _may_be_gone(error, is_last=is_last) or await form.is_there():
+                if self._met or not _may_be_gone(error, is_last=is_last) or await is_there(form):
                     raise
                 if is_last:
                     raise _retold(error, form.interface) from None

@@ -14,19 +14,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-import httpx
 import msgspec
 
-from orchestrator.account.transport.fallback import RETIRED_STATUSES
 from orchestrator.client.http.backends import OK_MAX, Request, header_table
-from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, errors_about, read_refusal
-from orchestrator.client.jobs.retries import Sleep, repeated
-from orchestrator.client.jobs.serverless import key_of
+from orchestrator.client.jobs.retries import repeated
+from orchestrator.client.jobs.serverless import key_of, service_url
+from orchestrator.client.jobs.service import Service
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import UsageError
 from orchestrator.settings.values import KeyPlace
 
 T = TypeVar("T")
@@ -58,27 +56,20 @@ class _Response(msgspec.Struct, frozen=True):
 
 
 class GraphQL:
-    """The service's GraphQL address. `url` has no query; `headers` are `request_headers`; `sleep` as of `repeated`."""
+    """The service's GraphQL address, `url`; `service` has the key, and the connections."""
 
-    def __init__(
-        self,
-        url: httpx.URL,
-        headers: Mapping[bytes, bytes],
-        transport: Transport,
-        sleep: Sleep,
-        *,
-        key_place: KeyPlace = "query",
-    ) -> None:
-        headers, api_key = dict(headers), key_of(headers)
-        self._shown = str(url)
-        self._url = url
+    def __init__(self, service: Service, url: str, *, key_place: KeyPlace = "query") -> None:
+        """Raises `UsageError` for a URL that cannot be used."""
+        self._url = service_url(url)
+        self._shown = str(self._url)
+        self._transport = service.transport_to(self._url)
+        self._sleep = service.sleep
+        headers, api_key = dict(service.headers), key_of(service.headers)
         if key_place == "query":
             del headers[b"Authorization"]
-            self._url = url.copy_set_param("api_key", api_key)
+            self._url = self._url.copy_set_param("api_key", api_key)
         self._headers = header_table({**headers, b"Content-Type": b"application/json"})
         self._redactor = partial(Redactor, {HIDDEN: api_key})
-        self._transport = transport
-        self._sleep = sleep
 
     def __repr__(self) -> str:
         return f"GraphQL({self._shown!r})"
@@ -92,6 +83,20 @@ class GraphQL:
         if query.startswith("mutation"):
             return await self._ask(doing, query, read, hidden, consequence=UNKNOWN)
         return await repeated(partial(self._ask, doing, query, read, hidden, consequence=""), self._sleep)
+
+    async def change(
+        self,
+        doing: str,
+        mutation: str,
+        wanted: Mapping[str, "Value"],
+        fields: str,
+        read: Callable[[bytes], T],
+        *,
+        hidden: Sequence[str] = (),
+    ) -> T:
+        """Sends `mutation` with the input `wanted`, and returns what `read` makes of the selected `fields`."""
+        query = f"mutation {{ {mutation}(input: {literal(wanted)}) {{ {fields} }} }}"
+        return await self.ask(doing, query, partial(read_at, (mutation,), read), hidden=hidden)
 
     async def ask_known(
         self, doing: str, head: str, more: Sequence[str], read: Callable[[bytes], T]
@@ -110,16 +115,6 @@ class GraphQL:
                     raise
                 missing += [name for name in asked if name in named]
                 asked = [name for name in asked if name not in named]
-
-    async def is_there(self) -> bool:
-        """Whether there is anything at the address, whatever it says."""
-        try:
-            await self.ask("query", "query { __typename }", read_nothing)
-        except GraphQLError as error:
-            return error.status not in RETIRED_STATUSES
-        except (AnswerError, NotSent, Unanswered):
-            return True
-        return True
 
     async def _ask(
         self, doing: str, query: str, read: Callable[[bytes], T], hidden: Sequence[str], *, consequence: str
@@ -152,9 +147,26 @@ class ByGraphQL:
     def __repr__(self) -> str:
         return repr(self._graphql)
 
-    async def is_there(self) -> bool:
-        """Whether the service has this interface at all."""
-        return await self._graphql.is_there()
+    async def probe(self) -> None:
+        """Asks for nothing."""
+        await self._graphql.ask("query", "query { __typename }", read_nothing)
+
+
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def read_at(place: Sequence[str], read: Callable[[bytes], T], data: bytes) -> T:
+    """What `read` makes of what stands in `data` at `place`. Raises `ValueError`."""
+    for name in place:
+        try:
+            data = bytes(_members.decode(data)[name])
+        except KeyError:
+            raise ValueError(f"there is no {name}") from None
+    return read(data)
+
+
+read_nothing: Final = msgspec.json.Decoder(dict[str, object]).decode
+"""Of an answer that only says that something was done."""
 
 
 def _response(answer: Answer) -> _Response | None:
@@ -170,10 +182,6 @@ def _refusal(answer: Answer, redactor: Redactor) -> Refusal:
     if answer.status > OK_MAX or refusal.errors:
         return refusal
     return msgspec.structs.replace(refusal, errors=(_NO_REASON,))
-
-
-read_nothing: Final = msgspec.json.Decoder(dict[str, object]).decode
-"""Of an answer that only says that something was done."""
 
 
 def literal(value: Value) -> str:

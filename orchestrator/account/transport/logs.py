@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from urllib.parse import urlencode
 
@@ -18,10 +19,11 @@ import anyio
 import msgspec
 
 from orchestrator.account.transport.fallback import RETIRED_STATUSES
-from orchestrator.account.transport.rest import PAUSES_S, ProblemError, Rest
+from orchestrator.account.transport.rest import ProblemError, Rest
 from orchestrator.client.http.backends import OK_MAX
 from orchestrator.client.jobs.records import EventReader, ServerSentEvent
 from orchestrator.client.jobs.refusals import AnswerError
+from orchestrator.client.jobs.retries import REPEAT_S_MIN, may_pass, repeated
 from orchestrator.errors import NotSent, Unanswered, UsageError, bare
 from orchestrator.units import MIB
 
@@ -132,25 +134,11 @@ class _Reading:
 
     async def read(self, is_over: IsOver) -> None:
         with self._until:
-            pauses_s = iter(PAUSES_S)
-            while True:
-                failure = await self._listen()
-                if failure is None and (not self._query.follow or await _says(is_over)):
-                    return
-                if isinstance(failure, ProblemError):
-                    if failure.status in RETIRED_STATUSES and self._was_there:
-                        return  # it is not there any more, and so is its log
-                    if not failure.passing:
-                        raise failure
-                if self._has_helped:
-                    pauses_s = iter(PAUSES_S)
-                pause_s = next(pauses_s, None)
-                if pause_s is None:
-                    raise failure or Unanswered(f"{self._doing}: the service ends the stream as soon as it begins")
-                await self._rest.sleep(pause_s)
+            while not await repeated(partial(self._listen, is_over), self._rest.sleep):
+                await self._rest.sleep(REPEAT_S_MIN)
 
-    async def _listen(self) -> ProblemError | NotSent | Unanswered | None:
-        """One stream, to its end: what ended it, None for the service itself."""
+    async def _listen(self, is_over: IsOver) -> bool:
+        """One stream, to its end: whether it was the last. Raises what ended it where it was not worth its request."""
         self._events, self._has_helped = EventReader(), False
         self._opened_s = math.inf
         failure: ProblemError | NotSent | Unanswered | None = None
@@ -160,10 +148,21 @@ class _Reading:
                 failure = Unanswered(f"{self._doing}: the stream ended in the middle of a line")
         except (NotSent, Unanswered, ProblemError) as error:
             failure = bare(error)
-        self._has_helped = self._has_helped or anyio.current_time() >= self._opened_s + LASTING_S
-        if failure is not None:
+        if failure is None:
+            if not self._query.follow or await _says(is_over):
+                return True
+            failure = Unanswered(f"{self._doing}: the service ends the stream as soon as it begins")
+        else:
             self._until.deadline = math.inf  # until the next one has begun
-        return failure
+        if isinstance(failure, ProblemError) and failure.status in RETIRED_STATUSES and self._was_there:
+            return True  # it is not there any more, and so is its log
+        has_helped = self._has_helped or anyio.current_time() >= self._opened_s + LASTING_S
+        if has_helped and may_pass(failure):
+            return False
+        try:
+            raise failure
+        finally:
+            del failure
 
     def _coming(self, status: int, piece: bytes) -> None:
         if status > OK_MAX or self._until.cancel_called:

@@ -5,13 +5,14 @@ Rules:
 - Before a window of the rate limit is empty, requests wait; a wait longer than our patience is an error instead, and
   nothing was sent.
 - A 429 had no effect, so it is waited out and the request repeated, whatever the method. Only GETs are repeated for
-  other reasons: the connection failed, or the service did (5xx).
+  other reasons: the connection failed, or the service did (5xx). `client.jobs.retries` repeats them.
 - Whatever is not a 2xx is a `ProblemError`, with or without a problem document in the body: the status decides.
 - Every error begins with what was asked for (`doing`), and the key is in none.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -19,10 +20,8 @@ import anyio
 import httpx
 import msgspec
 
-from orchestrator.account.transport.fallback import RETIRED_STATUSES
 from orchestrator.account.transport.quotas import RateQuota
 from orchestrator.client.http.backends import OK_MAX, Coming, Request, header_table
-from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.refusals import (
     PROBABLE,
     UNKNOWN,
@@ -33,21 +32,18 @@ from orchestrator.client.jobs.refusals import (
     one_line,
     read_refusal,
 )
-from orchestrator.client.jobs.retries import Sleep
-from orchestrator.client.jobs.serverless import checked_id, key_of
-from orchestrator.clock import Clock
+from orchestrator.client.jobs.retries import REPEAT_S_MIN, may_pass, repeated
+from orchestrator.client.jobs.serverless import checked_id, key_of, service_url
+from orchestrator.client.jobs.service import Service
 from orchestrator.core.limits.ratelimit_headers import Window, read_windows
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
 from orchestrator.core.text.redaction import HIDDEN, Redactor
-from orchestrator.errors import NotSent, Unanswered, UsageError
+from orchestrator.errors import NotSent, UsageError
 from orchestrator.units import SECOND_US
 
-PATIENCE_S: Final = 120.0
+PATIENCE_US: Final = 120 * SECOND_US
 """The longest wait for a rate limit; a day window may ask for hours, and a person should know that at once."""
-
-PAUSES_S: Final = (1.0, 2.0, 4.0)
-"""Before a request is repeated for the first time, the second, ...; also the wait after a 429 that names none."""
 
 PAGE_MAX: Final = 1000
 """The most that a page of a list may hold."""
@@ -55,6 +51,8 @@ PAGE_MAX: Final = 1000
 _TOO_MANY: Final = 429
 
 T = TypeVar("T")
+
+Hidden = Sequence[str]
 
 read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 """A JSON object as it is. Raises `ValueError`."""
@@ -85,36 +83,22 @@ def not_listed_error(doing: str, what: str) -> ProblemError:
     return ProblemError(doing, Refusal(status=404, title="Not Found", detail=what))
 
 
-def decode_answer(doing: str, answer: Answer, decode: Callable[[bytes], T], *, changed: bool = False) -> T:
-    """The body of `answer`, a success, as `decode` reads it. Raises `AnswerError`; `changed`: that it had an effect."""
-    try:
-        return decode(answer.body)
-    except (ValueError, RecursionError) as error:
-        text = f"{doing}: the service answered {answer.status} with a body that cannot be read: {one_line(str(error))}"
-    raise AnswerError(f"{text}; {PROBABLE}" if changed else text)
-
-
 class Rest:
     """The REST interface at `base`, `{base_url}`, spoken to by one user.
 
-    `headers` are `request_headers`, and for a team also `team_header`. `sleep` waits before a question is asked
-    again. Calls raise `ProblemError`, `NotSent` and `Unanswered`.
+    `service` has the key, and the connections; `team_id` is a team to act for. Calls raise `ProblemError`,
+    `AnswerError`, `NotSent` and `Unanswered`.
     """
 
-    def __init__(
-        self,
-        base: httpx.URL,
-        headers: Mapping[bytes, bytes],
-        transport: Transport,
-        clock: Clock,
-        sleep: Sleep = anyio.sleep,
-    ) -> None:
-        self._base = str(base)
-        self._headers = dict(headers)
+    def __init__(self, service: Service, base: str, team_id: str | None = None) -> None:
+        """Raises `UsageError` for a URL or a team that cannot be used."""
+        url = service_url(base)
+        self._base = str(url)
+        self._headers = {**service.headers, **(team_header(team_id) if team_id else {})}
         self._key = key_of(self._headers)
-        self._transport = transport
-        self._clock = clock
-        self.sleep = sleep
+        self._transport = service.transport_to(url)
+        self._clock = service.clock
+        self.sleep = service.sleep
         """Waits before something is asked again."""
 
         self._redactor = Redactor({HIDDEN: self._key})
@@ -130,9 +114,24 @@ class Rest:
         """The windows of the user's rate limit as last told; empty before the first answer, and for exempt callers."""
         return self._quotas.windows
 
-    async def get(self, doing: str, path: str) -> Answer:
-        """`GET {base}{path}`; repeated while the connection or the service fails. `doing` begins every error."""
-        return await self._request(doing, "GET", path, None)
+    async def get(self, doing: str, path: str, read: Callable[[bytes], T]) -> T:
+        """`GET {base}{path}`, as `read` reads the answer; repeated while the connection or the service fails.
+
+        `doing` begins every error. Raises `AnswerError` for a success that cannot be read.
+        """
+        return await self._request(doing, "GET", path, read)
+
+    async def post(self, doing: str, path: str, body: object, read: Callable[[bytes], T], *, hidden: Hidden = ()) -> T:
+        """`POST {base}{path}` with `body` as JSON; `hidden` are secrets in it, which the service may quote."""
+        return await self._request(doing, "POST", path, read, encode_body(body), hidden)
+
+    async def patch(self, doing: str, path: str, body: object, read: Callable[[bytes], T], *, hidden: Hidden = ()) -> T:
+        """`PATCH {base}{path}`, as `post`."""
+        return await self._request(doing, "PATCH", path, read, encode_body(body), hidden)
+
+    async def delete(self, doing: str, path: str) -> None:
+        """`DELETE {base}{path}`."""
+        await self._request(doing, "DELETE", path, bytes)
 
     async def all(
         self,
@@ -158,8 +157,7 @@ class Rest:
         while True:
             if limit is not None and in_pages:
                 query["limit"] = str(min(limit - len(found), PAGE_MAX))
-            answer = await self.get(doing, f"{path}?{urlencode(query)}" if query else path)
-            page = decode_answer(doing, answer, lambda body: _page(body, name, read))
+            page = await self.get(doing, f"{path}?{urlencode(query)}" if query else path, partial(_page, name, read))
             found += page.items
             if page.cursor is None or (limit is not None and len(found) >= limit):
                 return found[:limit]
@@ -167,28 +165,6 @@ class Rest:
                 raise AnswerError(f"{doing}: the service answered with a cursor that it has given before")
             cursors.add(page.cursor)
             query["cursor"] = page.cursor
-
-    async def has(self, path: str, *, in_pages: bool = True) -> bool:
-        """Whether there is a list at `path`, whatever it says."""
-        try:
-            await self.get(f"GET {path}", f"{path}?limit=1" if in_pages else path)
-        except ProblemError as error:
-            return error.status not in RETIRED_STATUSES
-        except (NotSent, Unanswered):
-            return True
-        return True
-
-    async def post(self, doing: str, path: str, body: bytes, *, hidden: Sequence[str] = ()) -> Answer:
-        """`POST {base}{path}` with a JSON body; `hidden` are secrets in it, which the service may quote."""
-        return await self._request(doing, "POST", path, body, hidden)
-
-    async def patch(self, doing: str, path: str, body: bytes, *, hidden: Sequence[str] = ()) -> Answer:
-        """`PATCH {base}{path}` with a JSON body; `hidden` as for `post`."""
-        return await self._request(doing, "PATCH", path, body, hidden)
-
-    async def delete(self, doing: str, path: str) -> Answer:
-        """`DELETE {base}{path}`."""
-        return await self._request(doing, "DELETE", path, None)
 
     async def listen(self, doing: str, path: str, coming: Coming, *, silence_s: float, last_id: str = "") -> None:
         """`GET {base}{path}`, whose answer is events and has no end of its own: `coming` has it piece by piece.
@@ -200,12 +176,8 @@ class Rest:
         headers = header_table({**self._headers, **more})
         request = Request("GET", str(httpx.URL(f"{self._base}{path}")), headers, coming=coming, is_endless=True)
         with errors_about(doing):
-            await self._wait()
-            try:
-                answer = _success(await self._exchange(request, silence_s), doing, "", self._redactor)
-            except ProblemError as error:
-                self._may_repeat("GET", error, PAUSES_S[0])  # after a 429, whatever comes next waits
-                raise
+            answer = await self._exchange(request, silence_s)
+        _check(answer, doing, "", self._redactor)
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):
             raise AnswerError(
                 f"{doing}: the service answered {answer.status} with something else than a stream of events"
@@ -216,42 +188,50 @@ class Rest:
         return self._redactor.scrub(text)
 
     async def _request(
-        self, doing: str, method: str, path: str, body: bytes | None, hidden: Sequence[str] = ()
-    ) -> Answer:
+        self,
+        doing: str,
+        method: str,
+        path: str,
+        read: Callable[[bytes], T],
+        body: bytes | None = None,
+        hidden: Hidden = (),
+    ) -> T:
         redactor = Redactor({HIDDEN: self._key}, sent=hidden)
         consequence = "" if method == "GET" else UNKNOWN
-        pauses_s = iter(PAUSES_S)
-        with errors_about(doing, consequence):
-            while True:
-                await self._wait()
-                pause_s = next(pauses_s, None)
-                try:
-                    return _success(await self._send(method, path, body), doing, consequence, redactor)
-                except ProblemError as error:
-                    if pause_s is None or not self._may_repeat(method, error, pause_s):
-                        raise
-                    if error.status == _TOO_MANY:
-                        continue  # the next request waits for it
-                except (NotSent, Unanswered):
-                    if pause_s is None or method != "GET":
-                        raise
-                await self.sleep(pause_s)
+        headers = self._headers if body is None else {**self._headers, b"Content-Type": b"application/json"}
+        request = Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
 
-    def _may_repeat(self, method: str, error: ProblemError, pause_s: float) -> bool:
-        """Whether another try may help and does no harm; a 429 makes it wait."""
-        if error.status != _TOO_MANY:
-            return method == "GET" and error.passing
-        hold_s = pause_s if error.retry_after_s is None else error.retry_after_s
-        self._quotas.refused(self._clock.now() + round(hold_s * SECOND_US))
-        return hold_s <= PATIENCE_S
+        async def ask() -> Answer:
+            with errors_about(doing, consequence):
+                answer = await self._exchange(request)
+            _check(answer, doing, consequence, redactor)
+            return answer
 
-    async def _send(self, method: str, path: str, body: bytes | None) -> Answer:
-        headers = {**self._headers, **({} if body is None else {b"Content-Type": b"application/json"})}
-        return await self._exchange(
-            Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
+        def may_help(error: BaseException) -> bool:
+            if self._quotas.wait(self._clock.now())[0] > PATIENCE_US:
+                return False
+            is_throttled = isinstance(error, ProblemError) and error.status == _TOO_MANY
+            return is_throttled or (method == "GET" and may_pass(error))
+
+        answer = await repeated(ask, self._pause, may_help=may_help)
+        try:
+            return read(answer.body)
+        except (ValueError, RecursionError) as error:
+            problem = f"{answer.status} with a body that cannot be read: {one_line(str(error))}"
+        raise AnswerError(
+            "; ".join(filter(None, (f"{doing}: the service answered {problem}", consequence and PROBABLE)))
         )
 
+    async def _pause(self, seconds: float) -> None:
+        """Before a request is repeated. For a limit the request itself waits, and says so."""
+        now = self._clock.now()
+        if self._quotas.wait(now)[0]:
+            self._quotas.refused(now + round(seconds * SECOND_US))
+        else:
+            await self.sleep(seconds)
+
     async def _exchange(self, request: Request, within_s: float | None = None) -> Answer:
+        await self._wait()
         self._quotas.take()
         try:
             answer = await self._transport.send(request, within_s=within_s)
@@ -259,6 +239,9 @@ class Rest:
             self._quotas.ended()
         limit, policy = answer.headers.get("ratelimit"), answer.headers.get("ratelimit-policy")
         self._quotas.observe(read_windows(limit, policy, answer.answered_at))
+        if answer.status == _TOO_MANY:  # whatever comes next waits
+            hold_s = REPEAT_S_MIN if answer.retry_after_s is None else answer.retry_after_s
+            self._quotas.refused(self._clock.now() + round(hold_s * SECOND_US))
         return answer
 
     async def _wait(self) -> None:
@@ -269,7 +252,7 @@ class Rest:
             if not wait_us:
                 return
             wait_s = wait_us / SECOND_US
-            if wait_s > PATIENCE_S:
+            if wait_us > PATIENCE_US:
                 raise NotSent(f"{reason}, and it takes {math.ceil(wait_s)} s until it is free again")
             if self.notify and not is_notified:
                 self.notify(reason, wait_s)
@@ -291,15 +274,17 @@ class ByRest:
     def __repr__(self) -> str:
         return f"{self.interface} {self._rest!r}"
 
-    async def is_there(self) -> bool:
-        """Whether the service has this interface at all."""
-        return await self._rest.has(self.path, in_pages=self.in_pages)
+    async def _all(self, doing: str, name: str, read: Callable[[bytes], T], limit: int | None) -> list[T]:
+        return await self._rest.all(doing, self.path, name, read, limit=limit, in_pages=self.in_pages)
+
+    async def probe(self) -> None:
+        """Asks for the collection, whatever it says."""
+        await self._rest.get(f"GET {self.path}", f"{self.path}?limit=1" if self.in_pages else self.path, bytes)
 
 
-def _success(answer: Answer, doing: str, caution: str, redactor: Redactor) -> Answer:
+def _check(answer: Answer, doing: str, caution: str, redactor: Redactor) -> None:
     if answer.status > OK_MAX:
         raise ProblemError(doing, read_refusal(answer, redactor), caution=caution)
-    return answer
 
 
 class _Page(NamedTuple, Generic[T]):
@@ -317,7 +302,7 @@ _items: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _pagination: Final = msgspec.json.Decoder(_Pagination | None)
 
 
-def _page(body: bytes, name: str, read: Callable[[bytes], T]) -> _Page[T]:
+def _page(name: str, read: Callable[[bytes], T], body: bytes) -> _Page[T]:
     """One page of a list. Raises ValueError."""
     members = {name: msgspec.Raw(body)} if body.lstrip().startswith(b"[") else _members.decode(body)
     if name not in members:

@@ -42,7 +42,7 @@ async def workers_in_account(
     """How many workers the endpoint may have, as its settings in the account say; None where they cannot be seen."""
 
     async def ask(service: Service) -> int | None:
-        return (await given.bounds(service, connection.rest_url).show(endpoint)).most
+        return (await given.account(service, connection.rest_url).bounds(endpoint)).most
 
     return await _of_account(connection, given, url, ask)
 
@@ -53,7 +53,7 @@ async def price_in_account(
     """What a second of a worker costs, as the account's catalog says; None where that cannot be seen."""
 
     async def ask(service: Service) -> Price | None:
-        return await given.prices(service, connection.rest_url).per_second(endpoint)
+        return await given.account(service, connection.rest_url).price(endpoint)
 
     return await _of_account(connection, given, url, ask)
 

@@ -54,7 +54,7 @@ class EndpointNames:
         if (given, url) not in self._found:
             given_to = self.dependencies
             async with given_to.service(connection, given_to.clock) as service:
-                self._found[given, url] = await given_to.endpoint_ids(service, connection.rest_url).of(given)
+                self._found[given, url] = await given_to.account(service, connection.rest_url).id_of(given)
         return self._found[given, url]
 
     def _connection(self, told: Mapping[str, object]) -> ConnectionSettings:

@@ -116,7 +116,7 @@ async def _name_of(given: str, account: "Account") -> str:
 
 
 async def endpoint_id(given: str, account: "Account") -> str:
-    """The id of the endpoint that is called `given`, or has that id, as `account.endpoint_ids` finds it."""
-    from orchestrator.account import endpoint_ids
+    """The id of the endpoint that is called `given`, or has that id, as `find_endpoint_id` finds it."""
+    from orchestrator.account.run_endpoints import find_endpoint_id
 
-    return await endpoint_ids.find_endpoint_id(given, account.endpoints, account.service)
+    return await find_endpoint_id(given, account.endpoints, account.service)

@@ -28,7 +28,7 @@ from orchestrator.client.jobs.job_request import (
 )
 from orchestrator.client.jobs.records import JobRecord, JsonAnswer, Purged, StreamPart
 from orchestrator.client.jobs.refusals import JobRefusedError, errors_about, read_refusal
-from orchestrator.client.jobs.retries import Sleep, repeated
+from orchestrator.client.jobs.retries import Sleep, may_pass, repeated
 from orchestrator.client.jobs.serverless import ServerlessEndpoint, checked_id
 from orchestrator.client.jobs.streams import JobStream
 from orchestrator.core.limits.rate_pacer import Operation
@@ -159,7 +159,9 @@ class EndpointJobs:
 
     async def _stream_part(self, job_id: str) -> StreamPart:
         ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, f"stream/{job_id}", records.read_stream)
-        return await repeated(ask, self._sleep, unanswered=False)
+        return await repeated(
+            ask, self._sleep, may_help=lambda error: not isinstance(error, Unanswered) and may_pass(error)
+        )
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""

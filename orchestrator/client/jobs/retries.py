@@ -26,19 +26,23 @@ Sleep = Callable[[float], Awaitable[None]]
 _growing: Final = tenacity.wait_exponential(multiplier=REPEAT_S_MIN, max=REPEAT_S_MAX)
 
 
-async def repeated(ask: Callable[[], Awaitable[T]], sleep: Sleep, *, unanswered: bool = True) -> T:
+def may_pass(error: BaseException) -> bool:
+    """Whether a question that met `error` may be answered a little later: the connection failed, the service did, or
+    it wants a short pause.
+    """
+    if isinstance(error, RefusedError):
+        return error.passing and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
+    return isinstance(error, NotSent | Unanswered)
+
+
+async def repeated(
+    ask: Callable[[], Awaitable[T]], sleep: Sleep, *, may_help: Callable[[BaseException], bool] = may_pass
+) -> T:
     """What `ask` returns, in the end; or raises its last error.
 
-    It is called up to `TRIES` times, while the connection fails, the service does, or wants a short pause. Not after
-    `Unanswered`, where `unanswered` says so: what an answer that was cut off held may be gone. The pauses grow, and are
-    as long as the service wants; `sleep` makes them.
+    It is called up to `TRIES` times, while it `may_help`. The pauses grow, and are as long as the service wants;
+    `sleep` makes them.
     """
-
-    def may_help(error: BaseException) -> bool:
-        if isinstance(error, RefusedError):
-            return error.passing and (error.retry_after_s or 0) <= RETRY_AFTER_S_MAX
-        return isinstance(error, NotSent) or (unanswered and isinstance(error, Unanswered))
-
     asking = tenacity.AsyncRetrying(
         stop=tenacity.stop_after_attempt(TRIES),
         wait=_pause_s,

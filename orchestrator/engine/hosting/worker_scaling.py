@@ -25,8 +25,8 @@ from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
 from orchestrator.engine.ports.service_registry import ServiceRegistry
-from orchestrator.engine.ports.worker_ports import MakeBounds, WorkerBounds
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -74,7 +74,7 @@ class WorkerScaling:
         ledger: Ledger,
         runs: RunRegistry,
         services: ServiceRegistry,
-        make_bounds: MakeBounds,
+        account: MakeAccountEndpoints,
         rest_url: str,
         say: Callable[[str], None],
         warn: Callable[[str], None],
@@ -83,7 +83,7 @@ class WorkerScaling:
         self._ledger = ledger
         self._runs = runs
         self._services = services
-        self._make_bounds = make_bounds
+        self._account = account
         self._word = word
         self._rest_url = rest_url
         self._say = say
@@ -171,8 +171,8 @@ class WorkerScaling:
 
     async def _raise(self, run: Run, wish: WantedWorkers) -> None:
         lent = await self._known()
-        bounds = self._bounds(run.service_url, self._rest_url)
-        now = await bounds.show(run.endpoint)
+        endpoints = self._endpoints(run.service_url, self._rest_url)
+        now = await endpoints.bounds(run.endpoint)
         known = lent.get(run.endpoint_id)
         self._settled.add(run.endpoint_id)
         if known is not None and is_changed_by_hand(known.loan, now):
@@ -194,7 +194,7 @@ class WorkerScaling:
         )
         await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)
         try:
-            await bounds.set(run.endpoint, wanted)
+            await endpoints.set_bounds(run.endpoint, wanted)
         except RefusedError as error:
             if error.status < SERVER_ERROR_MIN:  # nothing has changed
                 await self._forget(lent[run.endpoint_id])
@@ -208,11 +208,11 @@ class WorkerScaling:
         settings = self._runs.settings_of[run.id]
         return WantedWorkers(least=settings.workers_min, most=settings.workers_max)
 
-    def _bounds(self, service_url: str, rest_url: str) -> WorkerBounds:
+    def _endpoints(self, service_url: str, rest_url: str) -> AccountEndpoints:
         service = self._services.at(service_url)
         if service is None:
             raise UsageError(f"there is no API key for {service_url}")
-        return self._make_bounds(service, rest_url)
+        return self._account(service, rest_url)
 
     async def _tried(self, lent: LentEndpoint) -> OrchestratorError | None:
         done = await self._put_back(lent)
@@ -221,11 +221,11 @@ class WorkerScaling:
     async def _put_back(self, lent: LentEndpoint) -> PutBack:
         loan, now = lent.loan, None
         try:
-            bounds = self._bounds(lent.service_url, lent.rest_url)
-            now = await bounds.show(lent.endpoint)
+            endpoints = self._endpoints(lent.service_url, lent.rest_url)
+            now = await endpoints.bounds(lent.endpoint)
             then = restored(loan, now)
             if then != now:
-                await bounds.set(lent.endpoint, then)
+                await endpoints.set_bounds(lent.endpoint, then)
         except OrchestratorError as error:
             if getattr(error, "status", None) != GONE:
                 return self._came(lent, now, f"its workers could not be put back: {error}", is_put_back=False)

@@ -17,14 +17,7 @@ from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import Wording
-from orchestrator.engine.ports.worker_ports import (
-    AccountEndpointIds,
-    MakeBounds,
-    MakeEndpointIds,
-    MakePrices,
-    WorkerBounds,
-    WorkerPrices,
-)
+from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
 from orchestrator.engine.runtime.heartbeat import LOOK_S
 from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
 from orchestrator.engine.user_code.functions import PerformsTasks
@@ -73,25 +66,11 @@ def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
     return Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
-def real_bounds(service: Service, rest_url: str) -> WorkerBounds:
-    """The bounds of workers as the account has them whose key `service` has. Raises `UsageError` for a bad URL."""
-    from orchestrator.account.endpoints.worker_bounds import EndpointBounds  # noqa: PLC0415  a run that changes none needs no account
+def real_account(service: Service, rest_url: str) -> AccountEndpoints:
+    """The endpoints of the account whose key `service` has. Raises `UsageError` for a bad URL."""
+    from orchestrator.account.run_endpoints import RunEndpoints  # noqa: PLC0415  most runs need no account
 
-    return EndpointBounds(service, rest_url)
-
-
-def real_prices(service: Service, rest_url: str) -> WorkerPrices:
-    """What workers cost by the account's catalog. Raises `UsageError` for a bad URL."""
-    from orchestrator.account.endpoints.prices import EndpointPrices  # noqa: PLC0415  only a plan needs them
-
-    return EndpointPrices(service, rest_url)
-
-
-def real_endpoint_ids(service: Service, rest_url: str) -> AccountEndpointIds:
-    """The ids of endpoints by their names in the account. Raises `UsageError` for a bad URL."""
-    from orchestrator.account import endpoint_ids  # noqa: PLC0415  who gives ids needs no account
-
-    return endpoint_ids.EndpointIdLookup(service, rest_url)
+    return RunEndpoints(service, rest_url)
 
 
 def real_listener(application: ASGIApp, address: Address, /) -> Listening:
@@ -107,9 +86,7 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock = msgspec.field(default_factory=SystemClock)
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
     service: MakeService = real_service
-    bounds: MakeBounds = real_bounds
-    prices: MakePrices = real_prices
-    endpoint_ids: MakeEndpointIds = real_endpoint_ids
+    account: MakeAccountEndpoints = real_account
     connect: Callable[[Any], Connect] | None = None
     """Makes the database's way to connect for a path; None: the ordinary one."""
 

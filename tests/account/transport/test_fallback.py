@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from orchestrator.account import Account, EndpointSpec, LogLine, Template
-from orchestrator.account.endpoints.worker_bounds import EndpointBounds
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.account.transport.fallback import CannotSayError
 from orchestrator.account.transport.graphql import GraphQLError
 from orchestrator.account.transport.rest import ProblemError
@@ -117,17 +117,17 @@ async def test_the_engine_raises_the_bounds_of_workers_by_whichever_rest_there_i
     subject = account(clock, without=without)
     template = subject.templates.save({**SAVED, "name": "t"})
     made = subject.endpoints.create({"templateId": template.id}, clock.now())
-    bounds = EndpointBounds(Service(URL, KEY, clock, transport=carrier(subject)), URL)
-    assert await bounds.show(made.id) == Bounds(0, 3)
-    await bounds.set(made.id, Bounds(1, 9))
-    assert await bounds.show(made.id) == Bounds(1, 9)
+    endpoints = RunEndpoints(Service(URL, KEY, clock, transport=carrier(subject)), URL)
+    assert await endpoints.bounds(made.id) == Bounds(0, 3)
+    await endpoints.set_bounds(made.id, Bounds(1, 9))
+    assert await endpoints.bounds(made.id) == Bounds(1, 9)
 
 
 async def test_the_bounds_of_the_public_service_are_asked_for_where_its_v2_is() -> None:
     script = Script(httpx.Response(403))
     service = Service(URL, KEY, VirtualClock(), transport=httpx.MockTransport(script))
     with pytest.raises(ProblemError):
-        await EndpointBounds(service, "https://rest.runpod.io").show("e")
+        await RunEndpoints(service, "https://rest.runpod.io").bounds("e")
     assert [str(request.url) for request in script.requests] == ["https://api.runpod.io/v2/serverless/e"]
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from orchestrator.account.transport.rest import PAUSES_S, ProblemError, Rest
-from orchestrator.client.http.transport import Transport
-from orchestrator.client.jobs.serverless import request_headers
+from orchestrator.account.transport.rest import ProblemError, Rest
+from orchestrator.client import Service
+from orchestrator.client.jobs.retries import TRIES
 from orchestrator.errors import NotSent, Unanswered
 from tests.simulation.clock import VirtualClock
 
@@ -27,9 +27,8 @@ class Server:
         self.requests: list[httpx.Request] = []
         self.times: list[float] = []
         self.waits: list[tuple[str, float]] = []
-        headers = request_headers(KEY)
-        transport = Transport(self.clock, transport=httpx.MockTransport(self.handle))
-        self.rest = Rest(httpx.URL("http://rest"), headers, transport, self.clock)
+        service = Service("http://jobs", KEY, self.clock, transport=httpx.MockTransport(self.handle))
+        self.rest = Rest(service, "http://rest")
         self.rest.notify = self._note
 
     def handle(self, request: httpx.Request) -> httpx.Response:
@@ -54,7 +53,7 @@ def limited(remaining: int, reset_s: int) -> httpx.Response:
 
 async def refusal(server: Server, method: str = "POST") -> ProblemError:
     with pytest.raises(ProblemError) as refused:
-        await (server.rest.get("doing", "/x") if method == "GET" else server.rest.post("doing", "/x", b"{}"))
+        await (server.rest.get("doing", "/x", bytes) if method == "GET" else server.rest.post("doing", "/x", {}, bytes))
     return refused.value
 
 
@@ -64,9 +63,9 @@ async def refusal(server: Server, method: str = "POST") -> ProblemError:
 async def test_each_method_sends_its_request() -> None:
     """Contract of pods, Versioning 1: all paths begin with `/v2`."""
     server = Server(answer())
-    await server.rest.get("doing", "/v2/pods?a=b")
-    await server.rest.post("doing", "/p", b'{"a":1}')
-    await server.rest.patch("doing", "/p", b"{}")
+    await server.rest.get("doing", "/v2/pods?a=b", bytes)
+    await server.rest.post("doing", "/p", {"a": 1}, bytes)
+    await server.rest.patch("doing", "/p", {}, bytes)
     await server.rest.delete("doing", "/p")
     assert [(r.method, str(r.url), r.content) for r in server.requests] == [
         ("GET", "http://rest/v2/pods?a=b", b""),
@@ -138,16 +137,16 @@ async def test_the_key_is_in_no_error() -> None:
 @pytest.mark.parametrize("trouble", [answer(500), answer(503), CUT, httpx.ConnectError("no")])
 async def test_a_get_is_repeated_with_growing_pauses(trouble: Any) -> None:
     server = Server(trouble, trouble, answer())
-    await server.rest.get("doing", "/x")
-    assert server.times == [0.0, 1.0, 3.0]
+    await server.rest.get("doing", "/x", bytes)
+    assert server.times == [0.0, 0.5, 1.5]
 
 
 async def test_a_get_is_not_repeated_for_ever() -> None:
     server = Server(answer(500))
     assert (await refusal(server, "GET")).status == 500
-    assert len(server.times) == len(PAUSES_S) + 1
+    assert len(server.times) == TRIES
     with pytest.raises(Unanswered):
-        await Server(CUT).rest.get("doing", "/x")
+        await Server(CUT).rest.get("doing", "/x", bytes)
     server = Server(answer(404))
     await refusal(server, "GET")
     assert len(server.times) == 1
@@ -157,7 +156,7 @@ async def test_a_get_is_not_repeated_for_ever() -> None:
 async def test_what_may_have_taken_effect_is_not_repeated(trouble: Exception, error: type[Exception]) -> None:
     server = Server(trouble, answer())
     with pytest.raises(error):
-        await server.rest.post("doing", "/x", b"{}")
+        await server.rest.post("doing", "/x", {}, bytes)
     assert len(server.times) == 1
     server = Server(answer(500), answer())
     await refusal(server)
@@ -170,21 +169,21 @@ async def test_what_may_have_taken_effect_is_not_repeated(trouble: Exception, er
 async def test_a_429_is_waited_out_for_as_long_as_it_says() -> None:
     """Contract, Limits 5: `Retry-After` in seconds."""
     server = Server(answer(429, Retry_After="17"), answer())
-    await server.rest.post("doing", "/x", b"{}")
+    await server.rest.post("doing", "/x", {}, bytes)
     assert server.times == [0.0, 17.0]
     assert server.waits == [("the service asked for it (429)", 17.0)]
 
 
 async def test_a_429_that_names_no_time_is_waited_out_all_the_same() -> None:
     server = Server(answer(429), answer(429), answer())
-    await server.rest.get("doing", "/x")
-    assert server.times == [0.0, 1.0, 3.0]
+    await server.rest.get("doing", "/x", bytes)
+    assert server.times == [0.0, 0.5, 1.5]
 
 
 async def test_a_429_again_and_again_is_an_error() -> None:
     server = Server(answer(429, b'{"detail":"rate limit exceeded for the day window"}', Retry_After="5"))
     error = await refusal(server)
-    assert len(server.times) == len(PAUSES_S) + 1
+    assert len(server.times) == TRIES
     assert (error.status, error.retry_after_s) == (429, 5.0)
     assert "day window" in str(error)
 
@@ -193,7 +192,7 @@ async def test_before_a_window_is_empty_requests_wait() -> None:
     """Contract, Limits 2."""
     server = Server(limited(2, 30), limited(1, 30), limited(59, 60))
     for _ in range(3):
-        await server.rest.get("doing", "/x")
+        await server.rest.get("doing", "/x", bytes)
     assert server.times == [0.0, 0.0, 30.0]
     assert server.waits == [("the minute window of the rate limit is nearly used up", 30.0)]
     assert [window.remaining for window in server.rest.windows] == [59]
@@ -212,13 +211,13 @@ async def test_a_429_that_wants_more_than_our_patience_is_an_error_at_once_and_r
     error = await refusal(server, method)
     assert "too many requests (429 Too Many Requests); the service asks to wait for 3000 s" in str(error)
     with pytest.raises(NotSent, match="it takes 3000 s until it is free again"):
-        await server.rest.get("doing", "/x")
+        await server.rest.get("doing", "/x", bytes)
     assert server.times == [0.0]
 
 
 async def _twice(server: Server) -> None:
-    await server.rest.post("doing", "/x", b"{}")
-    await server.rest.post("doing", "/x", b"{}")
+    await server.rest.post("doing", "/x", {}, bytes)
+    await server.rest.post("doing", "/x", {}, bytes)
 
 
 async def test_nobody_has_to_listen_to_the_waits() -> None:

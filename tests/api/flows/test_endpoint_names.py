@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.api.flows.apply import Applied, apply
 from orchestrator.api.flows.schedules import schedules_list
 from orchestrator.api.python.orchestrator import Orchestrator
@@ -59,14 +60,14 @@ class Account:
         return msgspec.structs.replace(dependencies, service=service)
 
 
-class Ids:
+class Ids(RunEndpoints):
     """Endpoints by their names, without a service."""
 
     def __init__(self, ids: Mapping[str, str]) -> None:
         self.ids = ids
         self.asked: list[str] = []
 
-    async def of(self, given: str) -> str:
+    async def id_of(self, given: str) -> str:
         self.asked.append(given)
         if given not in self.ids:
             raise UsageError(f"there is no endpoint {given}")
@@ -79,7 +80,7 @@ class Named:
     def __init__(self, d: Desk) -> None:
         self.ids = Ids({"captions": ENDPOINT, "large": ENDPOINT})
         self.desk = d
-        self.dependencies = msgspec.structs.replace(d.dependencies, endpoint_ids=lambda _service, _url: self.ids)
+        self.dependencies = msgspec.structs.replace(d.dependencies, account=lambda _service, _url: self.ids)
 
     def orchestrator(self, **options: Any) -> Orchestrator:
         said = {"serverless_url": URL, "api_key": "key", "rest_url": REST, **options}

@@ -1,5 +1,6 @@
 """A plan as users get it: of an input, of what the ledger knows, of a probe, and of how the endpoint is."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.api.planning.plan import plan
 from orchestrator.api.planning.probe import spread
 from orchestrator.client import Service
@@ -98,13 +100,14 @@ async def test_where_the_rows_go_that_were_sent_first_the_rest_is_planned_by_wha
     assert 270 < took_s < 400
 
 
-class Catalog:
+class Priced(RunEndpoints):
     """What workers cost there; None: one may not look."""
 
-    def __init__(self, price: Price | None) -> None:
+    def __init__(self, service: Service, rest_url: str, price: Price | None) -> None:
+        super().__init__(service, rest_url)
         self._price = price
 
-    async def per_second(self, _endpoint: str) -> Price | None:
+    async def price(self, endpoint: str) -> Price | None:
         if self._price is None:
             raise NotSent("403")
         return self._price
@@ -127,7 +130,7 @@ async def test_the_catalog_tells_what_a_second_costs_where_nobody_else_does(
     run = replace(run, connection=replace(run.connection, rest_url=URL), settings=RunSettings(price_per_second=given))
     asked = PlanRequest(run=run, figures=PlanFigures(execution_us=10 * SECOND_US, workers=5))
     async with service.serving():
-        cost = (await planned(asked, service, clock, prices=lambda *_: Catalog(there))).cost
+        cost = (await planned(asked, service, clock, account=partial(Priced, price=there))).cost
     assert (None if cost is None else (cost.price_per_s, cost.price_from)) == told
 
 

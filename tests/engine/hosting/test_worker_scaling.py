@@ -11,6 +11,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.api.admin.tidy import tidy
 from orchestrator.api.foreground.run import run as run_in_foreground
 from orchestrator.api.foreground.serve import serve
@@ -351,18 +352,15 @@ def test_of_several_runs_the_largest_wish_wins_and_the_last_one_ends_it(place: P
 # --- refused
 
 
-class Forbidden:
+class Forbidden(RunEndpoints):
     """An account whose key may look, and change nothing."""
 
-    async def show(self, _endpoint: str) -> Bounds:
-        return Bounds(0, 3)
-
-    async def set(self, endpoint: str, _bounds: Bounds) -> None:
+    async def set_bounds(self, endpoint: str, bounds: Bounds) -> None:
         raise RefusedError(f"endpoints update {endpoint}", Refusal(status=403, title="Forbidden"))
 
 
 def test_a_key_that_may_not_is_told_before_anything_is_sent(place: Place) -> None:
-    place.more["bounds"] = lambda _service, _url: Forbidden()
+    place.more["account"] = Forbidden
     with pytest.raises(UsageError, match=r"workers_max=: .*the API key has no permission.*no job was sent"):
         place.world(place.carry_out)
     assert (place.seen, place.bounds) == ([], (0, 3))
@@ -407,7 +405,7 @@ def test_tidy_is_left_to_the_process_that_works(place: Place) -> None:
 class Raised(Forbidden):
     """The same, once somebody else has raised the bounds."""
 
-    async def show(self, _endpoint: str) -> Bounds:
+    async def bounds(self, endpoint: str) -> Bounds:
         return Bounds(0, 10)
 
 
@@ -432,11 +430,11 @@ def test_after_a_kill_status_and_doctor_say_what_is_paid_and_until_it_is_put_bac
 
 def test_what_cannot_be_put_back_is_said_and_kept(place: Place) -> None:
     killed(place)
-    place.more["bounds"] = lambda _service, _url: Raised()
+    place.more["account"] = Raised
     [found] = place.world(place.tidy)
     assert not found.is_put_back
     assert "could not be put back" in found.told
-    del place.more["bounds"]
+    del place.more["account"]
     [found] = place.world(place.tidy)
     assert (found.is_put_back, place.bounds) == (True, (0, 3))
 

@@ -23,7 +23,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is not found leads to the older interface",
         path="orchestrator/account/transport/fallback.py::InterfaceFallback.ask",
-        old="or await form.is_there():",
+        old="or await is_there(form):",
         new=":",
         tests=(f"{_TESTS}::test_a_thing_that_is_not_there_is_no_interface_that_is_not_there",),
     ),

@@ -191,9 +191,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a pod whose creation met a server error is created once more",
-        path="orchestrator/account/transport/rest.py::Rest._may_repeat",
-        old='return method == "GET" and error.passing',
-        new="return error.passing",
+        path="orchestrator/account/transport/rest.py::Rest._request.may_help",
+        old='return is_throttled or (method == "GET" and may_pass(error))',
+        new="return is_throttled or may_pass(error)",
         tests=("tests/cli/account/test_troubles.py::test_each_trouble_is_one_clear_line_in_each_area",),
     ),
     Fault(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.account.endpoints.prices import EndpointPrices
+from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.client import Service
 from orchestrator.core.gates.costs import Price
 from orchestrator.emulator.contract.answers import ConnectionCut
@@ -37,7 +37,7 @@ async def price_of(wanted: Mapping[str, Any] | None, key: str = "key") -> Price 
         template = emulator.account.templates.save(TEMPLATE)
         endpoint = emulator.account.endpoints.create({"templateId": template.id, **wanted}, clock.now()).id
     service = Service(URL, key, clock, transport=SimulatedTransport(emulator.app, cut=ConnectionCut))
-    return await EndpointPrices(service, URL).per_second(endpoint)
+    return await RunEndpoints(service, URL).price(endpoint)
 
 
 async def test_it_is_the_hour_of_the_first_pool_s_gpu_times_how_many_a_worker_has() -> None:
