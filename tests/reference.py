@@ -11,27 +11,36 @@ from typing import Any, Final
 
 from orchestrator.api.emulation import flags
 from orchestrator.api.emulation.flags import EMULATOR
-from orchestrator.api.runs.keyword_options import ConnectionOptions, RunOptions
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.filter_fields import FILTER_FIELDS
-from orchestrator.settings import command_settings, pipeline_keys
+from orchestrator.settings import command_settings, pipeline_keys, run_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.input_settings import INPUTS
+from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
 from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.request_settings import INCLUDE
 from orchestrator.settings.requests import FIGURES_OF_PLAN
-from orchestrator.settings.setting import Setting
+from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.settings.sources import RUNS, Section
+from orchestrator.settings.value_types import Kind, ValueType
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 REFERENCE: Final = tuple(
     DOCS / "reference" / f"{name}.md" for name in ("commands", "configuration", "exit-codes-and-output", "file-formats")
 )
+KEYWORDS: Final = DOCS.parent / "orchestrator" / "api" / "runs" / "keyword_options.py"
+"""What a type checker has to see written out."""
+
 PAGES: Final = (*REFERENCE, DOCS / "how-to" / "pipelines.md", DOCS / "how-to" / "python.md")
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
+_FIELDS: Final = re.compile(r"( *# <declared: ([a-z ]+)>\n)(.*?)( *# <end>)", re.DOTALL)
 _LINK: Final = re.compile(r"\]\(([a-z-]+\.md)?(#[a-z-]+)?\)")
 
 
 def written(page: str) -> str:
     """`page` with what follows from the declarations between its marks."""
+    page = _FIELDS.sub(lambda found: f"{found[1]}{_KEYWORDS[found[2]]}{found[4]}", page)
     return _BLOCK.sub(lambda found: f"{found[1]}{_LINK.sub(_link, _BLOCKS[found[2]])}{found[4]}", page)
 
 
@@ -69,6 +78,53 @@ def _keys(section: Section) -> str:
     )
 
 
+def _fields(settings: Iterable[Setting[Any]]) -> str:
+    return "".join(f"    {each.keyword}: {_type_of(each.value_type)} | None\n" for each in settings)
+
+
+def _type_of(values: ValueType[Any]) -> str:
+    """The type of a keyword, as it is written: several texts, or what its kind is, or one of its words."""
+    if "=" in values.metavar and values.kind in (Kind.LIST, Kind.TEXT):
+        return "Mapping[str, str] | Sequence[str]"
+    if "..." in values.metavar and values.kind is Kind.TEXT:
+        return _TYPES[Kind.LIST]
+    places = values.metavar.split("|")
+    words = values.words or tuple(each for each in places if each.isalpha() and each.islower())
+    others = [each for each in places if each not in words]
+    literal = "Literal[" + ", ".join(f'"{word}"' for word in words) + "]"
+    if values.kind is Kind.TEXT:
+        return _TEXTS.get(others[0], "str") if others else literal
+    if values.kind is Kind.WHOLE_OR_TEXT and others != ["N"]:
+        return "int | str"
+    return _TYPES[values.kind] + (f" | {literal}" if words else "")
+
+
+_TYPES: Final = {
+    Kind.WHOLE: "int",
+    Kind.WHOLE_OR_TEXT: "int",
+    Kind.NUMBER: "float",
+    Kind.DURATION: "Duration",
+    Kind.SWITCH: "bool",
+    Kind.LIST: "str | Sequence[str]",
+}
+_TEXTS: Final = {"FILE": "str | PathLike[str]", "TIME": "str | datetime"}
+"""What may stand in the place of texts."""
+
+_RUN: Final = (*run_settings.POLICY, *settings_in(run_settings.RunSettings))
+_OF_STAGE: Final = [each for each in _RUN if each in pipeline_keys.STAGE_RUN and each is not run_settings.CHECK]
+_OF_RUN: Final = [*_OF_STAGE, *(each for each in _RUN if each not in (*_OF_STAGE, run_settings.GIVE_UP_AFTER))]
+_OF_CONNECTION: Final = (*settings_in(ConnectionSettings), PROFILE, command_settings.CONFIG)
+
+_KEYWORDS: Final[Mapping[str, str]] = {
+    "run of a stage": _fields(_OF_STAGE),
+    "run alone": _fields(_OF_RUN[len(_OF_STAGE) :]),
+    "connection": _fields(_OF_CONNECTION),
+    "input": _fields(INPUTS),
+    "output": _fields((*(each for each in OUTPUTS if each is not OUTPUT_FORMAT), INCLUDE)),
+}
+"""Keywords of programs. A run is ended early by a command alone, and what checks outputs may be a function for a stage."""
+
+
 def _exit_code(code: ExitCode) -> str:
     return f"| {code.code} | {code.means} | {code.resumable} |".replace("|  |", "| |")
 
@@ -92,13 +148,13 @@ _BLOCKS: Final[Mapping[str, str]] = {
             *(f"| `{a}` | {b} | {c} |" for a, b, c in FILTER_FIELDS),
         ]
     ),
-    "run keywords": ", ".join(f"`{name}`" for name in RunOptions.__annotations__),
-    "service keywords": ", ".join(f"`{name}`" for name in ConnectionOptions.__annotations__),
+    "run keywords": ", ".join(f"`{each.keyword}`" for each in _OF_RUN),
+    "service keywords": ", ".join(["`api_key`", *(f"`{each.keyword}`" for each in _OF_CONNECTION)]),
     "stage settings": ", ".join(f"`{setting.key}`" for setting in pipeline_keys.STAGE_RUN),
 }
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for page in (*PAGES, KEYWORDS):
         page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
-        sys.stdout.write(f"written: docs/{page.relative_to(DOCS)}\n")
+        sys.stdout.write(f"written: {page.relative_to(DOCS.parent)}\n")

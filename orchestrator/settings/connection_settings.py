@@ -68,6 +68,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             "A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
             " `run=1000/10:200`. Repeatable.",
             default="[the contract's](#durations-and-limits)",
+            plural="limits",
         ),
     ] = CONTRACT_LIMITS
     pacing: Annotated[
@@ -106,6 +107,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
             "The variable that holds the API key of a further service, where a ledger's runs are at several."
             " Repeatable.",
             default="only the service of `--serverless-url` has a key",
+            plural="service_keys",
         ),
     ] = {}
 

@@ -4,7 +4,7 @@ A stage takes the settings of its run besides, as `command_settings` has them, b
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 from zoneinfo import available_timezones
@@ -269,18 +269,3 @@ STAGE_RUN: Final[Settings] = (
 
 STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, request_settings.INCLUDE, run_settings.MAX_ATTEMPTS)
 """What of these means something for a stage whose rows a command prints."""
-
-
-def parse_run_settings(of_stage: Mapping[str, tuple[str, ...]]) -> RunSettings:
-    """The settings of a stage's run, from their texts by key."""
-
-    def fields(of: type[Any]) -> dict[str, Any]:
-        return {
-            each.name: each.value_type.read(of_stage[each.key])
-            for each in STAGE_RUN
-            if each.of is of and each.key in of_stage
-        }
-
-    settings = RunSettings(policy=Policy(**fields(Policy)), **fields(RunSettings))
-    run_settings.check_brakes(settings, lambda setting: setting.key)
-    return settings

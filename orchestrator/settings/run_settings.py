@@ -1,6 +1,6 @@
 """What can be set of a run. It is stored with the run in the ledger; a later process may change it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -500,12 +500,3 @@ BRAKES: Final = tuple(each for each in settings_in(RunSettings) if each.panel is
 
 OF_ENDPOINTS: Final[tuple[Setting[Any], ...]] = (PRICE_PER_SECOND, BUDGET_PER_DAY)
 """What the configuration file can say of single endpoints."""
-
-
-def check_brakes(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
-    """Raises `ValueError` where brakes of a run lack what they go by; `name` is how a setting is named."""
-    for setting in (BUDGET, BUDGET_PER_DAY):
-        if getattr(settings, setting.name) and settings.price_per_second is None:
-            raise ValueError(f"{name(setting)} needs to know what a second costs; give {name(PRICE_PER_SECOND)} too")
-    if settings.stop_late and not settings.finish_by:
-        raise ValueError(f"{name(STOP_LATE)} needs to know when the run is to be finished; give {name(FINISH_BY)} too")

@@ -6,7 +6,7 @@ a message names all follow from that.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import cache, cached_property
@@ -63,6 +63,9 @@ class Setting(Generic[T]):
     brief: str = ""
     """For one that most people need: what it is in a few words, a line of the short help. The others have none."""
 
+    plural: str = ""
+    """What a program calls one that it gives all values of at once; empty: as it is called anyway."""
+
     has_flag: bool = True
     """False: what is set once for good stands in the file only."""
 
@@ -73,6 +76,11 @@ class Setting(Generic[T]):
     def name(self) -> str:
         """What its field, or a parameter for it, is called."""
         return self.field or self.key.replace("-", "_")
+
+    @property
+    def keyword(self) -> str:
+        """What a program calls it."""
+        return self.plural or self.key.replace("-", "_")
 
     @property
     def unset(self) -> Any:
@@ -103,6 +111,10 @@ class Setting(Generic[T]):
         if not self.value_type.metavar:
             return [str(self)]
         return [word for text in texts for word in ([f"{self}={text}"] if text.startswith("-") else [str(self), text])]
+
+
+DisplayName = Callable[[Setting[Any]], str]
+"""What a setting is called where a message is shown: a flag, a keyword, a key, or where it was set."""
 
 
 @cache

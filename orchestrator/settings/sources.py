@@ -9,23 +9,26 @@ that the user wrote. Values stay text until a command asks for them: what it doe
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings import profiles as declared_profiles
 from orchestrator.settings.request_settings import Configuration
 from orchestrator.settings.requests import FIGURES_OF_PLAN
-from orchestrator.settings.setting import Setting
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.value_types import Kind, ValueType
 from orchestrator.settings.values import CONFIGURATION_DEFAULT
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
 
@@ -163,7 +166,7 @@ class Choices:
         """What is wrong with the account that a variable chose. Who does not ask for one is not refused for it."""
 
     @classmethod
-    def of(cls, given: Mapping[str, object], said: Callable[[Setting[Any]], str] = str) -> Self:
+    def of(cls, given: Mapping[str, object], said: DisplayName = str) -> Self:
         """What was given (as `choose` takes it) of the settings of runs, and nothing else."""
         return cls(RUNS, file={}, environment={}, flags=_of_flags(given, RUNS, said), named=None)
 
@@ -199,6 +202,14 @@ class Choices:
         values = {setting.name: self[setting] for setting in settings if setting.of is of}
         return {name: value for name, value in values.items() if value is not None}
 
+    def build(self, struct: type[S], among: Iterable[Setting[Any]] | None = None) -> S:
+        """A `struct` with the fields that were chosen; `among` is as with `fields`."""
+        return struct(**self.fields(struct, among))
+
+    def run_settings(self) -> RunSettings:
+        """The settings of a new run."""
+        return RunSettings(policy=self.build(Policy), **self.fields(RunSettings))
+
     def origin(self, setting: Setting[Any]) -> str:
         """Where it was set, or the flag that would set it."""
         given = self._given.get(setting.key)
@@ -209,7 +220,7 @@ def choose(
     given: Mapping[str, object],
     environment: Mapping[str, str],
     section: Section = RUNS,
-    said: Callable[[Setting[Any]], str] = str,
+    said: DisplayName = str,
 ) -> Choices:
     """What the flags (by parameter name; None where not given), the environment and the file say together.
 
@@ -256,7 +267,7 @@ def _file(named: object) -> Path | None:
     return CONFIGURATION_DEFAULT if CONFIGURATION_DEFAULT.is_file() else None
 
 
-def _of_flags(values: Mapping[str, object], section: Section, said: Callable[[Setting[Any]], str]) -> Layer:
+def _of_flags(values: Mapping[str, object], section: Section, said: DisplayName) -> Layer:
     given = {}
     for name, value in values.items():
         setting = section.settings.get(name.replace("_", "-"))

@@ -1,6 +1,8 @@
 """Flags over environment over file; what is wrong is said with the name that the user wrote."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,10 +14,13 @@ from orchestrator.settings import command_settings, connection_settings, run_set
 from orchestrator.settings.connection_settings import AccountSettings, ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
+from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import PlanFigures, PlanRequest
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import RUNS, choose
+from orchestrator.settings.value_types import Kind
 from orchestrator.settings.values import Include
 from tests.cli.command_line import LOCAL, call, requested
 from tests.cli.framework.test_request import asked, refused
@@ -50,103 +55,65 @@ def test_the_file_can_be_named_by_flag_or_variable() -> None:
     assert attempts(ORCHESTRATOR_CONFIG="other.toml") == 7
 
 
-EVERY_KEY = """
-        endpoint = "local:f.py:f"
-        name = "captions"
-        ledger = "l.db"
-        output = "o.jsonl"
-        errors = "e.jsonl"
-        include = "times,input"
-        output-format = "jsonl"
-        order = "completion"
-        split = 1000
-        flatten = ["output.caption"]
-        on-misfit = "json"
-        csv-safe = true
-        format = "csv"
-        id-field = "id"
-        input-field = "job"
-        map = ["prompt={{ row.caption }}"]
-        types = "n=int,x=float"
-        max-input-bytes = 5
-        serverless-url = "http://127.0.0.1:8900"
-        base-url = "http://127.0.0.1:8900"
-        team = "red"
-        rest-url = "http://127.0.0.1:8900"
-        graphql-url = "http://127.0.0.1:8900/graphql"
-        graphql-key = "header"
-        interface = "v2"
-        listen = ":0"
-        webhook-url = "http://127.0.0.1:1"
-        via = "queue"
-        max-attempts = 2
-        workers-max = 9
-        workers-min = 2
-        ttl = "2h"
-        execution-timeout = 60
-        priority = -10
-        low-priority = true
-        result-retention = 90.5
-        on-uncertain = "fail"
-        uncertain-after = "1m"
-        on-expired = "fail"
-        retry-failed = true
-        execution-time = "45s"
-        workers = 10
-        cold-start = "2m"
-        probe = 20
-        dry-run = false
-        stop-after-failures = 50
-        give-up-after = "2h"
-        notify = "env:HOOK"
-        breaker = "5:40%/50"
-        canary = "10:80%"
-        max-failures = "5%"
-        price-per-second = 0.00031
-        budget = 25
-        budget-per-day = 100.5
-        finish-by = "06:00"
-        stop-late = true
-        on-stuck = "resubmit"
-        resumable = true
-        progress-every = "5m"
-        stall-after = "2h"
-        max-segments = 7
-        max-execution = "9d"
-        events-kept = "7d"
-        queue-depth = "off"
-        limit = ["run=5/1", "status=7/1"]
-        pacing = "window"
-        requests-per-worker = 30
-        service-key = ["http://127.0.0.1:2=env:OTHER"]
-        detach = false
-        json = true
-        quiet = true
-        require-output = true
-        schema = "s.json"
-        check = "c.py:good"
-        escalate = ["timed_out: execution-timeout*2, then endpoint big"]
-        retry-budget = "20%"
-        reuse = "30d"
-        once = true
-        stream = true
-        replace-input = false
-        allow-env = ["S3_*"]
-        body-bytes-max = 1000
-        overwrite = true
-        log-file = "o.log"
-        log-format = "json"
-        afresh = false
-        [profile.work]
-        key = "env:WORK_KEY"
+WRITTEN = {
+    "endpoint": "local:f.py:f",
+    "name": "captions",
+    "format": "csv",
+    "include": "times,input",
+    "flatten": ["output.caption"],
+    "map": ["prompt={{ row.caption }}"],
+    "types": "n=int,x=float",
+    "listen": ":0",
+    "webhook-url": "http://127.0.0.1:1",
+    "execution-timeout": 60,
+    "priority": -10,
+    "result-retention": 90.5,
+    "notify": "env:HOOK",
+    "finish-by": "06:00",
+    "canary": "10:80%",
+    "max-failures": "5%",
+    "limit": ["run=5/1", "status=7/1"],
+    "service-key": ["http://127.0.0.1:2=env:OTHER"],
+    "schema": "s.json",
+    "check": "c.py:good",
+    "escalate": ["timed_out: execution-timeout*2, then endpoint big"],
+    "retry-budget": "20%",
+    "dry-run": False,
+    "detach": False,
+    "replace-input": False,
+    "body-bytes-max": 1000,
+}
+"""What keys are given of which not any value is one."""
+
+PROFILE_OF_WORK = """
+[profile.work]
+key = "env:WORK_KEY"
 """
+
+OF_KIND = {
+    Kind.WHOLE: 2,
+    Kind.WHOLE_OR_TEXT: 7,
+    Kind.NUMBER: 2.5,
+    Kind.DURATION: "2h",
+    Kind.SWITCH: True,
+    Kind.LIST: ["A"],
+}
+
+
+def some_value(setting: Setting[Any]) -> object:
+    """One that the file can have; where the program has one without it, that one."""
+    if setting.key in WRITTEN:
+        return WRITTEN[setting.key]
+    if setting.value_type.kind is Kind.TEXT:
+        return " ".join(setting.value_type.write(setting.unset or [*setting.value_type.words, setting.key][0]))
+    return OF_KIND[setting.value_type.kind]
 
 
 def test_every_key_can_stand_in_the_file() -> None:
     Path("s.json").write_text("{}", encoding="utf-8")
     Path("c.py").touch()
-    write(EVERY_KEY)
-    assert all(key in Path("orchestrator.toml").read_text(encoding="utf-8") for key in RUNS.settings)
+    values = {key: some_value(setting) for key, setting in RUNS.settings.items() if setting is not PROFILE}
+    write("\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items()) + PROFILE_OF_WORK)
     request = requested("run", "i.jsonl")
     assert request.include == (Include.INPUT, Include.TIMES)
     assert request.settings is not None

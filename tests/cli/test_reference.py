@@ -134,6 +134,12 @@ def test_the_tables_of_settings_are_what_is_declared() -> None:
     assert REFERENCE.count("<!-- declared: ") == 8
 
 
+def test_the_keywords_of_programs_are_what_is_declared() -> None:
+    """A type checker has to see them written out."""
+    keywords = reference.KEYWORDS.read_text(encoding="utf-8")
+    assert reference.written(keywords) == keywords, "python -m tests.reference writes them"
+
+
 def test_the_tables_of_a_pipeline_s_keys_are_what_is_declared() -> None:
     page = (DOCS / "how-to" / "pipelines.md").read_text(encoding="utf-8")
     assert reference.written(page) == page, "python -m tests.reference writes them"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.api.flows.stage_settings import stage_choices
 from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.pipelines.flow_paths import fire_problems, template_problems
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, Schedule, Stage
@@ -18,6 +19,7 @@ from orchestrator.engine.flows.step_functions import check_step
 from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.templates import check_templates
 from orchestrator.settings import command_settings, input_settings, pipeline_keys, request_settings, run_settings
+from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import KEY_ADVICE, fits, text_of
@@ -174,8 +176,8 @@ class _Reading:
         self._check_endpoint(table, stage)
         if not self._wrong:
             try:
-                pipeline_keys.parse_run_settings(stage.settings)
-            except ValueError as error:
+                check_brakes(stage_choices(stage).run_settings(), lambda setting: setting.key)
+            except UsageError as error:
                 self._add(table, "", message_of(error))
         if stage.step is not None:
             try:

@@ -21,7 +21,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.settings import connection_settings, request_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
-from orchestrator.settings.pipeline_keys import parse_run_settings
 from orchestrator.settings.profiles import PROFILE, own_keys, whose
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
@@ -64,7 +63,7 @@ async def stage_batches(
     """The rows of `source` for `stage`, whose run has `settings`, and what says where each stands."""
     choices, places = stage_choices(stage), InputPositions()
     reading = ReadOptions(
-        settings=InputSettings(**choices.fields(InputSettings)),
+        settings=choices.build(InputSettings),
         variables=await row_variables(ledger, connection, settings, environ),
         run_policy=settings.policy,
         webhook_bytes=webhook_bytes,
@@ -85,7 +84,7 @@ def stage_row_mapper(
     now: Callable[[], int],
 ) -> RowMapper:
     """What makes the rows of `stage` of those of other stages."""
-    settings, environ = parse_run_settings(stage.settings), dependencies.environ
+    settings, environ = stage_choices(stage).run_settings(), dependencies.environ
     keys = own_keys(connection, environ, pipeline.secret_variables)
     return RowMapper(
         stage=stage,

@@ -21,7 +21,6 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.settings import request_settings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.pipeline_keys import parse_run_settings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.values import Include
@@ -34,7 +33,7 @@ def stage_choices(stage: Stage) -> Choices:
 
 def stage_writing(stage: Stage) -> OutputSettings:
     """How its files are written."""
-    return OutputSettings(**stage_choices(stage).fields(OutputSettings))
+    return stage_choices(stage).build(OutputSettings)
 
 
 def stage_include(stage: Stage) -> Sequence[Include]:
@@ -55,7 +54,7 @@ async def stage_run_settings(
 ) -> RunSettings:
     """The settings of the stage's run, with the files that it writes in the end."""
     taken_over = await _taken_over(ledger, flow, row)
-    settings = replace(parse_run_settings(stage.settings), reuse=_reuse(stage), takes_over=taken_over)
+    settings = replace(stage_choices(stage).run_settings(), reuse=_reuse(stage), takes_over=taken_over)
     if (outputs := stage_outputs(flow, pipeline, stage)) is None:
         return settings
     output, errors = outputs

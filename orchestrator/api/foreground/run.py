@@ -8,13 +8,13 @@ from orchestrator.api.foreground.run_files import check_files
 from orchestrator.api.foreground.run_log import log_of, written
 from orchestrator.api.foreground.session import Foreground
 from orchestrator.api.hosting.host import host_of
-from orchestrator.api.runs.keyword_options import check_brake_settings
 from orchestrator.api.runs.run_defaults import recall
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import Silent, View
 from orchestrator.errors import UsageError, leading
 from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_checks import check_brakes
 from orchestrator.views.status import Summary
 
 
@@ -56,7 +56,7 @@ async def _recalled(request: RunRequest, view: View, dependencies: Dependencies)
     recalled = await recall(request, dependencies)
     request = recalled.request
     if request.settings is not None:
-        check_brake_settings(request.settings)
+        check_brakes(request.settings)
     check_files(request, are_remembered=recalled.has_files)
     if recalled.words:
         view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")

@@ -10,12 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 
 import msgspec
+from msgspec.structs import asdict
 
 from orchestrator.api.flows.pipeline_files import read_pipeline, read_tables
-from orchestrator.api.runs.keyword_options import Duration, Function, as_flag
+from orchestrator.api.runs.keyword_options import (
+    Duration,
+    Function,
+    InputOptions,
+    OutputOptions,
+    StageRunOptions,
+    as_flag,
+    check_known,
+)
 from orchestrator.core.pipelines.pipeline import Pipeline as Definition
 from orchestrator.errors import UsageError
 from orchestrator.settings import pipeline_keys, request_settings, run_settings
@@ -61,12 +70,29 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True)
     secret: str | None = None
 
 
-class _Named(msgspec.Struct, frozen=True):
-    name: str
+class StageOptions(StageRunOptions, InputOptions, OutputOptions, total=False):
+    """What a stage can be told; each means what the key of `[stage.NAME]` means, and `None` says nothing."""
+
+    from_: str | Sequence[str] | None
+    step: StepFunction | str | None
+    gather: str | None
+    command: Sequence[str] | None
+    needs: str | None
+    max_failed: str | None
+    reuse: Duration | None
+    reuse_version: str | None
+    endpoint: Function | str | None
+    profile: str | None
+    serverless_url: str | None
+    output: str | PathLike[str] | None
+    errors: str | PathLike[str] | None
+    output_format: Literal["jsonl", "csv", "tsv", "parquet", "openai-batch"] | None
+    body_bytes_max: int | None
+    check: StepFunction | str | None
 
 
-class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """One stage, by its name; each field means what the key of `[stage.NAME]` means, and `None` says nothing.
+class Stage:
+    """One stage, by its name; each keyword means what the key of `[stage.NAME]` means, and `None` says nothing.
 
     A `step`, a `check`, or an `endpoint` that is run here may be a function instead of `FILE.py:FUNCTION`, if a file
     that can be imported defines it by its name: whichever process carries out a flow imports it from there.
@@ -74,71 +100,30 @@ class Stage(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
         stage = Stage("caption", endpoint="abc123", output="out/{fire:%Y-%m-%d}.jsonl", max_attempts=5)
     """
 
-    from_: str | Sequence[str] | None = None
-    step: StepFunction | str | None = None
-    gather: str | None = None
-    command: Sequence[str] | None = None
-    needs: str | None = None
-    max_failed: str | None = None
-    reuse: Duration | None = None
-    reuse_version: str | None = None
+    __slots__ = ("name", "options")
 
-    endpoint: Function | str | None = None
-    profile: str | None = None
-    serverless_url: str | None = None
-    output: str | PathLike[str] | None = None
-    errors: str | PathLike[str] | None = None
-    include: str | Sequence[str] | None = None
-    output_format: Literal["jsonl", "csv", "tsv", "parquet", "openai-batch"] | None = None
-    order: Literal["input", "completion"] | None = None
-    split: int | None = None
-    flatten: str | Sequence[str] | None = None
-    on_misfit: Literal["error", "json"] | None = None
-    csv_safe: bool | None = None
-    body_bytes_max: int | None = None
-    format: str | None = None
-    id_field: str | None = None
-    input_field: str | None = None
-    map: Mapping[str, str] | Sequence[str] | None = None
-    types: Mapping[str, str] | Sequence[str] | None = None
-    max_input_bytes: int | None = None
+    def __init__(self, name: str, **options: Unpack[StageOptions]) -> None:
+        check_known(options, OF_STAGE, "Stage")
+        self.name = name
+        self.options: Mapping[str, Any] = {key: value for key, value in options.items() if value is not None}
 
-    via: Literal["queue", "openai"] | None = None
-    max_attempts: int | None = None
-    ttl: Duration | None = None
-    execution_timeout: Duration | None = None
-    priority: int | None = None
-    low_priority: bool | None = None
-    queue_depth: int | Literal["auto", "off"] | None = None
-    workers_max: int | None = None
-    workers_min: int | None = None
-    result_retention: Duration | None = None
-    require_output: bool | None = None
-    stream: bool | None = None
-    schema: str | PathLike[str] | None = None
-    check: StepFunction | str | None = None
-    escalate: str | Sequence[str] | None = None
-    allow_env: str | Sequence[str] | None = None
-    retry_budget: str | None = None
-    price_per_second: float | None = None
-    resumable: bool | None = None
-    progress_every: Duration | Literal["off"] | None = None
-    stall_after: Duration | None = None
-    max_segments: int | None = None
-    max_execution: Duration | None = None
-    once: bool | None = None
-    on_stuck: Literal["report", "resubmit"] | None = None
-    events_kept: Duration | None = None
-    stop_after_failures: int | None = None
-    breaker: str | None = None
-    canary: int | str | None = None
-    budget: float | Literal["off"] | None = None
-    budget_per_day: float | Literal["off"] | None = None
-    finish_by: str | None = None
-    stop_late: bool | None = None
-    on_uncertain: Literal["resubmit", "hold", "fail"] | None = None
-    uncertain_after: Duration | None = None
-    on_expired: Literal["resubmit", "fail"] | None = None
+    def __getattr__(self, name: str) -> Any:
+        """What it was told, and None for what it was not."""
+        if name not in OF_STAGE:
+            raise AttributeError(f"a stage has no {name}")
+        return self.options.get(name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and (self.name, self.options) == (other.name, other.options)
+
+    __hash__ = None  # type: ignore[assignment]  # its options may be lists
+
+    def __repr__(self) -> str:
+        return f"Stage({', '.join([repr(self.name), *(f'{key}={value!r}' for key, value in self.options.items())])})"
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
 
 
 class Pipeline(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -166,12 +151,15 @@ class Pipeline(_Named, frozen=True, kw_only=True, repr_omit_defaults=True):
         """What it says. Raises `UsageError` with all that is wrong with it; `now` decides which fires are the next."""
         folder = Path.cwd() if self.folder is None else Path(self.folder).resolve()
         told = f"the pipeline {self.name!s:.64}"
-        tables = _table(self, told, folder, but=("stages", "schedule", "notify", "folder"))
+        own = asdict(self)
+        for name in ("stages", "schedule", "notify", "folder"):
+            del own[name]
+        tables = _table(own, told, folder)
         for name, part, kind in (("schedule", self.schedule, Schedule), ("notify", self.notify, Notify)):
             if part is not None and not isinstance(part, kind):
                 raise UsageError(f"{told}: {name}: this must be a {kind.__name__}, as in {name}={kind.__name__}(...)")
             if part is not None:
-                tables[name] = _table(part, f"{told}: {name}", folder)
+                tables[name] = _table(asdict(part), f"{told}: {name}", folder)
         tables["stage"] = _stages(self.stages, told, folder)
         return read_tables(tables, told, folder, now)
 
@@ -189,8 +177,7 @@ def pipeline_reading(pipeline: Pipeline | str | PathLike[str]) -> tuple[str, Cal
 _FUNCTIONS: Final = {pipeline_keys.STEP.key: "", run_settings.CHECK.key: "", request_settings.ENDPOINT.key: LOCAL}
 """What may be a function, and what stands before its file then."""
 
-_DEPTH: Final = run_settings.QUEUE_DEPTH.name
-"""A file has it as a text, since it may be a word."""
+OF_STAGE: Final = tuple(StageOptions.__annotations__)
 
 
 def _stages(stages: object, told: str, folder: Path) -> dict[str, Any]:
@@ -204,21 +191,19 @@ def _stages(stages: object, told: str, folder: Path) -> dict[str, Any]:
             )
         if stage.name in found:
             raise UsageError(f"{told}: stage.{stage.name}: there are two stages of this name; rename one of them")
-        found[stage.name] = _table(stage, f"{told}: stage.{stage.name}", folder)
+        found[stage.name] = _table(stage.options, f"{told}: stage.{stage.name}", folder)
     return found
 
 
-def _table(part: msgspec.Struct, told: str, folder: Path, but: Sequence[str] = ()) -> dict[str, Any]:
-    """What is said of it, as the table of a file."""
+def _table(options: Mapping[str, Any], told: str, folder: Path) -> dict[str, Any]:
+    """What was said of a part, as the table of a file."""
     found: dict[str, Any] = {}
-    for field in part.__struct_fields__:
-        value = getattr(part, field)
-        if value is None or field in but or (field == "name" and isinstance(part, Stage)):
-            continue
-        key = field.removesuffix("_")
-        if key in _FUNCTIONS and not isinstance(value, str):
-            value = _FUNCTIONS[key] + _reference(value, f"{told}.{key}", folder)
-        found[key] = str(value) if key == _DEPTH and type(value) is int else _written(value)
+    for name, value in options.items():
+        key = name.removesuffix("_")
+        if key in _FUNCTIONS and not isinstance(value, str | None):
+            value = _FUNCTIONS[key] + _reference(value, f"{told}.{key}", folder)  # noqa: PLW2901
+        if value is not None:
+            found[key] = _written(value)
     return found
 
 

@@ -60,7 +60,7 @@ async def planned(
             settings=settings_from(choices, options, None),
             body_bytes_max=choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         )
-        figures = PlanFigures(**choices.fields(PlanFigures, requests.FIGURES_OF_PLAN))
+        figures = choices.build(PlanFigures, requests.FIGURES_OF_PLAN)
         request = PlanRequest(run=run, figures=figures, probe=choices[requests.PROBE])
         return await plan(request, view, dependencies)
 

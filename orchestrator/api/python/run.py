@@ -1,10 +1,10 @@
 """A run in a program's hands."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Final, Literal, overload
+from typing import Final, Literal, Unpack, overload
 
 from orchestrator.api.admin.revalidate import RecheckedRun, carried_out, looked, wanted_of
 from orchestrator.api.admin.run_admin import Exported, exported, note_export
@@ -18,7 +18,17 @@ from orchestrator.api.python.result_pages import Key, Order, first_key, page_fro
 from orchestrator.api.python.results import Result
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, resumable
-from orchestrator.api.runs.keyword_options import Duration, grace_of, retry_choice, validators_of, writing_of
+from orchestrator.api.runs.keyword_options import (
+    OF_OUTPUT,
+    Duration,
+    OutputOptions,
+    check_known,
+    choices_of,
+    grace_of,
+    retry_choice,
+    validators_of,
+    writing_of,
+)
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
 from orchestrator.ledger.commands.command import Action, CancelledRun
@@ -192,10 +202,8 @@ class Run:
         ledger, run = self._session.ledger, self._attached.run
         asked_for = retry_choice(
             await where_of(ledger, run, where, None if cluster is None else str(cluster)),
-            execution_timeout=execution_timeout,
-            ttl=ttl,
-            max_attempts=max_attempts,
-            endpoint=None if endpoint is None else await self._endpoint_id(endpoint),
+            None if endpoint is None else await self._endpoint_id(endpoint),
+            choices_of(execution_timeout=execution_timeout, ttl=ttl, max_attempts=max_attempts),
         )
         done = await self._session.ask(self._attached, Action.RETRY, asked_for, within_s=RETRIED_S_MAX)
         return done.outcome or "it is asked, and nobody has answered yet"
@@ -226,7 +234,7 @@ class Run:
         self._session.check_open()
         ledger = self._session.ledger
         run = await as_it_is(ledger, self._attached.run)
-        changes = validators_of({"schema": schema, "check": check, "require_output": require_output})
+        changes = validators_of(schema=schema, check=check, require_output=require_output)
         wanted = await wanted_of(ledger, run, changes)
         found = await looked(ledger, run, wanted)
         if dry_run:
@@ -241,13 +249,8 @@ class Run:
         *,
         errors: str | PathLike[str] | None = None,
         format: Literal["jsonl", "csv", "tsv", "parquet", "openai-batch"] | None = None,  # noqa: A002  as the flag
-        order: Order = "input",
-        split: int | None = None,
-        flatten: str | Sequence[str] = (),
-        on_misfit: Literal["error", "json"] = "error",
-        csv_safe: bool = False,
-        include: str | Sequence[str] = (),
         where: str = "",
+        **options: Unpack[OutputOptions],
     ) -> Exported:
         """Writes its results to `path` and its errors beside it, as it stands, also while it goes on; what is not said
         is as with `orchestrator runs export`. Returns where they are, and how many `results` and `failures`.
@@ -259,18 +262,11 @@ class Run:
         """
         self._session.check_open()
         output = Path(path)
-        writing, more = writing_of(
-            format=format,
-            order=order,
-            split=split,
-            flatten=flatten,
-            on_misfit=on_misfit,
-            csv_safe=csv_safe,
-            include=include,
-        )
+        check_known(options, OF_OUTPUT, "export")
+        writing, include = writing_of(options, format)
         beside = errors_for(output) if errors is None else Path(errors)
         ledger, run = self._session.ledger, self._attached.run
-        found = await exported(ledger, run, output, beside, include=more, where=where, writing=writing)
+        found = await exported(ledger, run, output, beside, include=include, where=where, writing=writing)
         await note_export(ledger, run, output, where=where, writing=writing)
         return found
 

@@ -12,7 +12,7 @@ from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
 from orchestrator.api.python.submission_target import check_reachable, target_of
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.endpoint_ids import EndpointNames
-from orchestrator.api.runs.keyword_options import Function, named, settings_from
+from orchestrator.api.runs.keyword_options import Function, display_name, settings_from
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.service.profiles import endpoint_at
@@ -98,7 +98,7 @@ class Submission:
         settings = settings_from(self.choices, self.options, None if known is None else known.settings)
         if known is None or self.options.get(run_settings.ESCALATE.name) is not None:  # what a run has are ids
             settings = replace(settings, escalate=await names.in_rules(settings.escalate))
-        check_usable(settings, named)
+        check_usable(settings, display_name)
         if known is None:
             run = await self._made(ledger, target or await self._target(names, self._chosen_endpoint()), settings)
         elif target is not None and target != (known.service_url, known.endpoint):
@@ -147,7 +147,7 @@ class Submission:
             self.inputs,
             variables=await row_variables(ledger, self.session.connection, settings, self.session.dependencies.environ),
             settings=settings,
-            reading=InputSettings(**self.choices.fields(InputSettings)),
+            reading=self.choices.build(InputSettings),
             webhook_bytes=await self.session.webhook_bytes(),
             body_bytes_max=self.choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,

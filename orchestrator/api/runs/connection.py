@@ -31,7 +31,7 @@ def connection_of(
             f"{choices.origin(profiles.PROFILE)} chooses an account, and api_key= may be another's: give"
             " profile= as well, or unset the variable"
         )
-    connection = ConnectionSettings(**choices.fields(ConnectionSettings, among))
+    connection = choices.build(ConnectionSettings, among)
     return msgspec.structs.replace(
         connection,
         serverless_url=place(connection.serverless_url, choices[profiles.PROFILE]),

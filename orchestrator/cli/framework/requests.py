@@ -11,10 +11,9 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.runs.connection import check_listener, connection_of, service_key
-from orchestrator.api.runs.keyword_options import check_together
 from orchestrator.core.jobs.segments import long_policy
 from orchestrator.core.service.addresses import leads_to_loopback
-from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration
+from orchestrator.core.text.durations import TTL_MS_DEFAULT, format_duration
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import errors_for, same_file
@@ -26,6 +25,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers.names import STANDARD_OUTPUT, parse_run_name
 from orchestrator.settings.request_settings import RunRequest, partial_of
 from orchestrator.settings.requests import DoctorRequest, ServeRequest, VerifyRequest
+from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.values import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
@@ -44,7 +44,7 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
         )
     named = choices[request_settings.NAME]
     local = endpoint.startswith(LOCAL)
-    settings = RunSettings(policy=policy_of(choices), **choices.fields(RunSettings))
+    settings = choices.run_settings()
     check_together(settings, choices.origin)
     connection = connection_of(choices, environment, key="")
     check_listener(choices, loopback=local or leads_to_loopback(connection.serverless_url))
@@ -53,8 +53,8 @@ def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[s
         choices,
         RunRequest(
             source="\n".join(sources),
-            reading=InputSettings(**choices.fields(InputSettings)),
-            writing=OutputSettings(**choices.fields(OutputSettings)),
+            reading=choices.build(InputSettings),
+            writing=choices.build(OutputSettings),
             connection=msgspec.structs.replace(connection, api_key=key),
             settings=settings,
             configuration=choices.configuration,
@@ -75,7 +75,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
             source=None,
             endpoint=choices[request_settings.ENDPOINT] if choices.is_told(request_settings.ENDPOINT) else None,
             allow_env=choices[run_settings.ALLOW_ENV] or (),
-            writing=OutputSettings(**choices.fields(OutputSettings, command_settings.RESUME)),
+            writing=choices.build(OutputSettings, command_settings.RESUME),
             connection=connection_of(choices, environment, among=command_settings.RESUME),
             configuration=choices.configuration,
             **choices.fields(RunRequest, command_settings.RESUME),
@@ -145,11 +145,6 @@ def doctor_request(name: str | None, choices: Choices, environment: Mapping[str,
 def ledger_of(choices: Choices) -> Path:
     """The ledger's path."""
     return choices[request_settings.LEDGER] or LEDGER_DEFAULT
-
-
-def policy_of(choices: Choices) -> Policy:
-    """The execution policy, with every number inside the service's bounds."""
-    return Policy(**choices.fields(Policy))
 
 
 def warnings(request: RunRequest) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
     """
     return PlanRequest(
         run=run_request(sources, choices, os.environ),
-        figures=PlanFigures(**choices.fields(PlanFigures)),
+        figures=choices.build(PlanFigures),
         **choices.fields(PlanRequest),
     )
 

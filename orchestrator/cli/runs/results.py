@@ -74,7 +74,7 @@ async def results(
         order=order,
         follow=follow,
         include=choices[request_settings.INCLUDE] or (),
-        writing=OutputSettings(**choices.fields(OutputSettings, _WRITTEN)),
+        writing=choices.build(OutputSettings, _WRITTEN),
     )
     # who follows waits for each line, and it ends, too, once nobody reads any more
     count = await (while_read(lambda: results(request, _put_line)) if follow else results(request, streams.put_data))

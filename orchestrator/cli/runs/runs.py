@@ -108,7 +108,7 @@ async def export(
     from orchestrator.api.admin.run_admin import export_run
 
     output, errors, include = (choices[each] for each in _WRITTEN[:3])
-    writing = OutputSettings(**choices.fields(OutputSettings, _WRITTEN))
+    writing = choices.build(OutputSettings, _WRITTEN)
     found = await export_run(ledger, name, output, errors, include=include or (), where=where, writing=writing)
     if as_json:
         streams.put_json(found)

@@ -15,13 +15,13 @@ from orchestrator.api.runs.connection import connection_of
 from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.endpoint_names import is_looked_up
 from orchestrator.cli.framework.flags import flags_of
-from orchestrator.cli.framework.requests import ledger_of, policy_of
+from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
 from orchestrator.cli.service import calls
 from orchestrator.cli.service.calls import Work
 from orchestrator.cli.service.job_input import JobInput, is_typed, object_text, read_job_input
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
-from orchestrator.core.text.durations import parse_duration
+from orchestrator.core.text.durations import Policy, parse_duration
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.profiles import own_keys
@@ -193,7 +193,7 @@ def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:
     allowed = (EVERYTHING,) if is_typed(given) else choices[ALLOW_ENV] or ()
     connection = connection_of(choices, os.environ, among=())
     variables = RowVariables(os.environ, allowed, own_keys(connection, os.environ))
-    return read_job_input(given, policy=policy_of(choices), webhook=webhook, variables=variables)
+    return read_job_input(given, policy=choices.build(Policy), webhook=webhook, variables=variables)
 
 
 def _milliseconds(wait: str) -> int:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.wording import counted
+from orchestrator.errors import UsageError
 from orchestrator.ledger.commands.command import (
     ENDED,
     JOBS_THERE,
@@ -36,7 +37,8 @@ from orchestrator.ledger.transactions.run_controls import (
 )
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.settings.requests import ControlAction
-from orchestrator.settings.run_settings import BRAKES, RunSettings, check_brakes
+from orchestrator.settings.run_checks import check_brakes
+from orchestrator.settings.run_settings import BRAKES, RunSettings
 
 _WAIT_FOR_THEM: Final = "delete it once they have ended (orchestrator cancel gives them up)"
 
@@ -113,7 +115,7 @@ async def _set_brakes(connection: AsyncConnection, command: Command, _now: int) 
         changed = {each.name: each.value_type.read((given[each.key],)) for each in BRAKES if each.key in given}
         settings = msgspec.structs.replace(before, **changed)
         check_brakes(settings)
-    except ValueError as error:
+    except (ValueError, UsageError) as error:
         return Reply(str(error), is_refused=True)
     change = update(runs).where(runs.c.id == command.run).values(settings=msgspec.json.encode(settings))
     await connection.execute(change)

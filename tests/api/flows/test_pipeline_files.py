@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.flows.pipeline_files import PROBLEMS_MAX, read_pipeline
+from orchestrator.api.flows.stage_settings import stage_choices
 from orchestrator.core.pipelines.pipeline import INPUT, News, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, pipeline_keys
+from orchestrator.settings import command_settings, connection_settings, pipeline_keys
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnExpired
 from orchestrator.units import HOUR_US, MINUTE_US
@@ -120,7 +121,7 @@ def test_everything_that_can_be_said_is_read(read: Callable[[str], Pipeline], tm
 
 def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipeline]) -> None:
     text = SHORTEST + 'max-attempts=5\nttl="2h"\non_expired="fail"\nlow-priority=true\nrequire-output=true\n'
-    assert pipeline_keys.parse_run_settings(read(text).stages[0].settings) == RunSettings(
+    assert stage_choices(read(text).stages[0]).run_settings() == RunSettings(
         max_attempts=5,
         policy=Policy(ttl_ms=7_200_000, low_priority=True),
         on_expired=OnExpired.FAIL,
@@ -131,9 +132,19 @@ def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipe
 def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
     of_process = {setting.key for setting in command_settings.RUN} - {each.key for each in pipeline_keys.STAGE_RUN}
     assert of_process == {
-        *("listen", "webhook-url", "limit", "pacing", "requests-per-worker", "service-key"),
-        *("rest-url", "ledger", "config"),
-        *("name", "overwrite", "afresh", "replace-input", "reuse", "retry-failed", "give-up-after", "max-failures"),
+        *(each.key for each in connection_settings.TRANSPORT),
+        *(
+            "ledger",
+            "config",
+            "name",
+            "overwrite",
+            "afresh",
+            "replace-input",
+            "reuse",
+            "retry-failed",
+            "give-up-after",
+            "max-failures",
+        ),
         *("dry-run", "detach", "log-file", "log-format", "json", "quiet", "notify"),
     }
 

@@ -1,0 +1,69 @@
+"""Whether the settings of a run agree with one another."""
+
+from orchestrator.core.service.openai import Via
+from orchestrator.errors import UsageError
+from orchestrator.settings import run_settings
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.setting import DisplayName
+
+
+def check_together(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where settings contradict each other; `name` is how one is named."""
+    least, most = settings.workers_min, settings.workers_max
+    if least is not None and most is not None and least > most:
+        raise UsageError(
+            f"{name(run_settings.WORKERS_MIN)} {least} is more than {name(run_settings.WORKERS_MAX)} {most}"
+        )
+    _check_resumable(settings, name)
+    _check_past_the_queue(settings, name)
+    check_brakes(settings, name)
+
+
+def _check_past_the_queue(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where requests are to go past the queue, and something is said of them that only it knows."""
+    if settings.via is not Via.OPENAI:
+        return
+    of_queue = (
+        (run_settings.TTL, settings.policy.ttl_ms is not None),
+        (run_settings.LOW_PRIORITY, settings.policy.low_priority is not None),
+        (run_settings.RESUMABLE, settings.resumable),
+    )
+    for setting, is_said in of_queue:
+        if is_said:
+            raise UsageError(
+                f"{name(setting)} is for jobs in the service's queue, and {name(run_settings.VIA)} {Via.OPENAI} goes"
+                " past it; leave one out"
+            )
+
+
+def _check_resumable(settings: RunSettings, name: DisplayName) -> None:
+    """Raises `UsageError` where settings are of resumable jobs, and the run has none; `name` is how one is named."""
+    if settings.resumable:
+        if settings.stall_after_us is not None and not settings.progress_every_us:
+            raise UsageError(
+                f"{name(run_settings.STALL_AFTER)} needs to know how far a job is, and"
+                f" {name(run_settings.PROGRESS_EVERY)} off asks not for that; leave one out"
+            )
+        return
+    for setting in (
+        run_settings.PROGRESS_EVERY,
+        run_settings.STALL_AFTER,
+        run_settings.MAX_SEGMENTS,
+        run_settings.MAX_EXECUTION,
+    ):
+        if getattr(settings, setting.name) != setting.unset:
+            raise UsageError(f"{name(setting)} is for resumable jobs; give {name(run_settings.RESUMABLE)} too")
+
+
+def check_brakes(settings: RunSettings, name: DisplayName = str) -> None:
+    """Raises `UsageError` where brakes of a run lack what they go by; `name` is how a setting is named."""
+    for setting in (run_settings.BUDGET, run_settings.BUDGET_PER_DAY):
+        if getattr(settings, setting.name) and settings.price_per_second is None:
+            raise UsageError(
+                f"{name(setting)} needs to know what a second costs; give {name(run_settings.PRICE_PER_SECOND)} too"
+            )
+    if settings.stop_late and not settings.finish_by:
+        raise UsageError(
+            f"{name(run_settings.STOP_LATE)} needs to know when the run is to be finished; give"
+            f" {name(run_settings.FINISH_BY)} too"
+        )
