@@ -6,7 +6,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from orchestrator.emulator.account.pods import PodSettings
-from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S
+from orchestrator.emulator.account.templates import TEMPLATE_RELEASE_S
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.faults import Faults

@@ -20,10 +20,8 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.account.account import Account
 from orchestrator.emulator.account.endpoints import ServiceEndpoint
-from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.account_api.pod_events import PodEvents
-from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice
@@ -31,7 +29,7 @@ from orchestrator.emulator.contract.limits import OperationMeters
 from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.emulator.endpoint_kinds import EndpointKinds
-from orchestrator.emulator.http.delivery import announced
+from orchestrator.emulator.http.delivery import AnswerDelivery, announced
 from orchestrator.emulator.http.gate import Gate
 from orchestrator.emulator.http.not_found import UnservedAnswer, UnservedCalls
 from orchestrator.emulator.http.wire import Wire
@@ -77,8 +75,17 @@ class Emulator:
         callers = callers_of(settings)
         access = CallerAccess(callers, settings.pods.quotas, scale=settings.time_scale)
         unserved = UnservedCalls()
-        self.account = self._make_account(wire, rng, access, unserved)
-        self._pod_api = self._make_pods(wire, rng, access)
+        delivery = AnswerDelivery(wire, self.clock, settings.time_scale)
+        self.account = self._make_account(rng)
+        self._interfaces = AccountInterfaces(
+            self.account,
+            access,
+            delivery,
+            pages=Pages(settings.page_size),
+            without=settings.without,
+            notes=unserved,
+            strict=settings.strict,
+        )
         self._kinds = EndpointKinds(settings, self.account.endpoints)
         self.world = self._make_world(rng)
         self._live = LiveWorld(self.world, self.clock, settings.time_scale)
@@ -102,52 +109,23 @@ class Emulator:
             ),
             output=worker_output,
         )
-        self.app = self._make_app(
-            UnservedAnswer(access.takes, wire, self.clock, notes=unserved, scale=settings.time_scale)
-        )
+        self.app = self._make_app(UnservedAnswer(access, delivery, unserved))
 
-    @property
-    def pods(self) -> PodWorld:
-        """The pods of all accounts."""
-        return self._pod_api.world
-
-    def _make_account(
-        self, wire: Wire, rng: random.Random, access: CallerAccess, unserved: UnservedCalls
-    ) -> AccountInterfaces:
+    def _make_account(self, rng: random.Random) -> Account:
         settings = self._settings
-        return AccountInterfaces(
-            access=access,
-            pods=lambda: self.pods,
-            notes=unserved,
-            strict=settings.strict,
-            pages=Pages(settings.page_size),
-            without=settings.without,
-            clock=self.clock,
-            rng=rng,
-            wire=wire,
-            scale=self._settings.time_scale,
+        return Account(
+            rng,
+            pods=msgspec.structs.replace(
+                settings.pods,
+                page_max=min(settings.pods.page_max, settings.page_size),
+                strict=settings.pods.strict or settings.strict,
+            ),
             template_release_s=settings.template_release_s,
             propagation_s=settings.propagation_s,
             gpus=settings.gpus,
             deployed=self._deployed,
             removed=self._removed,
             workers=self._workers_of,
-        )
-
-    def _make_pods(self, wire: Wire, rng: random.Random, access: CallerAccess) -> PodApi:
-        own = self._settings.pods
-        return PodApi(
-            msgspec.structs.replace(
-                own,
-                page_max=min(own.page_max, self._settings.page_size),
-                strict=own.strict or self._settings.strict,
-            ),
-            access=access,
-            templates=self.account.templates,
-            clock=self.clock,
-            rng=rng,
-            wire=wire,
-            scale=self._settings.time_scale,
         )
 
     def _make_world(self, rng: random.Random) -> World:
@@ -194,9 +172,7 @@ class Emulator:
             *openai.routes(),
             *self._workforce.routes(),
             *StatsApi(self.stats).routes(),
-            *self.account.routes,
-            *self._pod_api.routes(),
-            *PodEvents(self.pods, self.clock).routes(),
+            *self._interfaces.routes,
         ]
         app = RouteTable(routes, unserved.answer)
         return app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
@@ -235,12 +211,7 @@ class Emulator:
             gate=self.gate,
             dice=self.dice,
             webhooks=self.webhooks,
-            interfaces={
-                "pods": self._pod_api.front,
-                "rest": self.account.api.rest,
-                "rest_v2": self.account.rest_v2.front,
-                "graphql": self.account.api.graphql,
-            },
+            interfaces=self._interfaces.fronts,
             now=self.clock.now(),
             jobs_max=jobs_max,
         )

@@ -15,9 +15,9 @@ from orchestrator.client import Service
 from orchestrator.client.jobs.retries import Sleep
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.emulator.account_api.service import AccountInterfaces as Emulated
 from tests.client.replies import Replies
 from tests.emulator.accounts import GRAPHQL_URL, KEY, carrier
+from tests.emulator.accounts import EmulatedAccount as Emulated
 
 URL = "http://emulator"
 ALL = {"base_url": URL, "rest_url": URL, "graphql_url": GRAPHQL_URL}

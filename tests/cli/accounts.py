@@ -8,10 +8,10 @@ from orchestrator.cli.account.secrets import add_secrets
 from orchestrator.cli.account.templates import add_templates
 from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.emulator.account_api.service import AccountInterfaces as Emulated
 from tests.account.accounts import Script, Waits, client_of, scripted
 from tests.cli.command_line import Result, call_only
 from tests.emulator.accounts import KEY, account
+from tests.emulator.accounts import EmulatedAccount as Emulated
 
 
 class Shell:

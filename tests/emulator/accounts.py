@@ -7,9 +7,11 @@ from typing import Any
 import httpx
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.account.account import Account
 from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.routes import RouteTable
 from tests.simulation.clock import EPOCH_AT
@@ -29,22 +31,30 @@ class Stopped:
         return self.at
 
 
-def account(clock: Clock | None = None, **settings: Any) -> AccountInterfaces:
-    rng = random.Random(1)
-    wire = Wire(FaultDice(Faults(), rng))
-    return AccountInterfaces(
-        access=CallerAccess({KEY: Caller()}), clock=clock or Stopped(), rng=rng, wire=wire, **settings
-    )
+class EmulatedAccount:
+    """An account, and the routes of its interfaces."""
+
+    def __init__(self, clock: Clock, **settings: Any) -> None:
+        rng = random.Random(1)
+        own = {name: settings.pop(name) for name in ("pages", "without", "strict") if name in settings}
+        account = Account(rng, **settings)
+        delivery = AnswerDelivery(Wire(FaultDice(Faults(), rng)), clock)
+        self.templates, self.secrets, self.endpoints = account.templates, account.secrets, account.endpoints
+        self.routes = AccountInterfaces(account, CallerAccess({KEY: Caller()}), delivery, **own).routes
 
 
-def carrier(account: AccountInterfaces) -> httpx.ASGITransport:
+def account(clock: Clock | None = None, **settings: Any) -> EmulatedAccount:
+    return EmulatedAccount(clock or Stopped(), **settings)
+
+
+def carrier(account: EmulatedAccount) -> httpx.ASGITransport:
     return httpx.ASGITransport(RouteTable(account.routes))
 
 
 class Bare:
     """Requests as anybody may write them."""
 
-    def __init__(self, account: AccountInterfaces) -> None:
+    def __init__(self, account: EmulatedAccount) -> None:
         self.http = httpx.AsyncClient(transport=carrier(account), base_url="http://emulator")
 
     async def graphql(self, query: str, **variables: Any) -> tuple[int, Mapping[str, Any]]:

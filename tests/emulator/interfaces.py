@@ -55,7 +55,7 @@ class Interface(msgspec.Struct, frozen=True):
         """How many changes there have been."""
         match self.name:
             case "pods":
-                return len(subject.pods.list("user", subject.clock.now()))
+                return len(subject.account.pods.list("user", subject.clock.now()))
             case "rest":
                 return len(subject.account.endpoints.list())
             case "graphql" | "rest_v2":

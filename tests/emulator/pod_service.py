@@ -10,12 +10,15 @@ import msgspec
 from starlette.routing import Router
 
 from orchestrator.clock import Clock
-from orchestrator.emulator.account.pods import PodSettings
+from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api.pod_routes import PodApi
+from orchestrator.emulator.account_api.rest_v2 import RestV2
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, CallerAccess, Quota
 from orchestrator.emulator.contract.faults import FaultDice, Faults
+from orchestrator.emulator.contract.paging import Pages
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.routes import RouteTable
 from orchestrator.units import SECOND_US
@@ -54,18 +57,11 @@ class PodService:
         self.clock = clock or SetClock()
         rng = random.Random(1)
         settings = msgspec.structs.replace(settings or PodSettings(), callers=callers, quotas=quotas)
-        templates = TemplateStore(SecretStore(rng), rng, release_us=0)
         self.dice = FaultDice(Faults(), rng)
-        api = PodApi(
-            settings,
-            access=CallerAccess(callers, quotas),
-            templates=templates,
-            clock=self.clock,
-            rng=rng,
-            wire=Wire(self.dice),
-        )
-        self.world = api.world
-        self.app: Router = RouteTable(api.routes())
+        self.world = PodWorld(settings, rng, TemplateStore(SecretStore(rng), rng, release_us=0))
+        delivery = AnswerDelivery(Wire(self.dice), self.clock)
+        rest = RestV2(CallerAccess(callers, quotas), delivery, rng, Pages())
+        self.app: Router = RouteTable(PodApi(rest, self.world).routes())
 
     @asynccontextmanager
     async def client(self, key: str = KEY, **headers: str) -> AsyncIterator[httpx.AsyncClient]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulator.accounts import Bare, account
+from tests.emulator.accounts import Bare, Stopped, account
 
 pytestmark = pytest.mark.anyio
 
@@ -110,12 +110,12 @@ async def test_a_pod_is_deployed_shown_edited_stopped_resumed_and_terminated() -
 
 
 async def test_a_running_pod_shows_its_ports_and_a_cpu_pod_its_size() -> None:
-    subject = account()
-    bare = Bare(subject)
+    clock = Stopped()
+    bare = Bare(account(clock))
     await deployed(bare, ports="22/tcp")
     cpu = 'mutation { deployCpuPod(input: {name: "web", imageName: "me/web:1", instanceId: "cpu5c-4-8", %s}) { id } }'
     await bare.data(cpu % 'templateId: "runpod-ubuntu", networkVolumeId: "v", dataCenterId: "EMU-1"')
-    subject.api._clock.at += 60_000_000  # type: ignore[attr-defined]
+    clock.at += 60_000_000
     gpu, web = (await bare.data(PODS))["myself"]["pods"]
     assert [port["privatePort"] for port in gpu["runtime"]["ports"]] == [22]
     assert (web["gpuCount"], web["vcpuCount"], web["volumeMountPath"]) == (0, 4.0, "/workspace")

@@ -88,7 +88,7 @@ class PodWorld:
     """All pods, of all accounts. Operations raise Problem; an id of another account is not found."""
 
     def __init__(self, settings: PodSettings, rng: random.Random, templates: TemplateStore) -> None:
-        self._settings = settings
+        self.settings = settings
         self._templates = templates
         self._rng = rng
         self._pods: dict[str, PodState] = {}
@@ -105,7 +105,7 @@ class PodWorld:
         """The page of them that `query` asks for, newest first; the contract's form, without pages, where it asks for
         none and all fit on one. Members of clusters are left out after it was cut, so it may be shorter (as published).
         """
-        part, pagination = Pages(self._settings.page_max).cut("pods", self._of(account), query)
+        part, pagination = Pages(self.settings.page_max).cut("pods", self._of(account), query)
         is_paged = pagination.has_next_page or not query.keys().isdisjoint(("limit", "cursor"))
         return Listed(
             pods=tuple(
@@ -126,7 +126,7 @@ class PodWorld:
         self, account: str, body: Creation, now: int, *, cluster: ClusterRecord | Omitted = OMITTED
     ) -> PodRecord:
         """A new pod. `cluster`: as a member of one, which no request can ask for here (the cluster operations do)."""
-        if not self._settings.balance:
+        if not self.settings.balance:
             raise ProblemRefusal(HTTPStatus.PAYMENT_REQUIRED, "insufficient balance")
         template = self._template(body.template_id)
         self._check_capacity(now)
@@ -199,7 +199,7 @@ class PodWorld:
                 return None
             case PodVerb.START:
                 self._check_capacity(now)
-                self._move(pod, self._settings.started_as, now)
+                self._move(pod, self.settings.started_as, now)
             case PodVerb.STOP:
                 self._move(pod, PodPhase.EXITED, now)
             case PodVerb.RESTART:
@@ -255,7 +255,7 @@ class PodWorld:
         own body. References to secrets stay as they are written: a pod's record never shows a value.
         """
         if isinstance(template_id, Omitted):
-            return blank_template(self._settings.disk)
+            return blank_template(self.settings.disk)
         template = self._templates.find(template_id)
         if template is None:
             raise not_found_problem()
@@ -275,21 +275,21 @@ class PodWorld:
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         if not isinstance(gpu.count, Omitted):
             return PodGpuBody(id=gpu.id, count=gpu.count)
-        if self._settings.strict or not self._settings.assumes_gpu_count:
+        if self.settings.strict or not self.settings.assumes_gpu_count:
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
         return PodGpuBody(id=gpu.id, count=1)
 
     def _check_capacity(self, now: int) -> None:
         taken = sum(self._advance(pod, now).status in COMPUTING for pod in self._pods.values())
-        if self._settings.capacity is not None and taken >= self._settings.capacity:
+        if self.settings.capacity is not None and taken >= self.settings.capacity:
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, NO_CAPACITY)
 
     def _advance(self, pod: PodState, now: int) -> PodState:
         """`pod` at the time `now`: what was due meanwhile has happened at its own time."""
-        provisioned_at = pod.status_at + round(self._settings.provisioning_s * SECOND_US)
+        provisioned_at = pod.status_at + round(self.settings.provisioning_s * SECOND_US)
         if pod.status is PodPhase.PROVISIONING and provisioned_at <= now:
             self._move(pod, PodPhase.STARTING, provisioned_at)
-        started_at = pod.status_at + round(self._settings.starting_s * SECOND_US)
+        started_at = pod.status_at + round(self.settings.starting_s * SECOND_US)
         if pod.status is PodPhase.STARTING and started_at <= now:
             self._move(pod, PodPhase.RUNNING, started_at)
         return pod
@@ -304,7 +304,7 @@ class PodWorld:
         _write(pod, at, SYSTEM, _SAID[status])
 
     def _record(self, pod: PodState, now: int) -> PodRecord:
-        return record_of(pod, self._settings.prices, now)
+        return record_of(pod, self.settings.prices, now)
 
 
 _SAID: Mapping[PodPhase, str] = {

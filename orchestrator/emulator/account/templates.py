@@ -16,6 +16,9 @@ from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.values import resource_id
 
+TEMPLATE_RELEASE_S = 120.0
+"""How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
+
 _TAGGED = re.compile(r"\S*[^\s/:]:[\w][\w.-]*|\S+@\w+:[0-9a-f]+")
 """An image with its tag or digest (contract, Template)."""
 

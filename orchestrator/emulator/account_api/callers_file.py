@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from orchestrator.emulator.account_api.service import TEMPLATE_RELEASE_S
+from orchestrator.emulator.account.templates import TEMPLATE_RELEASE_S
 from orchestrator.emulator.contract.callers import QUOTAS, SCOPES, Caller, Quota
 from orchestrator.errors import UsageError
 

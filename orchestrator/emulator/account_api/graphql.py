@@ -27,9 +27,8 @@ from graphql import (
     validate,
 )
 
+from orchestrator.emulator.account.account import Account
 from orchestrator.emulator.account.pod_records import PodVerb
-from orchestrator.emulator.account.secrets import SecretStore
-from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.account_api import graphql_endpoints, graphql_pods, graphql_user
 from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocuments
 from orchestrator.emulator.account_api.graphql_pods import PodDocuments
@@ -134,33 +133,12 @@ input SecretDescriptionUpdateInput { id: ID!, description: String! }
 
 RULES = [*specified_rules, NoSchemaIntrospectionCustomRule]
 
-SCOPES_OF: Mapping[str, str] = {
-    "podTemplate": "templates:read",
-    "pod": "pods:read",
-    "podFindAndDeployOnDemand": "pods:write",
-    "deployCpuPod": "pods:write",
-    "podEditJob": "pods:write",
-    "podStop": "pods:write",
-    "podResume": "pods:write",
-    "podTerminate": "pods:write",
-    "saveTemplate": "templates:write",
-    "deleteTemplate": "templates:write",
-    "secretCreate": "secrets:write",
-    "secretValueUpdate": "secrets:write",
-    "secretDescriptionUpdate": "secrets:write",
-    "secretDelete": "secrets:write",
-    "saveEndpoint": "serverless:write",
-    "updateEndpointTemplate": "serverless:write",
-    "deleteEndpoint": "serverless:write",
-}
-"""The permission that each operation takes (not shown, and chosen here); the others take any key."""
-
-PUBLIC = frozenset({"gpuTypes", "cpuFlavors", "dataCenters", "serverlessGpuPools", "podTemplates"})
-"""What takes no key."""
-
 CODES = {400: "BAD_USER_INPUT", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT"}
 
 _Resolver = Callable[..., object]
+
+_Scoped = Mapping[str, tuple[str | None, _Resolver]]
+"""Operations, each with the permission that it takes (not shown, and chosen here); None: any key."""
 
 _IS_UNKNOWN = re.compile("Cannot query field|Unknown type|is not defined by type|Unknown argument")
 """What the parser says of a document that asks for more than `SCHEMA` has."""
@@ -187,25 +165,15 @@ def _schema() -> GraphQLSchema:
 
 
 class GraphQLApi:
-    """Answers documents about all that the account has; `notes` is told of what they ask for in vain."""
+    """Answers documents about all that `account` has; `notes` is told of what they ask for in vain."""
 
-    def __init__(
-        self,
-        *,
-        templates: TemplateStore,
-        secrets: SecretStore,
-        endpoints: EndpointDocuments,
-        pods: PodDocuments,
-        user: UserDocuments,
-        notes: UnservedCalls,
-        strict: bool = False,
-    ) -> None:
+    def __init__(self, account: Account, notes: UnservedCalls, *, strict: bool = False) -> None:
         """`strict` refuses a template without `env` and `dockerArgs`, as the service was seen to."""
-        self._templates = templates
-        self._secrets = secrets
-        self._endpoints = endpoints
-        self._pods = pods
-        self._user = user
+        self._templates = account.templates
+        self._secrets = account.secrets
+        self._endpoints = EndpointDocuments(account.endpoints, account.templates)
+        self._pods = PodDocuments(account.pods)
+        self._user = UserDocuments(account.rng, account.gpus)
         self._notes = notes
         self._strict = strict
 
@@ -236,29 +204,29 @@ class GraphQLApi:
         return HttpAnswer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
     def _root(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
-        resolvers = {**self._resolvers(now), **self._of_pods(now, sender.account), **self._of_user()}
-        resolvers["myself"] = lambda: {**self._user.shown(), **self._owned(now, sender)}
-        return {
-            name: call if name in PUBLIC else partial(_guarded, sender, SCOPES_OF.get(name), call)
-            for name, call in resolvers.items()
+        resolvers: dict[str, tuple[str | None, _Resolver]] = {
+            **self._of_account(now),
+            **self._of_pods(now, sender.account),
+            **self._of_user(),
         }
+        owned = _all_guarded(sender, self._owned(now, sender.account))
+        resolvers["myself"] = (None, lambda: {**self._user.shown(), **owned})
+        return {**_all_guarded(sender, resolvers), **self._public()}
 
-    def _owned(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+    def _owned(self, now: int, account: str) -> _Scoped:
         """What `myself` shows of the account, to whoever may see it."""
-        owned: Mapping[str, tuple[str, _Resolver]] = {
+        return {
             "podTemplates": ("templates:read", self._templates.list),
             "secrets": ("secrets:read", self._secrets.list),
             "endpoints": ("serverless:read", self._endpoints.list),
             "endpoint": ("serverless:read", lambda **given: self._endpoints.find(given["id"])),
-            "pods": ("pods:read", lambda: self._pods.list(sender.account, now)),
+            "pods": ("pods:read", lambda: self._pods.list(account, now)),
         }
-        return {name: partial(_guarded, sender, scope, call) for name, (scope, call) in owned.items()}
 
-    def _of_pods(self, now: int, account: str) -> Mapping[str, _Resolver]:
+    def _of_pods(self, now: int, account: str) -> _Scoped:
         pods = self._pods
         acts = {"podStop": PodVerb.STOP, "podResume": PodVerb.START, "podTerminate": PodVerb.TERMINATE}
-        return {
-            "pod": lambda **given: pods.find(given.get("input") or {"podId": ""}, account, now),
+        changes: Mapping[str, _Resolver] = {
             "podFindAndDeployOnDemand": lambda **given: pods.deploy(given.get("input") or {}, account, now),
             "deployCpuPod": lambda **given: pods.deploy_cpu(given.get("input") or {}, account, now),
             "podEditJob": lambda **given: pods.edit(given["input"], account, now),
@@ -267,8 +235,13 @@ class GraphQLApi:
                 for name, action in acts.items()
             },
         }
+        return {
+            "pod": ("pods:read", lambda **given: pods.find(given.get("input") or {"podId": ""}, account, now)),
+            **{name: ("pods:write", call) for name, call in changes.items()},
+        }
 
-    def _of_user(self) -> Mapping[str, _Resolver]:
+    def _public(self) -> Mapping[str, _Resolver]:
+        """What takes no key."""
         user = self._user
         return {
             "gpuTypes": lambda **given: user.gpu_types(given.get("input")),
@@ -276,24 +249,36 @@ class GraphQLApi:
             "dataCenters": user.data_centers,
             "serverlessGpuPools": pools,
             "podTemplates": lambda **_: [],
-            "updateUserSettings": lambda **given: user.update(given.get("input")),
-            "saveRegistryAuth": lambda **given: user.save_registry(given["input"]),
-            "updateRegistryAuth": lambda **given: user.update_registry(given["input"]),
-            "deleteRegistryAuth": lambda **given: user.delete_registry(given["registryAuthId"]),
         }
 
-    def _resolvers(self, now: int) -> Mapping[str, _Resolver]:
+    def _of_user(self) -> _Scoped:
+        user = self._user
         return {
-            "podTemplate": lambda **given: self._templates.find(given["id"]),
-            "saveTemplate": lambda **given: self._save(given.get("input")),
-            "deleteTemplate": lambda **given: self._templates.delete(given.get("templateName") or "", now),
-            "secretCreate": lambda **given: self._create_secret(given["input"], now),
-            "secretValueUpdate": lambda **given: self._rotate_secret(given["input"], now),
-            "secretDescriptionUpdate": lambda **given: self._describe_secret(given["input"], now),
-            "secretDelete": lambda **given: self._secrets.delete(given["id"]),
-            "saveEndpoint": lambda **given: self._endpoints.save(given["input"], now),
-            "updateEndpointTemplate": lambda **given: self._endpoints.update_template(given["input"], now),
-            "deleteEndpoint": lambda **given: self._endpoints.delete(given["id"], now),
+            "updateUserSettings": (None, lambda **given: user.update(given.get("input"))),
+            "saveRegistryAuth": (None, lambda **given: user.save_registry(given["input"])),
+            "updateRegistryAuth": (None, lambda **given: user.update_registry(given["input"])),
+            "deleteRegistryAuth": (None, lambda **given: user.delete_registry(given["registryAuthId"])),
+        }
+
+    def _of_account(self, now: int) -> _Scoped:
+        templates, secrets, endpoints = self._templates, self._secrets, self._endpoints
+        return {
+            "podTemplate": ("templates:read", lambda **given: templates.find(given["id"])),
+            "saveTemplate": ("templates:write", lambda **given: self._save(given.get("input"))),
+            "deleteTemplate": (
+                "templates:write",
+                lambda **given: templates.delete(given.get("templateName") or "", now),
+            ),
+            "secretCreate": ("secrets:write", lambda **given: self._create_secret(given["input"], now)),
+            "secretValueUpdate": ("secrets:write", lambda **given: self._rotate_secret(given["input"], now)),
+            "secretDescriptionUpdate": ("secrets:write", lambda **given: self._describe_secret(given["input"], now)),
+            "secretDelete": ("secrets:write", lambda **given: secrets.delete(given["id"])),
+            "saveEndpoint": ("serverless:write", lambda **given: endpoints.save(given["input"], now)),
+            "updateEndpointTemplate": (
+                "serverless:write",
+                lambda **given: endpoints.update_template(given["input"], now),
+            ),
+            "deleteEndpoint": ("serverless:write", lambda **given: endpoints.delete(given["id"], now)),
         }
 
     def _create_secret(self, wanted: Mapping[str, Any], now: int) -> object:
@@ -311,6 +296,10 @@ class GraphQLApi:
         if self._strict and (missing := [name for name in ("env", "dockerArgs") if wanted.get(name) is None]):
             raise ServiceRefusal(400, f"{missing[0]} is required")
         return self._templates.save(wanted)
+
+
+def _all_guarded(sender: Sender, operations: _Scoped) -> dict[str, _Resolver]:
+    return {name: partial(_guarded, sender, scope, call) for name, (scope, call) in operations.items()}
 
 
 def _guarded(sender: Sender, scope: str | None, call: _Resolver, **given: object) -> object:

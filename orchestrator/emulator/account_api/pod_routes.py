@@ -1,51 +1,28 @@
 """The pod operations over HTTP: `/v2/pods` (contract of pods, Endpoints; as observed)."""
 
-import random
 from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
-from orchestrator.emulator.account.pods import PodSettings, PodWorld
-from orchestrator.emulator.account.templates import TemplateStore
-from orchestrator.emulator.account_api.log_streams import LogStreams
+from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
-from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.problems import invalid_problem
-from orchestrator.emulator.http.wire import Wire
 
 CREATION_BYTES_MAX = 102_400
 """A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""
 
 
 class PodApi:
-    """Answers requests about pods.
+    """Answers requests about pods."""
 
-    `world` is there for tests: containers that end, pods that fail, members of clusters.
-    """
-
-    def __init__(
-        self,
-        settings: PodSettings,
-        *,
-        access: CallerAccess,
-        templates: TemplateStore,
-        clock: Clock,
-        rng: random.Random,
-        wire: Wire,
-        scale: float = 1.0,
-    ) -> None:
-        """`scale` is how fast `clock` runs."""
-        self.world = PodWorld(settings, rng, templates)
-        self._strict = settings.strict
-        self._rest = RestV2(access, clock=clock, rng=rng, wire=wire, scale=scale)
-        self.front = self._rest.front
-        self._clock = clock
-        self._logs = LogStreams(clock, scale)
+    def __init__(self, rest: RestV2, world: PodWorld) -> None:
+        self._rest = rest
+        self._world = world
+        self._strict = world.settings.strict
 
     def routes(self) -> list[Route]:
         """The routes of the pod interface. They stand behind the job routes, whose endpoint may be called "pods"."""
@@ -62,33 +39,35 @@ class PodApi:
         wanted = request.query_params.get("includeClusterPods", "false")
         if wanted not in ("true", "false"):
             raise invalid_problem(["includeClusterPods: got string, want boolean"])
-        now = self._clock.now()
-        page = self.world.page(account, now, request.query_params, include_cluster_pods=wanted == "true")
+        now = self._rest.clock.now()
+        page = self._world.page(account, now, request.query_params, include_cluster_pods=wanted == "true")
         return ok(page)
 
     async def _create(self, request: Request, account: str) -> HttpAnswer:
         creation = parse_creation(await read_json_body(request), strict=self._strict)
-        return ok(self.world.create(account, creation, self._clock.now()), HTTPStatus.CREATED)
+        return ok(self._world.create(account, creation, self._rest.clock.now()), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, account: str) -> HttpAnswer:
-        return ok(self.world.get(account, _pod_id(request), self._clock.now()))
+        return ok(self._world.get(account, _pod_id(request), self._rest.clock.now()))
 
     async def _modify(self, request: Request, account: str) -> HttpAnswer:
         modification = parse_modification(await read_json_body(request))
-        return ok(self.world.modify(account, _pod_id(request), modification, self._clock.now()))
+        return ok(self._world.modify(account, _pod_id(request), modification, self._rest.clock.now()))
 
     async def _delete(self, request: Request, account: str) -> HttpAnswer:
-        self.world.delete(account, _pod_id(request), self._clock.now())
+        self._world.delete(account, _pod_id(request), self._rest.clock.now())
         return NOTHING
 
     async def _act(self, request: Request, account: str) -> HttpAnswer:
         action = parse_action(await read_json_body(request))
-        pod = self.world.act(account, _pod_id(request), action, self._clock.now())
+        pod = self._world.act(account, _pod_id(request), action, self._rest.clock.now())
         return NOTHING if pod is None else ok(pod)
 
     async def _read_log(self, request: Request, account: str) -> HttpAnswer:
         pod_id = _pod_id(request)
-        return self._logs.answer(request, lambda asked: self.world.log(account, pod_id, asked, self._clock.now()))
+        return self._rest.logs.answer(
+            request, lambda asked: self._world.log(account, pod_id, asked, self._rest.clock.now())
+        )
 
 
 def _pod_id(request: Request) -> str:

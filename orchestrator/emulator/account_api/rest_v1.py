@@ -5,7 +5,7 @@ Thin: the key, the body, the call, the answer. Errors of `/v1` are `{"error": ".
 have its own form.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint, parse_endpoint, shown_endpoint_v1
+from orchestrator.emulator.account.account import Account
+from orchestrator.emulator.account.endpoints import ServiceEndpoint, parse_endpoint, shown_endpoint_v1
 from orchestrator.emulator.account.template_bodies import (
     asked_template_v1,
     new_template_v1,
@@ -24,13 +24,12 @@ from orchestrator.emulator.account.template_bodies import (
     shown_template_v1,
     template_after_v1,
 )
-from orchestrator.emulator.account.templates import TemplateStore
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.callers import Caller, CallerAccess
 from orchestrator.emulator.http.account_gate import AccountGate
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.request_body import read_bounded_body
-from orchestrator.emulator.http.wire import Wire, key_in
-from orchestrator.emulator.jobs.fleet import WorkerView
+from orchestrator.emulator.http.wire import key_in
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
@@ -53,55 +52,44 @@ Call = Callable[[Request], Awaitable[HttpAnswer]]
 
 
 class AccountApi:
-    """Answers what is not about jobs or pods.
-
-    `documents` makes what answers GraphQL, at the first request. `workers` gives those of an endpoint.
-    """
+    """Answers what is not about jobs or pods. `documents` makes what answers GraphQL, at the first request."""
 
     def __init__(
-        self,
-        *,
-        templates: TemplateStore,
-        endpoints: EndpointStore,
-        documents: "Callable[[], GraphQLApi]",
-        access: CallerAccess,
-        clock: Clock,
-        wire: Wire,
-        scale: float = 1.0,
-        workers: Callable[[str], Sequence[WorkerView]] = lambda _: (),
+        self, account: Account, access: CallerAccess, delivery: AnswerDelivery, *, documents: "Callable[[], GraphQLApi]"
     ) -> None:
-        self._templates = templates
-        self._endpoints = endpoints
+        self._templates = account.templates
+        self._endpoints = account.endpoints
+        self._workers = account.workers
         self._access = access
-        self._clock = clock
-        self._workers = workers
+        self._clock = delivery.clock
         self._documents = cache(documents)
-        self.rest = AccountGate(wire, clock, scale=scale, failure=partial(rest_refusal, FAILURE))
-        self.graphql = AccountGate(wire, clock, scale=scale, failure=partial(graphql_refusal, FAILURE))
+        self.rest = AccountGate(delivery, partial(rest_refusal, FAILURE))
+        self.graphql = AccountGate(delivery, partial(graphql_refusal, FAILURE))
 
     def routes(self) -> list[Route]:
         """All routes of this API."""
-        one = "/v1/endpoints/{endpoint_id}"
+        endpoints, templates = "/v1/endpoints", "/v1/templates"
+        one_endpoint, one_template = f"{endpoints}/{{endpoint_id}}", f"{templates}/{{template_id}}"
+        operations: tuple[tuple[str, str, str, Call], ...] = (
+            ("POST", endpoints, "create", self._create),
+            ("GET", endpoints, "list", self._list),
+            ("GET", one_endpoint, "show", self._show),
+            ("PATCH", one_endpoint, "update", self._update),
+            ("POST", f"{one_endpoint}/update", "update", self._update),
+            ("DELETE", one_endpoint, "delete", self._delete),
+            ("POST", templates, "templates create", self._create_template),
+            ("GET", templates, "templates list", self._list_templates),
+            ("GET", one_template, "templates show", self._show_template),
+            ("PATCH", one_template, "templates update", self._update_template),
+            ("POST", f"{one_template}/update", "templates update", self._update_template),
+            ("DELETE", one_template, "templates delete", self._delete_template),
+        )
         return [
-            *(Route(path, partial(self._graphql, GRAPHQL), methods=["POST"]) for path in (*GRAPHQL_PATHS, PUBLIC_PATH)),
-            Route("/v1/endpoints", partial(self._rest, "create", self._create), methods=["POST"]),
-            Route("/v1/endpoints", partial(self._rest, "list", self._list), methods=["GET"]),
-            Route(one, partial(self._rest, "show", self._show), methods=["GET"]),
-            Route(one, partial(self._rest, "update", self._update), methods=["PATCH"]),
-            Route(f"{one}/update", partial(self._rest, "update", self._update), methods=["POST"]),
-            Route(one, partial(self._rest, "delete", self._delete), methods=["DELETE"]),
-            *self._template_routes(),
-        ]
-
-    def _template_routes(self) -> list[Route]:
-        one = "/v1/templates/{template_id}"
-        return [
-            Route("/v1/templates", partial(self._rest, "templates create", self._create_template), methods=["POST"]),
-            Route("/v1/templates", partial(self._rest, "templates list", self._list_templates), methods=["GET"]),
-            Route(one, partial(self._rest, "templates show", self._show_template), methods=["GET"]),
-            Route(one, partial(self._rest, "templates update", self._update_template), methods=["PATCH"]),
-            Route(f"{one}/update", partial(self._rest, "templates update", self._update_template), methods=["POST"]),
-            Route(one, partial(self._rest, "templates delete", self._delete_template), methods=["DELETE"]),
+            *(Route(path, self._graphql, methods=["POST"]) for path in (*GRAPHQL_PATHS, PUBLIC_PATH)),
+            *(
+                Route(path, partial(self._rest, name, call), methods=[method])
+                for method, path, name, call in operations
+            ),
         ]
 
     async def _rest(self, operation: str, call: Call, request: Request) -> Response:
@@ -118,12 +106,12 @@ class AccountApi:
 
         return await self.rest.answer(operate)
 
-    async def _graphql(self, operation: str, request: Request) -> Response:
+    async def _graphql(self, request: Request) -> Response:
         async def operate() -> HttpAnswer:
             try:
                 is_public = request.url.path == PUBLIC_PATH
                 caller = None if is_public else self._access.caller_of(self._checked_key(request))
-                return await self._within_limits(self.graphql, operation, partial(self._document, caller), request)
+                return await self._within_limits(self.graphql, GRAPHQL, partial(self._document, caller), request)
             except ServiceRefusal as refusal:
                 return graphql_refusal(refusal)
 

@@ -16,12 +16,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
+from orchestrator.emulator.account_api.log_streams import LogStreams
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.callers import Caller, CallerAccess, exceeded
+from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.account_gate import AccountGate
-from orchestrator.emulator.http.wire import Wire
+from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.units import MIB
 
 BODY_BYTES_MAX = MIB
@@ -46,14 +47,14 @@ class RestOperation(msgspec.Struct, frozen=True):
 
 
 class RestV2:
-    """Answers requests with one of the operations of their path. `scale` is how fast `clock` runs."""
+    """Answers requests with one of the operations of their path. `pages` cuts lists."""
 
-    def __init__(
-        self, access: CallerAccess, *, clock: Clock, rng: random.Random, wire: Wire, scale: float = 1.0
-    ) -> None:
-        self.front = AccountGate(wire, clock, scale=scale, failure=_failed().answer)
+    def __init__(self, access: CallerAccess, delivery: AnswerDelivery, rng: random.Random, pages: Pages) -> None:
+        self.front = AccountGate(delivery, _failed().answer)
+        self.clock = delivery.clock
+        self.pages = pages
+        self.logs = LogStreams(delivery.clock, delivery.scale)
         self._access = access
-        self._clock = clock
         self._rng = rng
 
     def route(self, area: str | None, path: str, *, bytes_max: int | None = None, **calls: tuple[str, Call]) -> Route:
@@ -83,7 +84,7 @@ class RestV2:
             try:
                 answer = await self._within_limits(request, caller, operations)
             finally:
-                headers = self._access.headers(caller, self._clock.now())
+                headers = self._access.headers(caller, self.clock.now())
         except ProblemRefusal as problem:
             answer = problem.answer()
         request_id = uuid.UUID(int=self._rng.getrandbits(128), version=4)
@@ -99,7 +100,7 @@ class RestV2:
         if self.front.throttles():
             raise exceeded("minute", 1)
         try:
-            self._access.count(caller, self._clock.now())
+            self._access.count(caller, self.clock.now())
         except ProblemRefusal:
             self.front.turn_away(name)
             raise

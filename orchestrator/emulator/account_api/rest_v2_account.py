@@ -9,15 +9,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
+from orchestrator.emulator.account.account import Account
 from orchestrator.emulator.account.pod_bodies import Name, checked
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
-from orchestrator.emulator.account.secrets import SecretStore, ServiceSecret
+from orchestrator.emulator.account.secrets import ServiceSecret
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
-from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template
+from orchestrator.emulator.account.templates import ServiceTemplate, blank_template
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
-from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
@@ -42,14 +41,10 @@ class SecretCreation(SecretBody, frozen=True, kw_only=True):
 class AccountV2Api:
     """Answers requests about what is neither a pod nor an endpoint."""
 
-    def __init__(
-        self, rest: RestV2, *, templates: TemplateStore, secrets: SecretStore, clock: Clock, pages: Pages
-    ) -> None:
+    def __init__(self, rest: RestV2, account: Account) -> None:
         self._rest = rest
-        self._templates = templates
-        self._secrets = secrets
-        self._clock = clock
-        self._pages = pages
+        self._templates = account.templates
+        self._secrets = account.secrets
 
     def routes(self) -> list[Route]:
         """The routes of both."""
@@ -82,7 +77,7 @@ class AccountV2Api:
     # --- templates
 
     async def _list_templates(self, request: Request, _account: str) -> HttpAnswer:
-        page, pagination = self._pages.cut("templates", self._templates.list(), request.query_params)
+        page, pagination = self._rest.pages.cut("templates", self._templates.list(), request.query_params)
         return ok({"templates": [shown_template(template) for template in page], "pagination": pagination})
 
     async def _create_template(self, request: Request, _account: str) -> HttpAnswer:
@@ -98,7 +93,7 @@ class AccountV2Api:
         return ok(shown_template(self._templates.put(template_after(self._own_template(request), body))))
 
     async def _delete_template(self, request: Request, _account: str) -> HttpAnswer:
-        self._templates.forget(self._own_template(request), self._clock.now())
+        self._templates.forget(self._own_template(request), self._rest.clock.now())
         return NOTHING
 
     def _own_template(self, request: Request) -> ServiceTemplate:
@@ -114,7 +109,7 @@ class AccountV2Api:
     async def _create_secret(self, request: Request, _account: str) -> HttpAnswer:
         body = checked(await read_json_body(request), SecretCreation, _of_secret)
         try:
-            secret = self._secrets.create(body.name, body.value, body.description or None, self._clock.now())
+            secret = self._secrets.create(body.name, body.value, body.description or None, self._rest.clock.now())
         except ServiceRefusal as refusal:
             raise ProblemRefusal(refusal.status, refusal.error) from None
         return ok(_shown_secret(secret), HTTPStatus.CREATED)
@@ -128,9 +123,9 @@ class AccountV2Api:
         if body == SecretBody():
             raise invalid_problem(["$: minProperties: got 0, want 1"])
         if not isinstance(body.value, Omitted):
-            secret = self._secrets.rotate(secret.id, body.value, self._clock.now())
+            secret = self._secrets.rotate(secret.id, body.value, self._rest.clock.now())
         if not isinstance(body.description, Omitted):
-            secret = self._secrets.describe(secret.id, body.description, self._clock.now())
+            secret = self._secrets.describe(secret.id, body.description, self._rest.clock.now())
         return ok(_shown_secret(secret))
 
     async def _delete_secret(self, request: Request, _account: str) -> HttpAnswer:

@@ -3,7 +3,7 @@
 An endpoint has a template of its own, a copy of the one it was created from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 
@@ -11,8 +11,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from orchestrator.clock import Clock
-from orchestrator.emulator.account.endpoints import EndpointStore, ServiceEndpoint
+from orchestrator.emulator.account.account import Account
+from orchestrator.emulator.account.endpoints import ServiceEndpoint
 from orchestrator.emulator.account.pod_logs import SYSTEM, PodLogLine
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.serverless_bodies import (
@@ -24,11 +24,9 @@ from orchestrator.emulator.account.serverless_bodies import (
     shown_endpoint,
 )
 from orchestrator.emulator.account.template_bodies import DISK_GB, contained
-from orchestrator.emulator.account.templates import ServiceTemplate, TemplateStore, blank_template, kept
-from orchestrator.emulator.account_api.log_streams import LogStreams
+from orchestrator.emulator.account.templates import ServiceTemplate, blank_template, kept
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
 from orchestrator.emulator.contract.answers import HttpAnswer
-from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, not_found_problem
 from orchestrator.emulator.contract.values import iso_time
 from orchestrator.emulator.job_api.load_balancer import base_url
@@ -40,26 +38,13 @@ STATUSES = ("running", "idle", "initializing", "throttled", "unhealthy")
 
 
 class ServerlessApi:
-    """Answers requests about endpoints. `workers` gives those of an endpoint."""
+    """Answers requests about endpoints."""
 
-    def __init__(
-        self,
-        rest: RestV2,
-        *,
-        endpoints: EndpointStore,
-        templates: TemplateStore,
-        clock: Clock,
-        pages: Pages,
-        workers: Callable[[str], Sequence[WorkerView]],
-        logs: LogStreams,
-    ) -> None:
+    def __init__(self, rest: RestV2, account: Account) -> None:
         self._rest = rest
-        self._endpoints = endpoints
-        self._templates = templates
-        self._clock = clock
-        self._pages = pages
-        self._workers = workers
-        self._logs = logs
+        self._endpoints = account.endpoints
+        self._templates = account.templates
+        self._workers = account.workers
 
     def routes(self) -> list[Route]:
         """The routes of endpoints."""
@@ -76,13 +61,13 @@ class ServerlessApi:
         ]
 
     async def _list(self, request: Request, _account: str) -> HttpAnswer:
-        page, pagination = self._pages.cut("serverless", self._endpoints.list(), request.query_params)
+        page, pagination = self._rest.pages.cut("serverless", self._endpoints.list(), request.query_params)
         return ok({"endpoints": [self._shown(endpoint, request) for endpoint in page], "pagination": pagination})
 
     async def _create(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_endpoint_creation(await read_json_body(request))
         settings, newer = changes_of(body)
-        endpoint = self._endpoints.create(settings, self._clock.now(), newer=newer, own=self._template(body))
+        endpoint = self._endpoints.create(settings, self._rest.clock.now(), newer=newer, own=self._template(body))
         return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, _account: str) -> HttpAnswer:
@@ -100,11 +85,11 @@ class ServerlessApi:
             )  # a shared one, too (as observed)
             source = self._source(body) or present
             template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
-        after = self._endpoints.update(before.id, settings, self._clock.now(), newer=newer, template=template)
+        after = self._endpoints.update(before.id, settings, self._rest.clock.now(), newer=newer, template=template)
         return ok(self._shown(after, request))
 
     async def _delete(self, request: Request, _account: str) -> HttpAnswer:
-        self._endpoints.delete(self._find(request).id, self._clock.now())
+        self._endpoints.delete(self._find(request).id, self._rest.clock.now())
         return NOTHING
 
     async def _list_workers(self, request: Request, _account: str) -> HttpAnswer:
@@ -121,7 +106,7 @@ class ServerlessApi:
 
     async def _list_releases(self, request: Request, _account: str) -> HttpAnswer:
         endpoint = self._find(request)
-        page, pagination = self._pages.cut("releases", self._endpoints.releases(endpoint.id), request.query_params)
+        page, pagination = self._rest.pages.cut("releases", self._endpoints.releases(endpoint.id), request.query_params)
         workers = len(self._workers(endpoint.id))
         rollout = {
             "inProgress": False,
@@ -143,7 +128,7 @@ class ServerlessApi:
         """None, since images are made elsewhere (our choice)."""
         self._find(request)
         none: tuple[str, ...] = ()
-        builds, pagination = self._pages.cut("builds", none, request.query_params)
+        builds, pagination = self._rest.pages.cut("builds", none, request.query_params)
         return ok({"builds": builds, "pagination": pagination})
 
     async def _get_build(self, request: Request, _account: str) -> HttpAnswer:
@@ -151,7 +136,7 @@ class ServerlessApi:
         raise not_found_problem()
 
     async def _read_log(self, request: Request, _account: str) -> HttpAnswer:
-        return self._logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
+        return self._rest.logs.answer(request, lambda asked: (asked.of(self._log(request)), True))
 
     def _log(self, request: Request) -> Sequence[PodLogLine]:
         """What was done with a worker; what its jobs print stays with their handlers (our choice). Raises Problem."""
@@ -174,7 +159,7 @@ class ServerlessApi:
             "isStale": False,
             "version": endpoint.version,
             "image": self._template_of(endpoint).image_name,
-            "uptimeSeconds": (self._clock.now() - view.started_at) // SECOND_US if view.is_ready else None,
+            "uptimeSeconds": (self._rest.clock.now() - view.started_at) // SECOND_US if view.is_ready else None,
             "gpuTypeId": None if endpoint.newer.cpu else self._endpoints.gpu_of(endpoint.id),
             "dataCenterId": next(iter(endpoint.data_center_ids), None),
             "startedAt": iso_time(view.started_at),

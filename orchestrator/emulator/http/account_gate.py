@@ -9,11 +9,9 @@ from contextlib import contextmanager
 
 from starlette.responses import Response
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import HttpAnswer
 from orchestrator.emulator.contract.limits import MeterFigures, OperationLimit, OperationMeter
 from orchestrator.emulator.http.delivery import AnswerDelivery
-from orchestrator.emulator.http.wire import Wire
 from orchestrator.units import SECOND_US
 
 FIGURES_WINDOW_US = 60 * SECOND_US
@@ -21,13 +19,13 @@ FIGURES_WINDOW_US = 60 * SECOND_US
 
 
 class AccountGate:
-    """Lets requests in and answers out. `scale` is how fast `clock` runs; `failure` a 500 as the interface says it."""
+    """Lets requests in and answers out. `failure` gives a 500 as the interface says it."""
 
-    def __init__(self, wire: Wire, clock: Clock, *, scale: float, failure: Callable[[], HttpAnswer]) -> None:
-        self._wire = wire
-        self._clock = clock
+    def __init__(self, delivery: AnswerDelivery, failure: Callable[[], HttpAnswer]) -> None:
+        self._delivery = delivery
+        self._wire = delivery.wire
+        self._clock = delivery.clock
         self._failure = failure
-        self._delivery = AnswerDelivery(wire, clock, scale)
         self._meters: dict[str, OperationMeter] = {}
 
     async def answer(self, operate: Callable[[], Awaitable[HttpAnswer]]) -> Response:

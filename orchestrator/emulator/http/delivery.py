@@ -16,9 +16,9 @@ class AnswerDelivery:
     """Where answers leave. `scale` is how fast `clock` runs."""
 
     def __init__(self, wire: Wire, clock: Clock, scale: float = 1.0) -> None:
-        self._wire = wire
-        self._clock = clock
-        self._scale = scale
+        self.wire = wire
+        self.clock = clock
+        self.scale = scale
 
     async def deliver(self, sending: OutgoingAnswer) -> Response:
         """Keep the answer back as long as a fault says; raises ConnectionCut if none is to come.
@@ -26,8 +26,8 @@ class AnswerDelivery:
         The service may have gone down meanwhile.
         """
         if sending.delay_us:
-            await anyio.sleep(sending.delay_us / SECOND_US / self._scale)
-        self._wire.check_connection(self._clock.now())
+            await anyio.sleep(sending.delay_us / SECOND_US / self.scale)
+        self.wire.check_connection(self.clock.now())
         if sending.cut is Cut.BEFORE_ANSWER:
             raise ConnectionCut
         answer = sending.answer

@@ -6,18 +6,18 @@ everywhere, the key is looked at first.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from http import HTTPStatus
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orchestrator.clock import Clock
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.delivery import AnswerDelivery
-from orchestrator.emulator.http.wire import Wire, key_in
+from orchestrator.emulator.http.wire import key_in
 
 log = logging.getLogger(__name__)
 
@@ -72,26 +72,23 @@ def refusal_answer(path: str, status: int, sentence: str, headers: tuple[tuple[s
 
 
 class UnservedAnswer:
-    """Answers what no route takes. `takes` says whether a key is one; `scale` is how fast `clock` runs."""
+    """Answers what no route takes; the key is to be one of `access`."""
 
-    def __init__(
-        self, takes: Callable[[str], bool], wire: Wire, clock: Clock, *, notes: UnservedCalls, scale: float = 1.0
-    ) -> None:
-        self._takes = takes
-        self._wire = wire
-        self._clock = clock
+    def __init__(self, access: CallerAccess, delivery: AnswerDelivery, notes: UnservedCalls) -> None:
+        self._access = access
+        self._delivery = delivery
         self._notes = notes
-        self._delivery = AnswerDelivery(wire, clock, scale)
 
     async def answer(self, request: Request, allowed: Collection[str]) -> Response:
         """The answer; `allowed` are the methods that the path takes, if it is there. Raises ConnectionCut."""
-        self._wire.connect(self._clock.now())
-        return await self._delivery.deliver(self._wire.sending(self._refusal(request, allowed), changes=False))
+        wire = self._delivery.wire
+        wire.connect(self._delivery.clock.now())
+        return await self._delivery.deliver(wire.sending(self._refusal(request, allowed), changes=False))
 
     def _refusal(self, request: Request, allowed: Collection[str]) -> HttpAnswer:
         path = request.url.path
         key = key_in(request.headers.get("authorization", "")) or request.query_params.get("api_key", "")
-        if path.strip("/").partition("/")[0] not in _OPEN and not (key and self._takes(key)):
+        if path.strip("/").partition("/")[0] not in _OPEN and not self._access.takes(key):
             return refusal_answer(path, HTTPStatus.UNAUTHORIZED, "unauthorized")
         if allowed:
             headers = (("allow", ", ".join(sorted(allowed))),)

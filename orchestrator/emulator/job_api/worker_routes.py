@@ -150,7 +150,7 @@ class WorkerApi:
         if worker_id in self._leaving:
             await anyio.sleep(REFUSED_HOLD_S)
             return ()
-        self._world.endpoints.fleet(endpoint).seen(worker_id, self._live.now())
+        self._world.endpoints.fleet(endpoint).heard_from(worker_id, self._live.now())
         executions = self._grab(endpoint, worker_id, slots)
         if not executions:
             poll = TakePoll(worker_id, slots)
@@ -180,7 +180,7 @@ class WorkerApi:
         if worker_id in self._leaving:
             await anyio.sleep(REFUSED_HOLD_S)
             return Response(status_code=204)
-        self._world.endpoints.fleet(endpoint).seen(worker_id, self._live.now())
+        self._world.endpoints.fleet(endpoint).heard_from(worker_id, self._live.now())
         line = self._line(worker_id)
         line.asked()
         job_ids: list[str] = []
@@ -195,7 +195,7 @@ class WorkerApi:
     async def _ping(self, endpoint: str, worker_id: str, request: Request) -> Response:
         now = self._live.now()
         if worker_id not in self._leaving:
-            self._world.endpoints.fleet(endpoint).seen(worker_id, now, is_ping=True)
+            self._world.endpoints.fleet(endpoint).heard_from(worker_id, now, is_ping=True)
         job_ids = tuple(filter(None, request.query_params.get("job_id", "").split(",")))
         self._world.executions.ping(worker_id, job_ids, now)
         self._tell_again(worker_id, job_ids)

@@ -62,7 +62,7 @@ class _Worker(msgspec.Struct, kw_only=True, gc=False):
 class Fleet:
     """The workers of one endpoint.
 
-    Without `announced`, a worker is ready when its cold start is over; with it, once it has been `seen`. `new_id`
+    Without `announced`, a worker is ready when its cold start is over; with it, once it was `heard_from`. `new_id`
     names a new worker. Guests are forgotten when nothing was heard of them for `guest_us`.
     """
 
@@ -184,7 +184,7 @@ class Fleet:
         if self._announced and not worker.jobs and worker_id in self._workers:
             self._free[worker_id] = worker
 
-    def seen(self, worker_id: str, now: int, *, is_ping: bool = False) -> None:
+    def heard_from(self, worker_id: str, now: int, *, is_ping: bool = False) -> None:
         """A worker with a mind of its own has called: it is up. One that nobody has started is a guest. A ping does not
         say that it takes jobs: it only shows that who is up or a guest already is still there.
         """

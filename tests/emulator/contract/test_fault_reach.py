@@ -195,7 +195,7 @@ async def test_an_answer_without_a_body_is_cut_before_it_begins_and_never_an_htm
         subject.dice.faults = Faults(cut_answer=1.0)
         with pytest.raises(ConnectionCut):
             await http.delete(f"/v2/pods/{ids[1]}")
-    assert subject.pods.list("user", subject.clock.now()) == ()
+    assert subject.account.pods.list("user", subject.clock.now()) == ()
 
 
 @every_interface

@@ -112,7 +112,7 @@ def test_fewer_workers_than_before_stop_those_that_are_free() -> None:
 def test_fewer_workers_than_before_stop_first_those_that_are_not_up_yet_the_latest_first() -> None:
     subject = fleet(announced=True, workers_min=3)
     first, second, third = subject.adjust({}, 0, T0).started
-    subject.seen(first, T0)
+    subject.heard_from(first, T0)
     subject.scale(Scaling(workers_max=2))
     assert subject.next_due({}, 0) == 0
     assert subject.adjust({}, 0, T0).stopped == (third,)
@@ -125,7 +125,7 @@ def test_a_worker_that_announces_itself_is_ready_when_it_is_seen() -> None:
     subject = fleet(announced=True, workers_min=1)
     (worker_id,) = subject.adjust({}, 0, T0).started
     assert not subject.views()[0].is_ready
-    subject.seen(worker_id, T0 + SECOND_US)
+    subject.heard_from(worker_id, T0 + SECOND_US)
     assert (subject.counts().ready, subject.own()) == (1, (worker_id,))
 
 
@@ -144,7 +144,7 @@ def test_a_worker_that_crashes_is_replaced_after_a_pause_that_grows() -> None:
 def test_a_guest_counts_until_nothing_is_heard_of_it() -> None:
     subject = fleet(announced=True, workers_max=0)
     subject.adjust({}, 0, T0)
-    subject.seen("guest", T0)
+    subject.heard_from("guest", T0)
     subject.began("guest")
     assert (subject.knows("guest"), subject.counts().running) == (True, 1)
     assert subject.next_due({}, 0) == T0 + 80 * SECOND_US
