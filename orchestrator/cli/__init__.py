@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from orchestrator import __version__
-from orchestrator.cli.account import add_account
+from orchestrator.cli.account import ACCOUNT
 from orchestrator.cli.framework.command_groups import Members, register
 from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.help.front_page import front_page
@@ -26,14 +26,13 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
 from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH, control
 from orchestrator.cli.service import BEGIN, TRY_AND_REHEARSE, UPKEEP
-from orchestrator.cli.service.commands import add_api
 
 PANELS: Final[Mapping[str, Members]] = {
     "Run a batch": {**BEGIN, **RUN_A_BATCH},
     "Look after runs": LOOK_AFTER_RUNS,
     "Pipelines": PIPELINES,
     "Try and rehearse": TRY_AND_REHEARSE,
-    "The account": {},
+    "The account": ACCOUNT,
     "Upkeep": UPKEEP,
 }
 """The commands, by the panel of the help that has them."""
@@ -91,11 +90,6 @@ def build() -> typer.Typer:
 
     for panel, members in PANELS.items():
         register(commands, members, panel)
-    add_api(commands)
-    add_account(commands)
-    for group in commands.registered_groups:
-        if group.name in ("pods", "endpoints", "templates", "secrets", "api"):
-            group.rich_help_panel = "Try and rehearse" if group.name == "api" else "The account"
     commands.command("continue", hidden=True)(control.unpause)
     commands.command("priority", hidden=True, context_settings=control.TAKES_NEGATIVE)(control.priority)
     add_help(commands)

@@ -3,13 +3,10 @@
 from typing import Any
 
 from orchestrator.account import Account
-from orchestrator.cli.account.endpoints import add_endpoints
-from orchestrator.cli.account.secrets import add_secrets
-from orchestrator.cli.account.templates import add_templates
 from orchestrator.cli.framework.service_access import Access, Connect
 from orchestrator.core.service.account_interfaces import Interface
 from tests.account.accounts import Script, Waits, client_of, scripted
-from tests.cli.command_line import Result, call_only
+from tests.cli.command_line import Result, call
 from tests.emulator.accounts import KEY, account
 from tests.emulator.accounts import EmulatedAccount as Emulated
 
@@ -28,9 +25,8 @@ class Shell:
         self.access: Access | None = None
 
     def __call__(self, *arguments: str, stdin: str | bytes | None = None, **environment: str) -> Result:
-        adds = (add_templates, add_secrets, add_endpoints)
         environment = {"ORCHESTRATOR_API_KEY": self.key, "COLUMNS": "200", **environment}
-        return call_only(adds, self.connect, arguments, environment=environment, given=stdin)
+        return call(arguments, environment=environment, given=stdin, connect=self.connect)
 
     def _connect(self, access: Access) -> Account:
         self.access = access

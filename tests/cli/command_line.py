@@ -1,5 +1,5 @@
-"""The command line called in this process. What Typer makes of our functions is made once for each set of commands:
-making it again for each call would be half of what a test of the command line costs.
+"""The command line called in this process. What Typer makes of our functions is made once: making it again for each call
+would be half of what a test of the command line costs.
 """
 
 import inspect
@@ -13,19 +13,14 @@ from typing import Any, NamedTuple
 import typer
 from typer.testing import CliRunner
 
-from orchestrator.account import Account
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli import build
 from orchestrator.cli.framework.flags import TOLD
-from orchestrator.cli.framework.service_access import Access, Connect
-from orchestrator.cli.service.commands import add_api
+from orchestrator.cli.framework.service_access import Connect
 from orchestrator.settings.sources import RUNS, Choices, choose
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""
-
-Add = Callable[[typer.Typer, Connect], None]
-"""What registers the commands of a noun."""
 
 
 @dataclass(frozen=True)
@@ -51,42 +46,31 @@ class Result:
         return self.output_bytes.decode()
 
 
-class _Placed:
-    """What the commands work with during a call."""
-
-    connect: Connect
-
-
 def call(
     arguments: Sequence[str],
     *,
     environment: Mapping[str, str],
     given: str | bytes | None = None,
+    connect: Connect | None = None,
 ) -> Result:
-    """`orchestrator` with these arguments; `given` is its standard input."""
-    return _call(whole(), arguments, environment, given)
+    """`orchestrator` with these arguments; `given` is its standard input, and `connect` its way to the account."""
+    code: object = 0
+    raised: BaseException | None = None
+    with CliRunner().isolation(input=given, env=environment) as (stdout, stderr, output):
+        try:
+            whole().main(args=list(arguments), prog_name="orchestrator", obj=connect)
+        except SystemExit as end:
+            code = end.code or 0
+            raised = end if code else None
+        assert isinstance(code, int)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return Result(code, stdout.getvalue(), stderr.getvalue(), output.getvalue(), raised)
 
 
 def give(*words: str, **environment: str) -> Result:
     """`orchestrator` with these words and variables."""
     return call(words, environment=environment)
-
-
-def call_only(
-    adds: Sequence[Add],
-    connect: Connect,
-    arguments: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    given: str | bytes | None = None,
-) -> Result:
-    """A command line of these nouns alone, which reach the service through `connect`."""
-    _Placed.connect = connect
-    return _call(_only(*adds), arguments, environment, given)
-
-
-def add_calls(commands: typer.Typer, connect: Connect) -> None:
-    add_api(commands, connect)
 
 
 class Asked(NamedTuple):
@@ -134,30 +118,3 @@ def shown(show: Callable[[], object], **environment: str) -> Result:
 def whole() -> Any:
     """The whole command line, as Typer made it."""
     return typer.main.get_command(build())
-
-
-@cache
-def _only(*adds: Add) -> Any:
-    commands = typer.Typer(name="orchestrator")
-    for add in adds:
-        add(commands, _connect)
-    return typer.main.get_command(commands)
-
-
-def _connect(access: Access) -> Account:
-    return _Placed.connect(access)
-
-
-def _call(commands: Any, arguments: Sequence[str], environment: Mapping[str, str], given: str | bytes | None) -> Result:
-    code: object = 0
-    raised: BaseException | None = None
-    with CliRunner().isolation(input=given, env=environment) as (stdout, stderr, output):
-        try:
-            commands.main(args=list(arguments), prog_name="orchestrator")
-        except SystemExit as end:
-            code = end.code or 0
-            raised = end if code else None
-        assert isinstance(code, int)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        return Result(code, stdout.getvalue(), stderr.getvalue(), output.getvalue(), raised)

@@ -18,7 +18,7 @@ from orchestrator.cli.account.templates import template_id
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.service_access import Command, Connect, tell_deleted
+from orchestrator.cli.framework.service_access import tell_deleted
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.core.text.durations import parse_duration
@@ -29,7 +29,7 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for them
     from orchestrator.account.endpoints.endpoints import EndpointRecord, EndpointSpec
-    from orchestrator.account.transport.logs import LogQuery, Tell
+    from orchestrator.account.transport.logs import Tell
 
 T = TypeVar("T")
 
@@ -86,94 +86,22 @@ _FIELDS: Final[Mapping[str, Any]] = {
 }
 
 
-def add_endpoints(commands: typer.Typer, connect: Connect) -> None:
-    """Registers `endpoints` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, change, show and delete serverless endpoints.")
-    commands.add_typer(group, name="endpoints")
-    endpoints = service_access.account_noun(group, Noun.ENDPOINTS, connect)
-
-    @endpoints.command(
-        **_FIELDS,
-        wait=Wait,
-        timeout=service_access.Timeout,
-        **options.flags_of(connection_settings.SERVERLESS_URL),
-    )
-    def create(template: Template, *, flags: Flags) -> Command:
-        """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait.
-
-        Example: orchestrator endpoints create --template TEMPLATE --workers-max 3 --wait
-        """
-        return partial(_create, template, flags)
-
-    @endpoints.command(**_FIELDS)
-    def update(endpoint: Endpoint, template: NewTemplate = None, *, flags: Flags) -> Command:
-        """Change what is given and nothing else. Active workers may have to be restarted to have it.
-
-        Example: orchestrator endpoints update abc123 --workers-max 10
-        """
-        return partial(_update, endpoint, template, flags)
-
-    @endpoints.command()
-    def delete(endpoint: Endpoint, yes: service_access.Yes = False) -> Command:
-        """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first.
-
-        Example: orchestrator endpoints delete abc123
-        """
-        return partial(_delete, endpoint, yes)
-
-    _add_looks(endpoints)
+commands = typer.Typer(no_args_is_help=True, help="Create, change, show and delete serverless endpoints.")
+_shared = service_access.at_noun(Noun.ENDPOINTS)
 
 
-def _add_looks(endpoints: service_access.Noun) -> None:
-    @endpoints.command("list")
-    def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's endpoints.
+@commands.command("create")
+@_shared(
+    **_FIELDS,
+    wait=Wait,
+    timeout=service_access.Timeout,
+    **options.flags_of(connection_settings.SERVERLESS_URL),
+)
+async def create_endpoint(template: Template, *, flags: Flags, account: "Account", as_json: bool) -> None:
+    """Create an endpoint from a serverless template. The job API needs a while to know it: see --wait.
 
-        Example: orchestrator endpoints list
-        """
-        return partial(_list, limit)
-
-    @endpoints.command()
-    def workers(endpoint: Endpoint) -> Command:
-        """List an endpoint's workers. By REST v2 only.
-
-        Example: orchestrator endpoints workers abc123
-        """
-        return partial(_workers, endpoint)
-
-    @endpoints.command()
-    def logs(
-        endpoint: Endpoint,
-        worker: Worker,
-        tail: Tail = None,
-        since: Since = None,
-        source: Source = None,
-        follow: Follow = False,
-    ) -> Command:
-        """Print a worker's log, as [bold]orchestrator pods logs[/] does a pod's. By REST v2 only.
-
-        Example: orchestrator endpoints logs abc123 WORKER --follow
-        """
-        return partial(_logs, endpoint, worker, query_of(tail, since, source, follow))
-
-    @endpoints.command()
-    def show(endpoint: Endpoint) -> Command:
-        """Show one endpoint; --json has all that the service says about it.
-
-        Example: orchestrator endpoints show abc123
-        """
-        return partial(_show, endpoint)
-
-    @endpoints.command("open")
-    def open_(endpoint: Endpoint) -> Command:
-        """Open the endpoint's page in the service's console; its address is printed as well.
-
-        Example: orchestrator endpoints open captions
-        """
-        return partial(_open, endpoint)
-
-
-async def _create(template: str, flags: Flags, account: "Account", as_json: bool) -> None:
+    Example: orchestrator endpoints create --template TEMPLATE --workers-max 3 --wait
+    """
     wait_s = service_access.wait_s(bool(flags["wait"]), flags["timeout"])
     spec, more = _spec(template, flags), _more(flags["set_"] or ())
     record = await account.endpoints.create(await _of_template(spec, account), more=more)
@@ -186,13 +114,134 @@ async def _create(template: str, flags: Flags, account: "Account", as_json: bool
     streams.say(f"endpoint {record.id}: ready for jobs")
 
 
-async def _update(endpoint: str, template: str | None, flags: Flags, account: "Account", as_json: bool) -> None:
+@commands.command("update")
+@_shared(**_FIELDS)
+async def update_endpoint(
+    endpoint: Endpoint, template: NewTemplate = None, *, flags: Flags, account: "Account", as_json: bool
+) -> None:
+    """Change what is given and nothing else. Active workers may have to be restarted to have it.
+
+    Example: orchestrator endpoints update abc123 --workers-max 10
+    """
     spec, more = _spec(template, flags), _more(flags["set_"] or ())
     spec = await _of_template(spec, account)
     update = partial(account.endpoints.update, spec=spec, more=more, losing=streams.warn)
     record = await _at(endpoint, account, update)
     _put(record, as_json)
     streams.say(f"endpoint {record.id}: updated")
+
+
+@commands.command("delete")
+@_shared()
+async def delete_endpoint(
+    endpoint: Endpoint, yes: service_access.Yes = False, *, account: "Account", as_json: bool
+) -> None:
+    """Delete an endpoint with its logs and job history; its jobs are cancelled. Asks first.
+
+    Example: orchestrator endpoints delete abc123
+    """
+
+    async def delete(endpoint_id: str) -> str:
+        if not yes:
+            record = await account.endpoints.show(endpoint_id)
+            what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
+            service_access.confirm(what, yes=False, name=record.name or endpoint_id)
+        await account.endpoints.delete(endpoint_id)
+        return endpoint_id
+
+    endpoint_id = await _at(endpoint, account, delete)
+    tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)
+
+
+@commands.command("list")
+@_shared()
+async def list_endpoints(limit: service_access.AtMost = None, *, account: "Account", as_json: bool) -> None:
+    """List the account's endpoints.
+
+    Example: orchestrator endpoints list
+    """
+    tables.put_list(
+        await account.endpoints.list(limit=limit),
+        as_json=as_json,
+        none="the account has no endpoints",
+        headings=_HEADINGS,
+        row=_row,
+        raw=lambda record: record.raw,
+    )
+
+
+@commands.command("workers")
+@_shared()
+async def endpoint_workers(endpoint: Endpoint, *, account: "Account", as_json: bool) -> None:
+    """List an endpoint's workers. By REST v2 only.
+
+    Example: orchestrator endpoints workers abc123
+    """
+    tables.put_list(
+        await _at(endpoint, account, account.endpoints.workers),
+        as_json=as_json,
+        none=f"endpoint {endpoint} has no workers",
+        headings=("id", "status", "GPU", "data center", "started", "stale"),
+        row=lambda worker: (
+            worker.id,
+            worker.status,
+            worker.gpu_type_id,
+            worker.data_center_id,
+            worker.started_at,
+            "yes" if worker.is_stale else "",
+        ),
+        raw=lambda worker: worker.raw,
+    )
+
+
+@commands.command("logs")
+@_shared()
+async def endpoint_logs(
+    endpoint: Endpoint,
+    worker: Worker,
+    tail: Tail = None,
+    since: Since = None,
+    source: Source = None,
+    follow: Follow = False,
+    *,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """Print a worker's log, as [bold]orchestrator pods logs[/] does a pod's. By REST v2 only.
+
+    Example: orchestrator endpoints logs abc123 WORKER --follow
+    """
+    query = query_of(tail, since, source, follow)
+
+    async def read(tell: "Tell") -> None:
+        await _at(endpoint, account, lambda given: account.endpoints.logs(given, worker, tell, **asdict(query)))
+
+    await put_log(f"worker {worker}", query, read, as_json=as_json)
+
+
+@commands.command("show")
+@_shared()
+async def show_endpoint(endpoint: Endpoint, *, account: "Account", as_json: bool) -> None:
+    """Show one endpoint; --json has all that the service says about it.
+
+    Example: orchestrator endpoints show abc123
+    """
+    _put(await _at(endpoint, account, account.endpoints.show), as_json)
+
+
+@commands.command("open")
+@_shared()
+async def open_endpoint(endpoint: Endpoint, *, account: "Account", as_json: bool) -> None:
+    """Open the endpoint's page in the service's console; its address is printed as well.
+
+    Example: orchestrator endpoints open captions
+    """
+    url = CONSOLE.format((await _at(endpoint, account, account.endpoints.show)).id)
+    if as_json:
+        streams.put_json({"url": url})
+    else:
+        tables.put_lines([url])
+        open_page(url, sys.stdout, webbrowser.open)
 
 
 async def _of_template(spec: "EndpointSpec", account: "Account") -> "EndpointSpec":
@@ -244,60 +293,11 @@ def _more(settings: "list[str] | tuple[()]") -> dict[str, object]:
     return more
 
 
-async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
-    tables.put_list(
-        await account.endpoints.list(limit=limit),
-        as_json=as_json,
-        none="the account has no endpoints",
-        headings=_HEADINGS,
-        row=_row,
-        raw=lambda record: record.raw,
-    )
-
-
-async def _workers(endpoint: str, account: "Account", as_json: bool) -> None:
-    tables.put_list(
-        await _at(endpoint, account, account.endpoints.workers),
-        as_json=as_json,
-        none=f"endpoint {endpoint} has no workers",
-        headings=("id", "status", "GPU", "data center", "started", "stale"),
-        row=lambda worker: (
-            worker.id,
-            worker.status,
-            worker.gpu_type_id,
-            worker.data_center_id,
-            worker.started_at,
-            "yes" if worker.is_stale else "",
-        ),
-        raw=lambda worker: worker.raw,
-    )
-
-
-async def _logs(endpoint: str, worker: str, query: "LogQuery", account: "Account", as_json: bool) -> None:
-    async def read(tell: "Tell") -> None:
-        await _at(endpoint, account, lambda given: account.endpoints.logs(given, worker, tell, **asdict(query)))
-
-    await put_log(f"worker {worker}", query, read, as_json=as_json)
-
-
-async def _show(endpoint: str, account: "Account", as_json: bool) -> None:
-    _put(await _at(endpoint, account, account.endpoints.show), as_json)
-
-
 async def _at(endpoint: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `endpoint`, which may be its name."""
     from orchestrator.account.name_lookup import by_name
 
     return await by_name("endpoint", endpoint, call, account.endpoints.list)
-
-
-async def _open(endpoint: str, account: "Account", as_json: bool) -> None:
-    url = CONSOLE.format((await _at(endpoint, account, account.endpoints.show)).id)
-    if as_json:
-        streams.put_json({"url": url})
-    else:
-        tables.put_lines([url])
-        open_page(url, sys.stdout, webbrowser.open)
 
 
 def open_page(url: str, seen: TextIO, show: Callable[[str], object]) -> None:
@@ -334,16 +334,3 @@ def _row(record: "EndpointRecord") -> tuple[object, ...]:
 
 def _number(value: int | None) -> str:
     return "?" if value is None else str(value)
-
-
-async def _delete(endpoint: str, yes: bool, account: "Account", as_json: bool) -> None:
-    async def delete(endpoint_id: str) -> str:
-        if not yes:
-            record = await account.endpoints.show(endpoint_id)
-            what = f"delete endpoint {endpoint_id} ({record.name!r}), its logs and its job history?"
-            service_access.confirm(what, yes=False, name=record.name or endpoint_id)
-        await account.endpoints.delete(endpoint_id)
-        return endpoint_id
-
-    endpoint_id = await _at(endpoint, account, delete)
-    tell_deleted(f"endpoint {endpoint_id}", {"id": endpoint_id}, as_json=as_json)

@@ -2,17 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import asdict
 
-from orchestrator.cli.account.pod_options import PodId, at_pod, with_limits
-from orchestrator.cli.framework import flags as options
-from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.account.pod_options import PodId, at_pod, at_pods
+from orchestrator.cli.framework.flags import Flags, flag
 from orchestrator.cli.framework.pipe_guard import while_read
-from orchestrator.cli.framework.service_access import Command, Noun
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
 from orchestrator.clock import SystemClock
@@ -40,36 +37,36 @@ Source = Annotated[
         metavar="NAME", help="[bold]container[/]: what it prints; [bold]system[/]: what is done with it. Default: both."
     ),
 ]
-ByInterface = Annotated[
-    str | None,
-    options.option(connection_settings.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone."),
-]
 Follow = Annotated[
     bool,
     typer.Option("--follow", "-f", metavar="", help="Go on with whatever comes, until Ctrl-C or the end."),
 ]
 
 
-def add_logs(pods: Noun) -> None:
-    """Registers `logs`."""
+@at_pods(interface=flag(connection_settings.INTERFACE, "Here as elsewhere; pods and their logs are known by v2 alone."))
+async def pod_logs(
+    pod_id: PodId,
+    tail: Tail = None,
+    since: Since = None,
+    source: Source = None,
+    follow: Follow = False,
+    *,
+    flags: Flags,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """Print a pod's log. By REST v2 only. Without --follow it ends with the last of N lines, or once none has come
+    for 3 s: the service does not say which is the last.
 
-    @pods.command(interface=ByInterface)
-    def logs(
-        pod_id: PodId,
-        tail: Tail = None,
-        since: Since = None,
-        source: Source = None,
-        follow: Follow = False,
-        *,
-        flags: Flags,
-    ) -> Command:
-        """Print a pod's log. By REST v2 only. Without --follow it ends with the last of N lines, or once none has come
-        for 3 s: the service does not say which is the last.
+    Example: orchestrator pods logs trainer --tail 20 --follow
+    """
+    _check(flags["interface"])
+    query = query_of(tail, since, source, follow)
 
-        Example: orchestrator pods logs trainer --tail 20 --follow
-        """
-        _check(flags["interface"])
-        return partial(with_limits, flags, partial(_logs, pod_id, query_of(tail, since, source, follow)))
+    async def read(tell: "Tell") -> None:
+        await at_pod(account, pod_id, lambda its_id: account.pods.logs(its_id, tell, **asdict(query)))
+
+    await put_log(f"pod {pod_id}", query, read, as_json=as_json)
 
 
 def _check(interface: str | None) -> None:
@@ -108,13 +105,6 @@ def _stamped(text: str) -> datetime:
     if found is None or found.tzinfo is None:
         raise UsageError(f"--since {text:.60}: write how long ago, as in 10m, or a time stamp: 2026-11-23T06:00Z")
     return found
-
-
-async def _logs(pod: str, query: "LogQuery", account: "Account", as_json: bool) -> None:
-    async def read(tell: "Tell") -> None:
-        await at_pod(account, pod, lambda pod_id: account.pods.logs(pod_id, tell, **asdict(query)))
-
-    await put_log(f"pod {pod}", query, read, as_json=as_json)
 
 
 async def put_log(what: str, query: "LogQuery", read: "Callable[[Tell], Awaitable[None]]", *, as_json: bool) -> None:

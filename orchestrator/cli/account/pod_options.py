@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.service_access import Command
+from orchestrator.cli.framework.service_access import Interface, at_account
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
 from orchestrator.clock import SystemClock
+from orchestrator.settings import connection_settings
 from orchestrator.settings.setting import Panel
 
 if TYPE_CHECKING:
@@ -20,19 +21,29 @@ T = TypeVar("T")
 PodId = Annotated[
     str, typer.Argument(metavar="POD", help="The pod's id or name, as [bold]orchestrator pods list[/] shows them.")
 ]
-Verbose: Final = Annotated[
+_VERBOSE: Final = Annotated[
     bool | None,
     typer.Option("--verbose", "-v", metavar="", help="The account's rate limits, too.", rich_help_panel=Panel.SHOWN),
 ]
 
 
-async def with_limits(flags: Flags, command: Command, account: "Account", as_json: bool) -> None:
-    """Carries out `command`, and tells of the rate limits after it where `--verbose` asks for them."""
-    try:
-        await command(account, as_json)
-    finally:
-        if flags["verbose"]:
-            _say_limits(account)
+def _say_limits(flags: Flags, account: "Account") -> None:
+    """Tells of the rate limits where `--verbose` asks for them."""
+    if not flags["verbose"]:
+        return
+    from orchestrator.cli.account.pod_tables import window_line
+
+    windows = account.pods.windows
+    for window in windows:
+        streams.say(window_line(window, SystemClock().now()))
+    if not windows:
+        streams.say("rate limit: the service told none")
+
+
+at_pods: Final = at_account(
+    Interface.PODS, connection_settings.BASE_URL, connection_settings.TEAM, after=_say_limits, verbose=_VERBOSE
+)
+"""What makes the commands."""
 
 
 async def at_pod(account: "Account", pod: str, call: Callable[[str], Awaitable[T]]) -> T:
@@ -45,13 +56,3 @@ async def at_pod(account: "Account", pod: str, call: Callable[[str], Awaitable[T
 def say_status(pod: "Pod") -> None:
     """Tells where a pod stands that is followed."""
     streams.say(f"pod {pod.id} is {plain(pod.status)}")
-
-
-def _say_limits(account: "Account") -> None:
-    from orchestrator.cli.account.pod_tables import window_line
-
-    windows = account.pods.windows
-    for window in windows:
-        streams.say(window_line(window, SystemClock().now()))
-    if not windows:
-        streams.say("rate limit: the service told none")

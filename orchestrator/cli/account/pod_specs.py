@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from orchestrator.cli.account.pod_options import PodId, at_pod, say_status, with_limits
+from orchestrator.cli.account.pod_options import PodId, at_pod, at_pods, say_status
 from orchestrator.cli.account.templates import CONTAINER, Env, RegistryAuth, template_id
 from orchestrator.cli.account.variables import EnvFile, unshown, variables
 from orchestrator.cli.framework import service_access
 from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.service_access import Command, Noun
 from orchestrator.cli.help.command_screens import common
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
@@ -104,45 +103,32 @@ _MADE: Final[Mapping[str, Any]] = {
     "jupyter": _switch("--jupyter", "Start Jupyter, with a password that the service makes up."),
 }
 
-
-def add_create_and_modify(pods: Noun) -> None:
-    """Registers both."""
-    wait = Annotated[bool | None, typer.Option("--wait", metavar="", help="Follow the pod until it is RUNNING.")]
-    name = Annotated[str | None, typer.Option(metavar="NAME", help="Another name.", rich_help_panel=CONTAINER)]
-    lock = Annotated[
-        bool | None,
-        typer.Option(
-            "--lock/--unlock", help="Whether stopping it is prevented; terminating is not.", rich_help_panel=_ACCESS
-        ),
-    ]
-    without = Annotated[
+_MODIFIED: Final[Mapping[str, Any]] = {
+    "name": Annotated[str | None, typer.Option(metavar="NAME", help="Another name.", rich_help_panel=CONTAINER)],
+    "lock": _switch("--lock/--unlock", "Whether stopping it is prevented; terminating is not."),
+    "unset_env": Annotated[
         list[str] | None,
         typer.Option(metavar="KEY", help="Takes a variable out. Repeatable.", rich_help_panel=CONTAINER),
-    ]
-
-    @pods.command(**_CONTAINER, **_MADE, wait=wait, timeout=service_access.Timeout)
-    @common(*_COMMON)
-    def create(
-        name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")], *, flags: Flags
-    ) -> Command:
-        """Create a pod, which costs from then on. --wait: until it is RUNNING.
-
-        Examples:
-            orchestrator pods create trainer --image me/trainer:2 --gpu 'NVIDIA L4' --wait
-            orchestrator pods create trainer --template trainer --env HF_TOKEN=env:HF_TOKEN
-        """
-        return partial(with_limits, flags, partial(_create, name, flags))
-
-    @pods.command(name=name, lock=lock, unset_env=without, **_CONTAINER)
-    def modify(pod: PodId, *, flags: Flags) -> Command:
-        """Change what is given and nothing else: name, lock, image, variables. Empty texts clear a value.
-
-        Example: orchestrator pods modify trainer --name night-trainer --lock
-        """
-        return partial(with_limits, flags, partial(_modify, pod, flags))
+    ],
+}
+_WAIT: Final = Annotated[bool | None, typer.Option("--wait", metavar="", help="Follow the pod until it is RUNNING.")]
 
 
-async def _create(name: str, flags: Flags, account: "Account", as_json: bool) -> None:
+@at_pods(**_CONTAINER, **_MADE, wait=_WAIT, timeout=service_access.Timeout)
+@common(*_COMMON)
+async def create_pod(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The pod's name.")],
+    *,
+    flags: Flags,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """Create a pod, which costs from then on. --wait: until it is RUNNING.
+
+    Examples:
+        orchestrator pods create trainer --image me/trainer:2 --gpu 'NVIDIA L4' --wait
+        orchestrator pods create trainer --template trainer --env HF_TOKEN=env:HF_TOKEN
+    """
     from orchestrator.account import CpuRequest, PodCreate
 
     wait_s = service_access.wait_s(bool(flags["wait"]), flags["timeout"])
@@ -174,7 +160,12 @@ async def _create(name: str, flags: Flags, account: "Account", as_json: bool) ->
         streams.warn("22/tcp is open, and nobody gets in: SSH keys reach a pod only if it was created with --ssh")
 
 
-async def _modify(pod: str, flags: Flags, account: "Account", as_json: bool) -> None:
+@at_pods(**_MODIFIED, **_CONTAINER)
+async def modify_pod(pod: PodId, *, flags: Flags, account: "Account", as_json: bool) -> None:
+    """Change what is given and nothing else: name, lock, image, variables. Empty texts clear a value.
+
+    Example: orchestrator pods modify trainer --name night-trainer --lock
+    """
     from orchestrator.account import PodModify
 
     env = variables(flags["env"] or (), flags["env_file"])

@@ -2,22 +2,19 @@
 `logs` what it has printed.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
-from orchestrator.cli.account.logs import add_logs
-from orchestrator.cli.account.pod_options import PodId, Verbose, at_pod, say_status, with_limits
-from orchestrator.cli.account.pod_specs import add_create_and_modify
-from orchestrator.cli.framework import flags as options
+from orchestrator.cli.account.logs import pod_logs
+from orchestrator.cli.account.pod_options import PodId, at_pod, at_pods, say_status
+from orchestrator.cli.account.pod_specs import create_pod, modify_pod
 from orchestrator.cli.framework import service_access
-from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
-from orchestrator.settings import command_settings, connection_settings
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
@@ -34,59 +31,22 @@ _ACTIONS: Final = {
 }
 
 
-def add_pods(commands: typer.Typer, connect: Connect) -> None:
-    """Registers `pods` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, change, start, stop and watch pods, and read their logs.")
-    commands.add_typer(group, name="pods")
-    shared = options.flags_of(connection_settings.BASE_URL, connection_settings.TEAM, command_settings.CONFIG)
-    pods = Noun(group, Interface.PODS, connect, **shared, json=service_access.Json, verbose=Verbose)
-
-    @pods.command("list")
-    def list_(
-        include_cluster_pods: ClusterPods = False, limit: service_access.AtMost = None, *, flags: Flags
-    ) -> Command:
-        """List the account's pods with their status, hardware and cost.
-
-        Example: orchestrator pods list
-        """
-        return partial(with_limits, flags, partial(_list, include_cluster_pods, limit))
-
-    @pods.command()
-    def show(pod_id: PodId, *, flags: Flags) -> Command:
-        """Show one pod. The values of its environment variables are in --json only.
-
-        Example: orchestrator pods show trainer
-        """
-        return partial(with_limits, flags, partial(_show, pod_id))
-
-    add_logs(pods)
-    add_create_and_modify(pods)
-    for action, description in _ACTIONS.items():
-        _add_action(pods, action, description)
-
-    @pods.command()
-    def terminate(
-        pod_id: PodId,
-        yes: service_access.Yes = False,
-        wait: Wait = False,
-        timeout: service_access.Timeout = None,
-        *,
-        flags: Flags,
-    ) -> Command:
-        """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it.
-
-        Example: orchestrator pods terminate trainer
-        """
-        return partial(with_limits, flags, partial(_terminate, pod_id, yes, service_access.wait_s(wait, timeout)))
+commands = typer.Typer(no_args_is_help=True, help="Create, change, start, stop and watch pods, and read their logs.")
 
 
-def _add_action(pods: Noun, action: str, description: str) -> None:
-    @pods.command(action, help_=f"{description}\n\nExample: orchestrator pods {action} trainer --wait")
-    def act(pod_id: PodId, wait: Wait = False, timeout: service_access.Timeout = None, *, flags: Flags) -> Command:
-        return partial(with_limits, flags, partial(_act, action, pod_id, service_access.wait_s(wait, timeout)))
+@commands.command("list")
+@at_pods()
+async def list_pods(
+    include_cluster_pods: ClusterPods = False,
+    limit: service_access.AtMost = None,
+    *,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """List the account's pods with their status, hardware and cost.
 
-
-async def _list(include_cluster_pods: bool, limit: int | None, account: "Account", as_json: bool) -> None:
+    Example: orchestrator pods list
+    """
     from orchestrator.cli.account.pod_tables import put_pods
 
     pods = await account.pods.list(include_cluster_pods=include_cluster_pods, limit=limit)
@@ -98,7 +58,13 @@ async def _list(include_cluster_pods: bool, limit: int | None, account: "Account
         streams.say("the account has no pods")
 
 
-async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
+@commands.command("show")
+@at_pods()
+async def show_pod(pod_id: PodId, *, account: "Account", as_json: bool) -> None:
+    """Show one pod. The values of its environment variables are in --json only.
+
+    Example: orchestrator pods show trainer
+    """
     from orchestrator.cli.account.pod_tables import put_pod
 
     pod = await at_pod(account, pod_id, account.pods.show)
@@ -108,24 +74,56 @@ async def _show(pod_id: str, account: "Account", as_json: bool) -> None:
         put_pod(pod)
 
 
-async def _act(action: str, pod_id: str, wait_s: float | None, account: "Account", as_json: bool) -> None:
-    acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
-    pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=say_status))
-    if as_json:
-        streams.put_json(msgspec.Raw(pod.raw))
-    streams.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
+commands.command("logs")(pod_logs)
+commands.command("create")(create_pod)
+commands.command("modify")(modify_pod)
 
 
-async def _terminate(pod: str, yes: bool, wait_s: float | None, account: "Account", as_json: bool) -> None:
-    async def terminate(pod_id: str) -> str:
+def _action(action: str) -> Callable[..., None]:
+    @at_pods()
+    async def act(
+        pod_id: PodId, wait: Wait = False, timeout: service_access.Timeout = None, *, account: "Account", as_json: bool
+    ) -> None:
+        wait_s = service_access.wait_s(wait, timeout)
+        acts = {"start": account.pods.start, "stop": account.pods.stop, "restart": account.pods.restart}
+        pod = await at_pod(account, pod_id, partial(acts[action], wait=wait_s, watch=say_status))
+        if as_json:
+            streams.put_json(msgspec.Raw(pod.raw))
+        streams.say(f"pod {pod.id}: {action} applied; it is {plain(pod.status)} now")
+
+    return act
+
+
+for _verb, _description in _ACTIONS.items():
+    commands.command(_verb, help=f"{_description}\n\nExample: orchestrator pods {_verb} trainer --wait")(_action(_verb))
+
+
+@commands.command("terminate")
+@at_pods()
+async def terminate_pod(
+    pod_id: PodId,
+    yes: service_access.Yes = False,
+    wait: Wait = False,
+    timeout: service_access.Timeout = None,
+    *,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """Delete a pod and its disk for good. Asks first. --wait: until the service no longer knows it.
+
+    Example: orchestrator pods terminate trainer
+    """
+    wait_s = service_access.wait_s(wait, timeout)
+
+    async def terminate(its_id: str) -> str:
         if not yes:
-            seen = await account.pods.show(pod_id)
-            said = f"terminate pod {pod_id} ({seen.name!r}, {seen.status}) and delete its disk for good?"
+            found = await account.pods.show(its_id)
+            said = f"terminate pod {its_id} ({found.name!r}, {found.status}) and delete its disk for good?"
             service_access.confirm(said, yes=False)
-        await account.pods.terminate(pod_id, wait=wait_s, watch=say_status)
-        return pod_id
+        await account.pods.terminate(its_id, wait=wait_s, watch=say_status)
+        return its_id
 
-    pod_id = await at_pod(account, pod, terminate)
+    gone = await at_pod(account, pod_id, terminate)
     if as_json:
-        streams.put_json({"id": pod_id, "status": "TERMINATED"})
-    streams.say(f"pod {pod_id}: terminated")
+        streams.put_json({"id": gone, "status": "TERMINATED"})
+    streams.say(f"pod {gone}: terminated")

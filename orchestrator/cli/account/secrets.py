@@ -10,7 +10,7 @@ import typer
 
 from orchestrator.cli.account.templates import from_environment
 from orchestrator.cli.framework import service_access
-from orchestrator.cli.framework.service_access import Command, Connect, tell_deleted
+from orchestrator.cli.framework.service_access import tell_deleted
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.errors import UsageError
@@ -42,58 +42,72 @@ Secret = Annotated[
 ]
 
 
-def add_secrets(commands: typer.Typer, connect: Connect) -> None:
-    """Registers `secrets` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Create, rotate, delete and list secrets.")
-    commands.add_typer(group, name="secrets")
-    secrets = service_access.account_noun(group, Noun.SECRETS, connect)
-
-    @secrets.command()
-    def create(name: Name, value: Value = "-", description: Description = None) -> Command:
-        """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME.
-
-        Example: orchestrator secrets create hf_token --value env:HF_TOKEN
-        """
-        return partial(_create, name, value, description)
-
-    @secrets.command()
-    def rotate(secret: Secret, value: NewValue = None, description: Description = None) -> Command:
-        """Put another value in the place of the one there is, read as for create. What runs keeps the old one.
-
-        Example: orchestrator secrets rotate SECRET --value env:HF_TOKEN
-        """
-        return partial(_rotate, secret, value, description)
-
-    @secrets.command()
-    def delete(secret: Secret, yes: service_access.Yes = False) -> Command:
-        """Delete a secret. Asks first.
-
-        Example: orchestrator secrets delete SECRET
-        """
-        return partial(_delete, secret, yes)
-
-    @secrets.command("list")
-    def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's secrets: ids, names and descriptions. Nobody can read a value back.
-
-        Example: orchestrator secrets list
-        """
-        return partial(_list, limit)
+commands = typer.Typer(no_args_is_help=True, help="Create, rotate, delete and list secrets.")
+_shared = service_access.at_noun(Noun.SECRETS)
 
 
-async def _create(name: str, source: str, description: str | None, account: "Account", as_json: bool) -> None:
-    secret = await account.secrets.create(name, _value(source), description=description)
+@commands.command("create")
+@_shared()
+async def create_secret(
+    name: Name, value: Value = "-", description: Description = None, *, account: "Account", as_json: bool
+) -> None:
+    """Store a secret. Its value is read from standard input, or asked for, or named as env:NAME.
+
+    Example: orchestrator secrets create hf_token --value env:HF_TOKEN
+    """
+    made = await account.secrets.create(name, _value(value), description=description)
     if as_json:
-        streams.put_json(secret)
-    streams.say(f"secret {secret.name}: created as {secret.id}")
+        streams.put_json(made)
+    streams.say(f"secret {made.name}: created as {made.id}")
 
 
-async def _rotate(given: str, source: str | None, description: str | None, account: "Account", as_json: bool) -> None:
-    value = None if source is None and description is not None else _value(source or "-")
-    secret = await _at(given, account, partial(account.secrets.rotate, value=value, description=description))
+@commands.command("rotate")
+@_shared()
+async def rotate_secret(
+    secret: Secret, value: NewValue = None, description: Description = None, *, account: "Account", as_json: bool
+) -> None:
+    """Put another value in the place of the one there is, read as for create. What runs keeps the old one.
+
+    Example: orchestrator secrets rotate SECRET --value env:HF_TOKEN
+    """
+    new = None if value is None and description is not None else _value(value or "-")
+    rotated = await _at(secret, account, partial(account.secrets.rotate, value=new, description=description))
     if as_json:
-        streams.put_json(secret)
-    streams.say(f"secret {secret.name}: {'described anew' if value is None else 'has another value'}")
+        streams.put_json(rotated)
+    streams.say(f"secret {rotated.name}: {'described anew' if new is None else 'has another value'}")
+
+
+@commands.command("delete")
+@_shared()
+async def delete_secret(secret: Secret, yes: service_access.Yes = False, *, account: "Account", as_json: bool) -> None:
+    """Delete a secret. Asks first.
+
+    Example: orchestrator secrets delete SECRET
+    """
+
+    async def delete(secret_id: str) -> str:
+        await account.secrets.delete(secret_id)
+        return secret_id
+
+    service_access.confirm(f"delete secret {secret}?", yes=yes, name=secret)
+    secret_id = await _at(secret, account, delete)
+    tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
+
+
+@commands.command("list")
+@_shared()
+async def list_secrets(limit: service_access.AtMost = None, *, account: "Account", as_json: bool) -> None:
+    """List the account's secrets: ids, names and descriptions. Nobody can read a value back.
+
+    Example: orchestrator secrets list
+    """
+    tables.put_list(
+        await account.secrets.list(limit=limit),
+        as_json=as_json,
+        none="the account has no secrets",
+        headings=("id", "name", "description"),
+        row=lambda secret: (secret.id, secret.name, secret.description),
+    )
 
 
 def _value(source: str) -> str:
@@ -114,28 +128,8 @@ def _piped(stream: BinaryIO) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> None:
-    async def delete(secret_id: str) -> str:
-        await account.secrets.delete(secret_id)
-        return secret_id
-
-    service_access.confirm(f"delete secret {given}?", yes=yes, name=given)
-    secret_id = await _at(given, account, delete)
-    tell_deleted(f"secret {secret_id}", {"id": secret_id}, as_json=as_json)
-
-
 async def _at(secret: str, account: "Account", call: Callable[[str], Awaitable[T]]) -> T:
     """What `call` returns for the id of `secret`, which may be its name."""
     from orchestrator.account.name_lookup import by_name
 
     return await by_name("secret", secret, call, account.secrets.list)
-
-
-async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
-    tables.put_list(
-        await account.secrets.list(limit=limit),
-        as_json=as_json,
-        none="the account has no secrets",
-        headings=("id", "name", "description"),
-        row=lambda secret: (secret.id, secret.name, secret.description),
-    )

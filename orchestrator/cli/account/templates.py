@@ -2,17 +2,17 @@
 
 import os
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from orchestrator.cli.framework import service_access
-from orchestrator.cli.framework.service_access import Command, Connect, Noun, tell_deleted
+from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.service_access import tell_deleted
 from orchestrator.cli.output import streams, tables
-from orchestrator.core.service import account_interfaces
+from orchestrator.core.service.account_interfaces import Noun
 from orchestrator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,20 +37,6 @@ Image = Annotated[str, typer.Option(metavar="IMAGE:TAG", help="Container image."
 ContainerDisk = Annotated[
     int, typer.Option(metavar="GB", help="Size of the container disk.", rich_help_panel=CONTAINER)
 ]
-Volume = Annotated[
-    int | None,
-    typer.Option(metavar="GB", help="Size of the volume; 0 for serverless templates.", rich_help_panel=CONTAINER),
-]
-Id = Annotated[
-    str | None,
-    typer.Option("--id", metavar="ID", help="Modify this template; what is not given stays. Default: create one."),
-]
-Serverless = Annotated[
-    bool, typer.Option("--serverless", metavar="", help="For endpoints rather than pods. Implies --volume 0.")
-]
-DockerArgs = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Start arguments of the container.", rich_help_panel=CONTAINER)
-]
 Env = Annotated[
     list[str] | None,
     typer.Option(
@@ -60,96 +46,124 @@ Env = Annotated[
         rich_help_panel=CONTAINER,
     ),
 ]
-Ports = Annotated[str | None, typer.Option(metavar="LIST", help="As in 8888/http,22/tcp.", rich_help_panel=CONTAINER)]
-Readme = Annotated[str | None, typer.Option(metavar="FILE", help="A file with the readme text.")]
-MountPath = Annotated[
-    str | None, typer.Option(metavar="PATH", help="Where the volume is mounted.", rich_help_panel=CONTAINER)
-]
 RegistryAuth = Annotated[
     str | None,
     typer.Option(metavar="ID", help="Saved registry credentials, for a private image.", rich_help_panel=CONTAINER),
 ]
 
 
-def add_templates(commands: typer.Typer, connect: Connect) -> None:
-    """Registers `templates` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Save, show, delete and list templates.")
-    commands.add_typer(group, name="templates")
-    templates = service_access.account_noun(group, account_interfaces.Noun.TEMPLATES, connect)
-
-    _add_save(templates)
-
-    @templates.command()
-    def show(template: Given) -> Command:
-        """Show one template. The values of its environment variables are in --json only.
-
-        Example: orchestrator templates show captions
-        """
-        return partial(_show, template)
-
-    @templates.command()
-    def delete(template: Given, yes: service_access.Yes = False) -> Command:
-        """Delete a template. Asks first. One that was in use is tried again for up to two minutes.
-
-        Example: orchestrator templates delete captions
-        """
-        return partial(_delete, template, yes)
-
-    @templates.command("list")
-    def list_(limit: service_access.AtMost = None) -> Command:
-        """List the account's templates. The values of their environment variables are in --json only.
-
-        Example: orchestrator templates list
-        """
-        return partial(_list, limit)
+def _flag(kind: Any, metavar: str, means: str, panel: str | None = CONTAINER) -> Any:
+    return Annotated[kind, typer.Option(metavar=metavar, help=means, rich_help_panel=panel)]
 
 
-def _add_save(templates: Noun) -> None:
-    @templates.command()
-    def save(
-        name: Name,
-        image: Image,
-        container_disk: ContainerDisk,
-        volume: Volume = None,
-        id_: Id = None,
-        serverless: Serverless = False,
-        docker_args: DockerArgs = None,
-        env: Env = None,
-        ports: Ports = None,
-        readme: Readme = None,
-        volume_mount_path: MountPath = None,
-        registry_auth: RegistryAuth = None,
-    ) -> Command:
-        """Create a template, or with --id modify one.
+_SAVED: Final[Mapping[str, Any]] = {
+    "volume": _flag(int | None, "GB", "Size of the volume; 0 for serverless templates."),
+    "id": _flag(str | None, "ID", "Modify this template; what is not given stays. Default: create one.", None),
+    "serverless": Annotated[
+        bool | None,
+        typer.Option("--serverless", metavar="", help="For endpoints rather than pods. Implies --volume 0."),
+    ],
+    "docker_args": _flag(str | None, "TEXT", "Start arguments of the container."),
+    "env": Env,
+    "ports": _flag(str | None, "LIST", "As in 8888/http,22/tcp."),
+    "readme": _flag(str | None, "FILE", "A file with the readme text.", None),
+    "volume_mount_path": _flag(str | None, "PATH", "Where the volume is mounted."),
+    "registry_auth": RegistryAuth,
+}
 
-        Example: orchestrator templates save captions --image me/captions:3 --container-disk 20 --serverless
-        """
-        from orchestrator.account.templates.templates import Template
+commands = typer.Typer(no_args_is_help=True, help="Save, show, delete and list templates.")
 
-        if volume is None and not serverless:
-            raise UsageError("--volume is required for a template that is not --serverless")
-        template = Template(
-            id=id_,
-            name=name,
-            image_name=image,
-            container_disk_in_gb=container_disk,
-            volume_in_gb=volume or 0,
-            docker_args=docker_args,
-            env=None if env is None else tuple(_variable(text) for text in env),
-            ports=ports,
-            readme=None if readme is None else _text(Path(readme)),
-            volume_mount_path=volume_mount_path,
-            is_serverless=serverless or (None if id_ else False),
-            container_registry_auth_id=registry_auth,
-        )
-        return partial(_save, template)
+_shared = service_access.at_noun(Noun.TEMPLATES)
 
 
-async def _save(template: "Template", account: "Account", as_json: bool) -> None:
+@commands.command("save")
+@_shared(**_SAVED)
+async def save_template(
+    name: Name,
+    image: Image,
+    container_disk: ContainerDisk,
+    *,
+    flags: Flags,
+    account: "Account",
+    as_json: bool,
+) -> None:
+    """Create a template, or with --id modify one.
+
+    Example: orchestrator templates save captions --image me/captions:3 --container-disk 20 --serverless
+    """
+    from orchestrator.account.templates.templates import Template
+
+    if flags["volume"] is None and not flags["serverless"]:
+        raise UsageError("--volume is required for a template that is not --serverless")
+    template = Template(
+        id=flags["id"],
+        name=name,
+        image_name=image,
+        container_disk_in_gb=container_disk,
+        volume_in_gb=flags["volume"] or 0,
+        docker_args=flags["docker_args"],
+        env=tuple(map(_variable, flags["env"])) if flags["env"] else None,
+        ports=flags["ports"],
+        readme=None if flags["readme"] is None else _text(Path(flags["readme"])),
+        volume_mount_path=flags["volume_mount_path"],
+        is_serverless=flags["serverless"] or (None if flags["id"] else False),
+        container_registry_auth_id=flags["registry_auth"],
+    )
     saved = await account.templates.save(template, losing=streams.warn)
     if as_json:
         streams.put_json(saved)
     streams.say(f"template {saved.name}: saved as {saved.id}")
+
+
+@commands.command("show")
+@_shared()
+async def show_template(template: Given, *, account: "Account", as_json: bool) -> None:
+    """Show one template. The values of its environment variables are in --json only.
+
+    Example: orchestrator templates show captions
+    """
+    from orchestrator.account.name_lookup import id_of
+    from orchestrator.core.text.name_match import looks_like_an_id
+
+    found = await account.templates.show(template) if looks_like_an_id(template) else None
+    if found is None:
+        known = {each.id: each for each in await account.templates.list()}
+        found = known[id_of("template", template, known.values())]
+    if as_json:
+        streams.put_json(found)
+    else:
+        tables.put_parts(tables.lines((name, tables.plain(value)) for name, value in _lines(found) if value))
+
+
+@commands.command("delete")
+@_shared()
+async def delete_template(
+    template: Given, yes: service_access.Yes = False, *, account: "Account", as_json: bool
+) -> None:
+    """Delete a template. Asks first. One that was in use is tried again for up to two minutes.
+
+    Example: orchestrator templates delete captions
+    """
+    name = await _name_of(template, account)
+    service_access.confirm(f"delete template {name!r}?", yes=yes)
+    await account.templates.delete(name, waiting=streams.say)
+    tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
+
+
+@commands.command("list")
+@_shared()
+async def list_templates(limit: service_access.AtMost = None, *, account: "Account", as_json: bool) -> None:
+    """List the account's templates. The values of their environment variables are in --json only.
+
+    Example: orchestrator templates list
+    """
+    tables.put_list(
+        await account.templates.list(limit=limit),
+        as_json=as_json,
+        none="the account has no templates",
+        headings=_HEADINGS,
+        row=_row,
+    )
 
 
 def _variable(text: str) -> "EnvironmentVariable":
@@ -177,20 +191,6 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--readme {path}: cannot be read as text ({type(error).__name__})") from None
-
-
-async def _show(given: str, account: "Account", as_json: bool) -> None:
-    from orchestrator.account.name_lookup import id_of
-    from orchestrator.core.text.name_match import looks_like_an_id
-
-    template = await account.templates.show(given) if looks_like_an_id(given) else None
-    if template is None:
-        known = {each.id: each for each in await account.templates.list()}
-        template = known[id_of("template", given, known.values())]
-    if as_json:
-        streams.put_json(template)
-    else:
-        tables.put_parts(tables.lines((name, tables.plain(value)) for name, value in _lines(template) if value))
 
 
 async def template_id(given: str, account: "Account") -> str:
@@ -226,23 +226,6 @@ async def _name_of(given: str, account: "Account") -> str:
     known = await account.templates.list() if looks_like_an_id(given) else ()
     is_name = any(each.name == given for each in known)
     return given if is_name else next((each.name for each in known if each.id == given), given)
-
-
-async def _delete(given: str, yes: bool, account: "Account", as_json: bool) -> None:
-    name = await _name_of(given, account)
-    service_access.confirm(f"delete template {name!r}?", yes=yes)
-    await account.templates.delete(name, waiting=streams.say)
-    tell_deleted(f"template {name}", {"name": name}, as_json=as_json)
-
-
-async def _list(limit: int | None, account: "Account", as_json: bool) -> None:
-    tables.put_list(
-        await account.templates.list(limit=limit),
-        as_json=as_json,
-        none="the account has no templates",
-        headings=_HEADINGS,
-        row=_row,
-    )
 
 
 def _row(template: "Template") -> tuple[object, ...]:

@@ -93,10 +93,10 @@ def at_ledger(
     (see `also`); `json` is what its `--json` prints, None for no such flag. Not `tells_raised`: it tells of workers
     that are paid still itself.
     """
-    shared = flags.flags_of(*settings, request_settings.LEDGER, command_settings.CONFIG)
+    shared = {**own, **flags.flags_of(*settings, request_settings.LEDGER, command_settings.CONFIG), **own}
     if json is not None:
-        own["json"] = flags.flag(command_settings.JSON, json)
-    return flags.also(partial(carry_out_at_ledger, tells_raised=tells_raised), **{**own, **shared, **own})
+        shared["json"] = flags.flag(command_settings.JSON, json)
+    return flags.also(partial(carry_out_at_ledger, tells_raised=tells_raised), **shared)
 
 
 def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | None]], *, tells_raised: bool) -> NoReturn:
@@ -108,13 +108,6 @@ def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | Non
     if tells_raised and not as_json:
         work = telling_raised(work, ledger)
     raise typer.Exit(execute(work, ledger=ledger))
-
-
-def carry_out(given: Flags, prepare: Callable[[Choices], Work]) -> NoReturn:
-    """The same of a command that is about no ledger."""
-    with exit_if_refused():
-        work = prepare(choose(given, os.environ))
-    raise typer.Exit(execute(work))
 
 
 def telling_raised(work: Work, ledger: Path) -> Work:

@@ -8,8 +8,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 
 import msgspec
 import typer
@@ -18,7 +17,7 @@ from orchestrator.api.runs.connection import service_key
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import key_warning
-from orchestrator.cli.framework.runner import Work, carry_out
+from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.formats import lasting
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -27,15 +26,14 @@ from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import command_settings, connection_settings
 from orchestrator.settings.profiles import PROFILE
-from orchestrator.settings.sources import Choices
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.values import KeyPlace
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
 
-
-T = TypeVar("T", bound=Callable[..., object])
 
 WAIT_DEFAULT: Final = "10m"
 
@@ -61,7 +59,7 @@ Timeout = Annotated[
     str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
-Json = Annotated[bool | None, options.option(command_settings.JSON, "The service's answer as JSON on standard output.")]
+_JSON: Final = options.flag(command_settings.JSON, "The service's answer as JSON on standard output.")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,8 +77,6 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Connect = Callable[[Access], "Account"]
-Command = Callable[["Account", bool], Awaitable[int | None]]
-"""What a command does with the account; the flag is `--json`. None is exit code 0."""
 
 
 def connect(access: Access) -> "Account":
@@ -100,52 +96,48 @@ def connect(access: Access) -> "Account":
     )
 
 
-class Noun:
-    """The commands for one part of the service, each with the flags `shared` behind its own (see `also`); `part` is
-    what several interfaces know where it is a noun of theirs.
+def at_account(
+    part: Interface | account_interfaces.Noun,
+    *settings: Setting[Any],
+    after: Callable[[Flags, "Account"], None] = lambda *_: None,
+    **own: Any,
+) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., None]]]:
+    """What makes commands of async functions of their own flags, the `account` and, where they have such parameters,
+    `as_json`, `choices` and `flags`. They are about `part` of the service, which several interfaces may know; whichever
+    way a command ends, `after` is called. Each has the flags of `settings` and `own` behind those that it is made with.
 
-    A command returns a `Command`. They need no other part of the program than the client.
+    Who calls the command line may reach the account in another way: by the object of the context, a `Connect`.
     """
+    shared = {**options.flags_of(*settings, command_settings.CONFIG), "json": _JSON, **own, **options.flags_of(PROFILE)}
 
-    def __init__(
-        self, group: typer.Typer, part: Interface | account_interfaces.Noun, connect: Connect, **shared: Any
-    ) -> None:
-        self._group = group
-        self._part = part
-        self._connect = connect
-        self._shared = {**shared, **options.flags_of(PROFILE)}
+    def carry_out(flags: Flags, command: Callable[..., Awaitable[int | None]]) -> None:
+        with exit_if_refused():
+            choices = choose(flags, os.environ)
+            access = _access(part, choices)
+        for warning in filter(None, map(key_warning, access.urls.values())):
+            streams.warn(warning)
 
-    def command(self, name: str | None = None, /, *, help_: str | None = None, **more: Any) -> Callable[[T], T]:
-        """Registers a command, which may have flags beside those of all."""
+        async def work() -> int | None:
+            account = (flags["ctx"].obj or connect)(access)
+            async with account.service:
+                account.on_wait(lambda reason, wait_s: streams.say(f"waiting {lasting(wait_s)}: {reason}"))
+                try:
+                    return await command(choices, account=account, as_json=choices.is_on(command_settings.JSON))
+                except (NotSent, Unanswered) as error:
+                    raise StoppedError(str(error)) from None
+                finally:
+                    after(flags, account)
 
-        def register(command: T) -> T:
-            self._group.command(name, help=help_)(also(self._carry_out, **{**more, **self._shared})(command))
-            return command
+        raise typer.Exit(execute(work))
 
-        return register
-
-    def _carry_out(self, flags: Flags, prepare: Callable[[Choices], Command]) -> None:
-        def prepared(choices: Choices) -> Work:
-            access = _access(self._part, choices)
-            command = prepare(choices)
-            for warning in filter(None, map(key_warning, access.urls.values())):
-                streams.warn(warning)
-            return partial(_with_account, self._connect, access, command, choices.is_on(command_settings.JSON))
-
-        carry_out(flags, prepared)
+    return lambda **more: also(carry_out, **{**more, **shared, "ctx": typer.Context})
 
 
-def account_noun(group: typer.Typer, noun: account_interfaces.Noun, connect: Connect) -> Noun:
-    """Commands for what several interfaces know."""
+def at_noun(noun: account_interfaces.Noun) -> Callable[..., Callable[[Callable[..., Any]], Callable[..., None]]]:
+    """The same for what several interfaces know."""
     parts = [_PART_OF[each].value for each in account_interfaces.KNOWN[noun]]
-    shared = options.flags_of(
-        connection_settings.INTERFACE,
-        *parts,
-        connection_settings.TEAM,
-        connection_settings.GRAPHQL_KEY,
-        command_settings.CONFIG,
-    )
-    return Noun(group, noun, connect, **shared, json=Json)
+    more = (connection_settings.TEAM, connection_settings.GRAPHQL_KEY)
+    return at_account(noun, connection_settings.INTERFACE, *parts, *more)
 
 
 def _access(part: Interface | account_interfaces.Noun, choices: Choices) -> Access:
@@ -190,16 +182,6 @@ def _check_profile(choices: Choices, spoken_to: Sequence[Interface]) -> None:
 def to_endpoints(choices: Choices) -> Access:
     """The way to the account's endpoints. Raises `UsageError`."""
     return _access(account_interfaces.Noun.ENDPOINTS, choices)
-
-
-async def _with_account(make: Connect, access: Access, command: Command, as_json: bool) -> int:
-    account = make(access)
-    async with account.service:
-        account.on_wait(lambda reason, wait_s: streams.say(f"waiting {lasting(wait_s)}: {reason}"))
-        try:
-            return await command(account, as_json) or 0
-        except (NotSent, Unanswered) as error:
-            raise StoppedError(str(error)) from None
 
 
 def confirm(question: str, *, yes: bool, name: str | None = None, terminal: TextIO | None = None) -> None:

@@ -1,23 +1,21 @@
-"""What each `orchestrator api` command asks of the service, and what it shows of the answer.
+"""What the commands of `orchestrator api` share: the way to an endpoint, what is shown of an answer, and warnings."""
 
-Each returns its exit code: 0, or 1 where the job that the answer is about has not completed and never will.
-"""
-
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from orchestrator.cli.framework.endpoint_names import endpoint_id
-from orchestrator.cli.framework.service_access import confirm
+from orchestrator.cli.framework.endpoint_names import endpoint_id, is_looked_up
+from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import output
-from orchestrator.cli.service.job_input import JobInput
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import OrchestratorError
+from orchestrator.settings import command_settings
+from orchestrator.settings.sources import Choices
 from orchestrator.views.status import RunStatus
 
 if TYPE_CHECKING:
@@ -41,17 +39,14 @@ class Shown(msgspec.Struct, frozen=True):
             streams.say(line)
 
 
-Work = Callable[["EndpointJobs", Shown], Awaitable[int]]
-
-
-async def send(
-    endpoint: str, named: bool, quiet: bool, ledger: Path, work: Work, account: "Account", as_json: bool
-) -> int:
-    """Does `work` at the endpoint, which is given by its id, or `named`. Within which limits is said once, when
-    something is really sent, and where a process works on `ledger`, whose limits they are, too.
+async def reach(endpoint: str, account: "Account", choices: Choices) -> tuple["EndpointJobs", Shown]:
+    """The jobs of the endpoint with that id or name, and how answers are shown. Within which limits is said once, when
+    something is really sent, and where a process works on the ledger, whose limits they are, too.
     """
-    jobs = account.service.endpoint(await endpoint_id(endpoint, account) if named else endpoint)
-    shown = Shown(as_json, quiet)
+    its_id = await endpoint_id(endpoint, account) if is_looked_up(endpoint, choices) else endpoint
+    jobs, as_json = account.service.endpoint(its_id), choices.is_on(command_settings.JSON)
+    shown = Shown(as_json, quiet=as_json or choices.is_on(command_settings.QUIET))
+    ledger = ledger_of(choices)
 
     def say_within() -> None:
         jobs.on_request(None)
@@ -59,7 +54,7 @@ async def send(
             shown.say(WITHIN)
 
     jobs.on_request(say_within)
-    return await work(jobs, shown)
+    return jobs, shown
 
 
 def _worked_on_by(ledger: Path) -> str | None:
@@ -68,29 +63,9 @@ def _worked_on_by(ledger: Path) -> str | None:
     return worked_on_by(ledger)
 
 
-# --- submitting
-
-
-async def api_run(job: JobInput, endpoint: "EndpointJobs", shown: Shown) -> int:
-    with _telling_if_interrupted():
-        record = await endpoint.run(job.input, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config)
-    return _show(record, shown)
-
-
-async def api_runsync(job: JobInput, wait: int | None, endpoint: "EndpointJobs", shown: Shown) -> int:
-    with _telling_if_interrupted():
-        record = await endpoint.runsync(
-            job.input, wait=wait, follow=False, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config
-        )
-    if not record.finished and record.id:
-        # Also with --json: whoever interrupts this now needs the id.
-        streams.say(f"job {record.id} is {record.status}; asking until it has finished")
-        record = await endpoint.follow(record.id)
-    return _show(record, shown)
-
-
 @contextmanager
-def _telling_if_interrupted() -> Iterator[None]:
+def telling_if_interrupted() -> Iterator[None]:
+    """Warns where the block is interrupted, which submits a job."""
     from anyio import get_cancelled_exc_class
 
     try:
@@ -100,7 +75,8 @@ def _telling_if_interrupted() -> Iterator[None]:
         raise
 
 
-def _show(record: "JobRecord", shown: Shown) -> int:
+def show_job(record: "JobRecord", shown: Shown) -> int:
+    """Prints a job; returns the exit code: 1 where it has not completed and never will."""
     if shown.as_json:
         output.put_answer(record.raw)
     else:
@@ -108,66 +84,7 @@ def _show(record: "JobRecord", shown: Shown) -> int:
     return JOB_FAILED_EXIT_CODE if record.finished and record.status != "COMPLETED" else 0
 
 
-# --- asking
-
-
-async def api_status(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
-    return _show(await endpoint.status(job), shown)
-
-
-async def api_stream(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
-    stream = endpoint.stream(job)
-    chunks = 0
-    async for chunk in stream:
-        output.put_chunk(chunk, as_json=shown.as_json)
-        chunks += 1
-    shown.say(f"job {job} is {stream.status}; {counted(chunks, 'chunk')}")
-    return 0 if stream.status == "COMPLETED" else JOB_FAILED_EXIT_CODE
-
-
-async def api_health(endpoint: "EndpointJobs", shown: Shown) -> int:
-    health = await endpoint.health()
-    if shown.as_json:
-        output.put_answer(health.raw)
-    else:
-        output.put_health(health)
-    return 0
-
-
-async def api_requests(endpoint: "EndpointJobs", shown: Shown) -> int:
-    output.put_json_answer(await endpoint.requests(), as_json=shown.as_json)
-    return 0
-
-
-# --- changing
-
-
-async def api_cancel(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
-    record = await endpoint.cancel(job)
-    _show(record, shown)
-    if record.finished and record.status != "CANCELLED":
-        streams.warn(f"job {job} had ended before: it is {record.status}")
-    return 0
-
-
-async def api_retry(job: str, endpoint: "EndpointJobs", shown: Shown) -> int:
-    return _show(await endpoint.retry(job), shown)
-
-
-async def api_purge(ledger: Path | None, yes: bool, endpoint: "EndpointJobs", shown: Shown) -> int:
-    if ledger is not None:
-        for line in await _stakes(ledger, endpoint):
-            streams.warn(line)
-    confirm(f"take every waiting job out of the queue of {endpoint.id}?", yes=yes)
-    purged = await endpoint.purge_queue()
-    if shown.as_json:
-        output.put_answer(purged.raw)
-    else:
-        output.put_purged(purged)
-    return 0
-
-
-async def _stakes(ledger: Path, endpoint: "EndpointJobs") -> list[str]:
+async def stakes(ledger: Path, endpoint: "EndpointJobs") -> list[str]:
     """What purging would do to the runs of the ledger."""
     from orchestrator.api.inspect.status import status
 
@@ -190,11 +107,3 @@ def _at_service(run: RunStatus) -> int:
 def _stake(run: RunStatus, ledger: Path, at_service: int) -> str:
     jobs = counted(at_service, "job")
     return f"run {run.run} of {ledger} has {jobs} at this endpoint; those that still wait in its queue go, too"
-
-
-async def api_openai(path: str, body: bytes | None, endpoint: "EndpointJobs", shown: Shown) -> int:
-    put = None if shown.as_json else output.put_event
-    answer = await endpoint.openai(path, body, on_event=put)
-    if shown.as_json or not isinstance(answer.value, tuple):  # else its events have been shown as they came
-        output.put_json_answer(answer, as_json=shown.as_json)
-    return 0

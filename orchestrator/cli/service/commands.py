@@ -6,28 +6,30 @@ questions are, while the connection or the service fails.
 """
 
 import os
-from functools import partial
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from orchestrator.api.runs.connection import connection_of
-from orchestrator.cli.framework import service_access
-from orchestrator.cli.framework.endpoint_names import is_looked_up
 from orchestrator.cli.framework.flags import flags_of
 from orchestrator.cli.framework.requests import ledger_of
-from orchestrator.cli.framework.service_access import Command, Connect, Interface, Noun
-from orchestrator.cli.service import calls
-from orchestrator.cli.service.calls import Work
+from orchestrator.cli.framework.service_access import Interface, Yes, at_account, confirm
+from orchestrator.cli.output import streams
+from orchestrator.cli.service import output
+from orchestrator.cli.service.calls import JOB_FAILED_EXIT_CODE, reach, show_job, stakes, telling_if_interrupted
 from orchestrator.cli.service.job_input import JobInput, is_typed, object_text, read_job_input
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import Policy, parse_duration
+from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings import connection_settings, request_settings, run_settings
 from orchestrator.settings.profiles import own_keys
 from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
 from orchestrator.units import MILLISECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.account import Account  # at run time `--help` would pay for it
 
 EndpointId = Annotated[str, typer.Argument(metavar="ENDPOINT", help="The endpoint's id or name.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, as the service gave it.")]
@@ -59,133 +61,191 @@ OpenAiPath = Annotated[
 ]
 
 
-def add_api(commands: typer.Typer, connect: Connect = service_access.connect) -> None:
-    """Registers `api` and its operations."""
-    api = typer.Typer(
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        help="Single requests to an endpoint, without a ledger.\n\nThe API key comes from ORCHESTRATOR_API_KEY,"
-        " RUNPOD_API_KEY or the variable that the profile names.",
-    )
-    commands.add_typer(api, name="api")
-    operations = Noun(
-        api,
-        Interface.JOBS,
-        connect,
-        **flags_of(connection_settings.SERVERLESS_URL, command_settings.CONFIG),
-        json=service_access.Json,
-    )
-    _add_submits(operations)
-    _add_questions(operations)
-    _add_changes(operations)
-    _add_openai(operations)
-
-
+api = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Single requests to an endpoint, without a ledger.\n\nThe API key comes from ORCHESTRATOR_API_KEY,"
+    " RUNPOD_API_KEY or the variable that the profile names.",
+)
+_shared = at_account(Interface.JOBS, connection_settings.SERVERLESS_URL)
 _policy: Final = flags_of(*run_settings.POLICY, ALLOW_ENV)
 
 
-def _add_submits(api: Noun) -> None:
-    @api.command(**_policy)
-    def run(endpoint: EndpointId, input: Input, webhook: Webhook = None, *, choices: Choices) -> Command:  # noqa: A002  the flag
-        """Submit a job that runs in the background. Never repeated by itself.
-
-        Example: orchestrator api run abc123 --input prompt.json
-        """
-        return _at(endpoint, choices, partial(calls.api_run, _job_input(input, webhook, choices)))
-
-    @api.command(**_policy)
-    def runsync(
-        endpoint: EndpointId,
-        input: Input,  # noqa: A002
-        wait: Wait = None,
-        webhook: Webhook = None,
-        *,
-        choices: Choices,
-    ) -> Command:
-        """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished.
-
-        Example: orchestrator api runsync abc123 --input '{"prompt": "a cat"}'
-        """
-        job = _job_input(input, webhook, choices)
-        return _at(endpoint, choices, partial(calls.api_runsync, job, None if wait is None else _milliseconds(wait)))
+# --- submitting
 
 
-def _add_questions(api: Noun) -> None:
-    @api.command()
-    def status(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Show how a job stands, with its result once it has one.
+@api.command("run")
+@_shared(**_policy)
+async def api_run(
+    endpoint: EndpointId,
+    input: Input,  # noqa: A002  the flag
+    webhook: Webhook = None,
+    *,
+    choices: Choices,
+    account: "Account",
+) -> int:
+    """Submit a job that runs in the background. Never repeated by itself.
 
-        Example: orchestrator api status abc123 JOB
-        """
-        return _at(endpoint, choices, partial(calls.api_status, job))
-
-    @api.command()
-    def stream(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once.
-
-        Example: orchestrator api stream abc123 JOB
-        """
-        return _at(endpoint, choices, partial(calls.api_stream, job))
-
-    @api.command()
-    def health(endpoint: EndpointId, *, choices: Choices) -> Command:
-        """Show how many jobs and workers the endpoint has in which state.
-
-        Example: orchestrator api health abc123
-        """
-        return _at(endpoint, choices, calls.api_health)
-
-    @api.command()
-    def requests(endpoint: EndpointId, *, choices: Choices) -> Command:
-        """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it.
-
-        Example: orchestrator api requests abc123
-        """
-        return _at(endpoint, choices, calls.api_requests)
+    Example: orchestrator api run abc123 --input prompt.json
+    """
+    job = _job_input(input, webhook, choices)
+    jobs, shown = await reach(endpoint, account, choices)
+    with telling_if_interrupted():
+        record = await jobs.run(job.input, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config)
+    return show_job(record, shown)
 
 
-def _add_changes(api: Noun) -> None:
-    @api.command()
-    def cancel(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Stop a job that waits or runs.
+@api.command("runsync")
+@_shared(**_policy)
+async def api_runsync(
+    endpoint: EndpointId,
+    input: Input,  # noqa: A002
+    wait: Wait = None,
+    webhook: Webhook = None,
+    *,
+    choices: Choices,
+    account: "Account",
+) -> int:
+    """Submit a job and wait for its end; one that takes longer than --wait is asked for until it has finished.
 
-        Example: orchestrator api cancel abc123 JOB
-        """
-        return _at(endpoint, choices, partial(calls.api_cancel, job))
-
-    @api.command()
-    def retry(endpoint: EndpointId, job: JobId, *, choices: Choices) -> Command:
-        """Queue a failed or timed-out job again, under the same id. Its former result is gone then.
-
-        Example: orchestrator api retry abc123 JOB
-        """
-        return _at(endpoint, choices, partial(calls.api_retry, job))
-
-    @api.command(**flags_of(request_settings.LEDGER))
-    def purge(endpoint: EndpointId, yes: service_access.Yes = False, *, choices: Choices) -> Command:
-        """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there.
-
-        Example: orchestrator api purge abc123
-        """
-        ledger = ledger_of(choices)
-        return _at(endpoint, choices, partial(calls.api_purge, ledger if ledger.exists() else None, yes))
-
-
-def _add_openai(api: Noun) -> None:
-    @api.command()
-    def openai(endpoint: EndpointId, path: OpenAiPath, input: Body = None, *, choices: Choices) -> Command:  # noqa: A002
-        """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json.
-
-        Example: orchestrator api openai abc123 /v1/chat/completions --input body.json
-        """
-        body = None if input is None else object_text(input)
-        return _at(endpoint, choices, partial(calls.api_openai, path, body))
+    Example: orchestrator api runsync abc123 --input '{"prompt": "a cat"}'
+    """
+    job, wait_ms = _job_input(input, webhook, choices), None if wait is None else _milliseconds(wait)
+    jobs, shown = await reach(endpoint, account, choices)
+    with telling_if_interrupted():
+        record = await jobs.runsync(
+            job.input, wait=wait_ms, follow=False, policy=job.policy, webhook=job.webhook, s3_config=job.s3_config
+        )
+    if not record.finished and record.id:
+        # Also with --json: whoever interrupts this now needs the id.
+        streams.say(f"job {record.id} is {record.status}; asking until it has finished")
+        record = await jobs.follow(record.id)
+    return show_job(record, shown)
 
 
-def _at(endpoint: str, choices: Choices, work: Work) -> Command:
-    quiet = choices.is_on(command_settings.QUIET) or choices.is_on(command_settings.JSON)
-    named = is_looked_up(endpoint, choices)
-    return partial(calls.send, endpoint, named, quiet, ledger_of(choices), work)
+# --- asking
+
+
+@api.command("status")
+@_shared()
+async def api_status(endpoint: EndpointId, job: JobId, *, choices: Choices, account: "Account") -> int:
+    """Show how a job stands, with its result once it has one.
+
+    Example: orchestrator api status abc123 JOB
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    return show_job(await jobs.status(job), shown)
+
+
+@api.command("stream")
+@_shared()
+async def api_stream(endpoint: EndpointId, job: JobId, *, choices: Choices, account: "Account") -> int:
+    """Print a job's chunks as they come, one a line, until it ends. The service hands out each chunk once.
+
+    Example: orchestrator api stream abc123 JOB
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    stream = jobs.stream(job)
+    chunks = 0
+    async for chunk in stream:
+        output.put_chunk(chunk, as_json=shown.as_json)
+        chunks += 1
+    shown.say(f"job {job} is {stream.status}; {counted(chunks, 'chunk')}")
+    return 0 if stream.status == "COMPLETED" else JOB_FAILED_EXIT_CODE
+
+
+@api.command("health")
+@_shared()
+async def api_health(endpoint: EndpointId, *, choices: Choices, account: "Account") -> None:
+    """Show how many jobs and workers the endpoint has in which state.
+
+    Example: orchestrator api health abc123
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    health = await jobs.health()
+    if shown.as_json:
+        output.put_answer(health.raw)
+    else:
+        output.put_health(health)
+
+
+@api.command("requests")
+@_shared()
+async def api_requests(endpoint: EndpointId, *, choices: Choices, account: "Account") -> None:
+    """Print whatever /requests answers; it is documented nowhere, and an endpoint may not have it.
+
+    Example: orchestrator api requests abc123
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    output.put_json_answer(await jobs.requests(), as_json=shown.as_json)
+
+
+# --- changing
+
+
+@api.command("cancel")
+@_shared()
+async def api_cancel(endpoint: EndpointId, job: JobId, *, choices: Choices, account: "Account") -> None:
+    """Stop a job that waits or runs.
+
+    Example: orchestrator api cancel abc123 JOB
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    record = await jobs.cancel(job)
+    show_job(record, shown)
+    if record.finished and record.status != "CANCELLED":
+        streams.warn(f"job {job} had ended before: it is {record.status}")
+
+
+@api.command("retry")
+@_shared()
+async def api_retry(endpoint: EndpointId, job: JobId, *, choices: Choices, account: "Account") -> int:
+    """Queue a failed or timed-out job again, under the same id. Its former result is gone then.
+
+    Example: orchestrator api retry abc123 JOB
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    return show_job(await jobs.retry(job), shown)
+
+
+@api.command("purge")
+@_shared(**flags_of(request_settings.LEDGER))
+async def api_purge(endpoint: EndpointId, yes: Yes = False, *, choices: Choices, account: "Account") -> None:
+    """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there.
+
+    Example: orchestrator api purge abc123
+    """
+    jobs, shown = await reach(endpoint, account, choices)
+    ledger = ledger_of(choices)
+    for line in await stakes(ledger, jobs) if ledger.exists() else ():
+        streams.warn(line)
+    confirm(f"take every waiting job out of the queue of {jobs.id}?", yes=yes)
+    purged = await jobs.purge_queue()
+    if shown.as_json:
+        output.put_answer(purged.raw)
+    else:
+        output.put_purged(purged)
+
+
+@api.command("openai")
+@_shared()
+async def api_openai(
+    endpoint: EndpointId,
+    path: OpenAiPath,
+    input: Body = None,  # noqa: A002
+    *,
+    choices: Choices,
+    account: "Account",
+) -> None:
+    """Call a worker's OpenAI-compatible interface, as in: openai ID /v1/chat/completions --input body.json.
+
+    Example: orchestrator api openai abc123 /v1/chat/completions --input body.json
+    """
+    body = None if input is None else object_text(input)
+    jobs, shown = await reach(endpoint, account, choices)
+    answer = await jobs.openai(path, body, on_event=None if shown.as_json else output.put_event)
+    if shown.as_json or not isinstance(answer.value, tuple):  # else its events have been shown as they came
+        output.put_json_answer(answer, as_json=shown.as_json)
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:

@@ -11,7 +11,6 @@ import pytest
 from orchestrator.account import Account
 from orchestrator.account.pods.records import Pod, decode_pod
 from orchestrator.cli.account.pod_tables import pod_lines, window_line
-from orchestrator.cli.account.pods import add_pods
 from orchestrator.cli.framework.service_access import Access, Interface
 from orchestrator.cli.output import tables
 from orchestrator.client import InProcess, Service
@@ -23,7 +22,7 @@ from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.contract.answers import ConnectionCut
 from orchestrator.emulator.contract.callers import QUOTAS, Caller, Quota
 from tests.account.pods.test_pod_records import WHOLE
-from tests.cli.command_line import Result, call_only, give
+from tests.cli.command_line import Result, call, give
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, KEY, PodService
 
 SECOND = 1_000_000
@@ -46,7 +45,7 @@ class Shell:
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
         variables = {"ORCHESTRATOR_API_KEY": KEY, "COLUMNS": "100", **environment}
-        result = call_only([add_pods], self.connect, ["pods", *arguments], environment=variables)
+        result = call(["pods", *arguments], environment=variables, connect=self.connect)
         assert KEY not in result.output
         assert "Traceback" not in result.output
         return result

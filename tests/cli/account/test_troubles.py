@@ -10,20 +10,16 @@ body. The service quotes the whole request at whoever asks.
 import json
 import re
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import httpx
 import pytest
 
 from orchestrator.account import Account
-from orchestrator.cli.account.endpoints import add_endpoints
-from orchestrator.cli.account.pods import add_pods
-from orchestrator.cli.account.secrets import add_secrets
-from orchestrator.cli.account.templates import add_templates
 from orchestrator.cli.framework.service_access import Access
 from orchestrator.client import Service
-from tests.cli.command_line import Result, add_calls, call_only
+from tests.cli.command_line import Result, call
 
 KEY = "the-key/of+the=account"
 SECRET = 'hunter2 "and" more\nof it'
@@ -44,13 +40,6 @@ COMMANDS = {
     "templates graphql": (*SAVE, "--interface", "graphql"),
     "secrets v2": (*SECRET_FROM, "--interface", "v2"),
     "secrets graphql": (*SECRET_FROM, "--interface", "graphql"),
-}
-ADDED: Mapping[str, Callable[..., None]] = {
-    "api": add_calls,
-    "endpoints": add_endpoints,
-    "pods": add_pods,
-    "templates": add_templates,
-    "secrets": add_secrets,
 }
 DOING = {
     "api": "run",
@@ -130,9 +119,9 @@ class Told:
         return Account(service, base_url=host, rest_url=host, graphql_url=f"{host}/graphql", interface=access.interface)
 
 
-def call(service: Told, area: str, *more: str) -> Result:
+def asked(service: Told, area: str, *more: str) -> Result:
     environment: Mapping[str, str] = {"ORCHESTRATOR_API_KEY": KEY, "THE_SECRET": SECRET}
-    return call_only([ADDED[noun(area)]], service.connect, [*COMMANDS[area], *more], environment=environment)
+    return call([*COMMANDS[area], *more], environment=environment, connect=service.connect)
 
 
 def told(result: Result) -> str:
@@ -156,7 +145,7 @@ def test_each_trouble_is_one_clear_line_in_each_area(area: str, trouble: str) ->
     """Contracts, Errors: the rows of their tables, for jobs, endpoints, pods, templates and secrets."""
     status, words = STATUSES[trouble]
     service = Told(status)
-    line = told(call(service, area))
+    line = told(asked(service, area))
     assert line.startswith(f"error: {doing(area)}: ")
     assert re.search(words, line)
     assert f"({status} " in line
@@ -171,7 +160,7 @@ def test_each_broken_answer_is_one_clear_line_in_each_area(area: str, trouble: s
     """Contracts, Errors: bodies are not shown, so any must do."""
     reply, words = BROKEN[trouble]
     service = Told(reply)
-    line = told(call(service, area, "--json"))
+    line = told(asked(service, area, "--json"))
     assert line.startswith(f"error: {doing(area)}: ")
     assert any(word in line for word in words)
     assert service.changes == 1, "what may have taken effect is not repeated"
@@ -183,13 +172,13 @@ def test_each_broken_answer_is_one_clear_line_in_each_area(area: str, trouble: s
 def test_a_refusal_of_graphql_is_one_clear_line_whatever_its_status(area: str) -> None:
     """Contract of templates, Errors: shape and messages are not shown."""
     message = f"no {KEY} and no {SECRET}"
-    line = told(call(Told(httpx.Response(200, json={"errors": [{"message": message}], "data": None})), area))
+    line = told(asked(Told(httpx.Response(200, json={"errors": [{"message": message}], "data": None})), area))
     assert line == f"error: {doing(area)}: the service refused it (no [hidden] and no [hidden])"
 
 
 def test_an_action_that_the_pod_does_not_allow_is_not_even_sent() -> None:
     """Contract of pods, 409: an invalid transition is refused with the actions that are valid."""
     service = Told(409)
-    result = call_only([add_pods], service.connect, ["pods", "start", "p1"], environment={"ORCHESTRATOR_API_KEY": KEY})
+    result = call(["pods", "start", "p1"], environment={"ORCHESTRATOR_API_KEY": KEY}, connect=service.connect)
     assert (result.exit_code, service.changes) == (2, 0)
     assert "it allows: stop, restart, terminate; nothing was sent" in result.stderr

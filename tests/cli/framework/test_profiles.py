@@ -9,7 +9,6 @@ import pytest
 
 from orchestrator.account import Account
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.cli.account import add_account
 from orchestrator.cli.framework.requests import doctor_request, serve_request
 from orchestrator.cli.framework.service_access import Access, Interface
 from orchestrator.cli.help.command_screens import split_examples
@@ -17,7 +16,7 @@ from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings.values import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
-from tests.cli.command_line import LOCAL, Asked, add_calls, call, call_only, requested
+from tests.cli.command_line import LOCAL, Asked, call, requested
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS
 from tests.cli.test_config import write
@@ -121,7 +120,7 @@ def test_no_command_of_an_account_has_a_key_or_an_address_of_another(profile: st
     variables |= {"HF_TOKEN": "hf", "ORCHESTRATOR_BASE_URL": "https://other.example"}
     for example in OF_ACCOUNT:
         words = ["{}" if word.endswith(".json") else word for word in shlex.split(example)]
-        calling = partial(call_only, [add_account, add_calls], connect)
+        calling = partial(call, connect=connect)
         flag = calling([*words, "--profile", profile], environment=variables)
         variable = calling(words, environment={**variables, "ORCHESTRATOR_PROFILE": profile})
         assert "that is enough" in flag.stderr, (example, flag.stderr)
@@ -139,7 +138,7 @@ def test_the_commands_of_an_account_take_what_the_file_says_of_all() -> None:
         raise UsageError("that is enough")
 
     for profile in ("work", "home"):
-        call_only([add_account], connect, ["pods", "list", "--profile", profile], environment=KEYS)
+        call(["pods", "list", "--profile", profile], environment=KEYS, connect=connect)
     assert [(access.key, access.urls[Interface.PODS], access.team) for access in seen] == [
         ("key-of-work", "https://pods.work.example", "red"),
         ("key-of-home", "https://api.runpod.io", "nobody"),

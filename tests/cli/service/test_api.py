@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.ledger import dispatcher_lock
 from tests.account.accounts import Script, Waits, scripted
-from tests.cli.command_line import add_calls, call_only, give
+from tests.cli.command_line import call, give
 from tests.cli.service_double import KEY, ok, refusal, service
 from tests.cli.small_ledger import a_ledger
 from tests.client.raw_server import closed_port, response
@@ -150,8 +150,8 @@ def test_the_events_of_an_openai_answer_stand_one_a_line() -> None:
 def test_a_success_without_a_status_is_said_so_and_is_no_defect(body: str, message: str) -> None:
     waits = Waits()
     account = scripted(Script(httpx.Response(200, text=body)), sleep=waits)
-    result = call_only(
-        [add_calls], lambda _: account, ["api", "status", "abc1", "job-1"], environment={"ORCHESTRATOR_API_KEY": KEY}
+    result = call(
+        ["api", "status", "abc1", "job-1"], environment={"ORCHESTRATOR_API_KEY": KEY}, connect=lambda _: account
     )
     assert (result.exit_code, result.stdout) == (3, "")
     assert result.stderr.splitlines()[-1] == f"error: status of job-1: {message}"

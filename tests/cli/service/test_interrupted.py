@@ -1,18 +1,11 @@
 """What is said when somebody interrupts a command whose request is under way."""
 
-from typing import Any
-
 import anyio
 import pytest
 
-from orchestrator.cli.service import calls
-from orchestrator.cli.service.calls import Shown
-from orchestrator.cli.service.job_input import JobInput
-from orchestrator.core.text.durations import Policy
+from orchestrator.cli.service.calls import telling_if_interrupted
 
 pytestmark = pytest.mark.anyio
-
-JOB = JobInput(input=b'{"n":1}', policy=Policy())
 
 
 @pytest.fixture
@@ -20,35 +13,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Silent:
-    """An endpoint that never answers."""
-
-    def __init__(self) -> None:
-        self.asked = anyio.Event()
-
-    async def run(self, *_: Any, **more: Any) -> Any:
-        self.asked.set()
-        await anyio.sleep_forever()
-
-    runsync = run
-
-
-@pytest.mark.parametrize("operation", ["run", "runsync"])
 async def test_whoever_interrupts_a_submission_is_told_that_the_job_may_exist(
-    operation: str, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    endpoint: Any = Silent()
-    shown = Shown(as_json=False, quiet=False)
-    submit = (
-        calls.api_run(JOB, endpoint, shown) if operation == "run" else calls.api_runsync(JOB, None, endpoint, shown)
-    )
+    asked = anyio.Event()
 
-    async def submitting() -> None:
-        await submit
+    async def submit() -> None:
+        with telling_if_interrupted():
+            asked.set()
+            await anyio.sleep_forever()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(submitting)
-        await endpoint.asked.wait()
+        group.start_soon(submit)
+        await asked.wait()
         group.cancel_scope.cancel()
 
     told = capsys.readouterr()
