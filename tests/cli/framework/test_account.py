@@ -241,7 +241,7 @@ def test_an_interface_that_knows_no_secrets_is_refused() -> None:
 COMMANDS = {
     ("templates", "delete", "x", "-y"): 0.0,
     ("secrets", "delete", "x", "-y"): 3.5,
-    ("endpoints", "delete", "x", "-y"): 7.0,
+    ("endpoints", "delete", "x", "-y"): 3.5,
 }
 """For how long each waits in all before it is asked for the last time what the name means, where that may help."""
 
