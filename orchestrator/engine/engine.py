@@ -143,7 +143,7 @@ class Engine:
         )
         ledger.runs.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.heart = HeartbeatWriter(
-            ledger=ledger, clock=clock, said=self.said_lately, look_every_s=dependencies.say_every_s
+            ledger=ledger, clock=clock, said=self.recent_report, look_every_s=dependencies.say_every_s
         )
         self._hears_people()
         self.janitor = self._looks_after()
@@ -186,7 +186,7 @@ class Engine:
             Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("put workers back", LOOK_EVERY_S, self.workers.look),
-            Duty("serve what was held", RECONCILE_EVERY_S, self.serving.serve_held),
+            Duty("serve what was held", RECONCILE_EVERY_S, self.serving.retry_unservable),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
         return Janitor(ledger, self.endpoints, self.runs.settings_of, duties)
@@ -353,7 +353,7 @@ class Engine:
         self.validators.load(self.runs.settings_of.get(run.id, run.settings))
         with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
             await self.reach(run)
-            session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.said)
+            session = await self.runs.open_session(run, control=self.control, taking=self.taking, said=self.report)
         for there in await self.ledger.runs.elsewhere(run.id):
             await self.reach(there)
             await self.runs.extend(session, there)
@@ -462,14 +462,14 @@ class Engine:
         if self._tells_of_runs is not None:
             await self._tells_of_runs.finish()
 
-    def said_lately(self) -> ProcessReport:
+    def recent_report(self) -> ProcessReport:
         """The same as `said`, but for runs that ended long ago."""
-        return self.said(lately=True)
+        return self.report(lately=True)
 
-    def said(self, *, lately: bool = False) -> ProcessReport:
+    def report(self, *, lately: bool = False) -> ProcessReport:
         """What there is to say of this process."""
         return ProcessReport(
-            runs=self.runs.said(self.stuck, lately=lately),
+            runs=self.runs.reports(self.stuck, lately=lately),
             meters=self.limits.meters(),
             janitor=self.janitor.summary,
             webhook_url=self.listener.base_url,

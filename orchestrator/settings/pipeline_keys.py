@@ -223,7 +223,7 @@ REUSE_VERSION: Final = _stage(
 
 ON: Final = _notify("on", ValueType(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
 URL: Final = _notify("url", parsed("URL", service.parse_hook_url), "Where it is posted to.", default="none")
-TOLD: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
+NOTIFY_COMMAND: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
 SECRET: Final = _notify(
     "secret", parsed("env:NAME", _variable), "The variable that holds what messages are signed with.", default="none"
 )
@@ -237,7 +237,7 @@ SCHEDULE: Final[Settings] = (
     *(CRON, EVERY, OFFSET, ZONE, JITTER),
     *(OVERLAP, PARALLEL, CATCH_UP, LATE_AFTER, PAUSE_AFTER_FAILURES),
 )
-NOTIFY: Final[Settings] = (ON, URL, TOLD, SECRET)
+NOTIFY: Final[Settings] = (ON, URL, NOTIFY_COMMAND, SECRET)
 STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE, REUSE_VERSION)
 
 STAGE_FILES: Final[Settings] = (request_settings.OUTPUT, request_settings.ERRORS)

@@ -144,7 +144,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             " it; what another run of the ledger has written is never replaced.",
         ),
     ] = False
-    afresh: Annotated[
+    fresh_start: Annotated[
         bool,
         _file(
             "afresh",
@@ -207,7 +207,7 @@ OUTPUT: Final[Setting[Path]] = setting_of(RunRequest, "output")
 ERRORS: Final[Setting[Path]] = setting_of(RunRequest, "errors")
 INCLUDE: Final[Setting[tuple[Include, ...]]] = setting_of(RunRequest, "include")
 OVERWRITE: Final[Setting[bool]] = setting_of(RunRequest, "overwrite")
-AFRESH: Final[Setting[bool]] = setting_of(RunRequest, "afresh")
+FRESH_START: Final[Setting[bool]] = setting_of(RunRequest, "fresh_start")
 BODY_BYTES_MAX: Final[Setting[int]] = setting_of(RunRequest, "body_bytes_max")
 RETRY_FAILED: Final[Setting[bool]] = setting_of(RunRequest, "retry_failed")
 LOG_FILE: Final[Setting[Path]] = setting_of(RunRequest, "log_file")

@@ -192,7 +192,7 @@ class Choices:
         value = self[switch]
         return value is True
 
-    def is_told(self, setting: Setting[Any]) -> bool:
+    def is_from_flag(self, setting: Setting[Any]) -> bool:
         """Whether it was set by its flag."""
         return setting.key in self.configuration.in_flags
 

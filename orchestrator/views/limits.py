@@ -29,7 +29,7 @@ class EndpointLimitStatus(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str
     service_url: str
     runs: tuple[str, ...]
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger: process id and time, as text."""
 
     operations: tuple[OperationLimits, ...]

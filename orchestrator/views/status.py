@@ -30,7 +30,7 @@ class RunControl(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     paused: bool
     cancelled: bool
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger, if anybody does."""
 
     outcome: str | None = None
@@ -161,7 +161,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queue_full: bool = False
     """Whether the service takes no more submissions for now, because its queue is full."""
 
-    held_up: str | None = None
+    why_blocked: str | None = msgspec.field(default=None, name="held_up")
     """Why no job is sent, or single ones only, in one sentence (`core.gates`); None where nothing is wrong."""
 
     finding: str | None = None
@@ -173,7 +173,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes_per_s: float | None = None
     """What the line to the service, or from it, brings while large bodies wait for it; None while none does."""
 
-    uncertain_seen: int
+    were_uncertain: int = msgspec.field(name="uncertain_seen")
     paid_twice: int = 0
     failed_executions: int = 0
     retried_executions: int = 0

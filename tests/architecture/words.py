@@ -27,6 +27,9 @@ RIDDLES: Final = {
 }
 """Words from which a stranger guesses nothing, or the wrong thing."""
 
+PUBLIC: Final = {"RunStatus.held_by", "RunStatus.held_up", "UncertainSummary.seen"}
+"""What programs read of `Orchestrator.status()`: called as in `--json`, for good."""
+
 GERUNDS: Final = {
     "opening",
     "paging",
@@ -54,7 +57,7 @@ def riddles(modules: Sequence[Module]) -> list[str]:
         name
         for module in modules
         for name in (module.stem, *_public(module.tree.body))
-        if not RIDDLES.isdisjoint(_words(name.rpartition(".")[2]))
+        if not RIDDLES.isdisjoint(_words(name.rpartition(".")[2])) and name not in PUBLIC
     ]
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli import build
-from orchestrator.cli.framework.flags import TOLD
+from orchestrator.cli.framework.flags import PROVIDED
 from orchestrator.cli.framework.service_access import Connect
 from orchestrator.settings.sources import RUNS, Choices, choose
 
@@ -98,7 +98,7 @@ def requested(*words: str, **environment: str) -> Any:
         choices = choose(flags, os.environ, EMULATOR if context.info_name == "emulate" else RUNS)
         names = inspect.signature(own).parameters
         if inspect.iscoroutinefunction(own):
-            return Asked(own, {name: flags[name] for name in names if name not in TOLD}, choices)
+            return Asked(own, {name: flags[name] for name in names if name not in PROVIDED}, choices)
         known = {**flags, "flags": flags, "choices": choices}
         return own(**{name: known[name] for name in names})
 

@@ -30,7 +30,7 @@ def snapshot(
     jobs_per_s: float | None = None,
     eta_s: float | None = None,
     throttled: int = 0,
-    uncertain_seen: int = 0,
+    were_uncertain: int = 0,
     margin_min_s: float | None = None,
     wall_s: float = 0.0,
     run: str = "captions",
@@ -48,7 +48,7 @@ def snapshot(
         window_allowed=1000,
         window_s=10.0,
         throttled=throttled,
-        uncertain_seen=uncertain_seen,
+        were_uncertain=were_uncertain,
         margin_min_s=margin_min_s,
         wall_s=wall_s,
     )

@@ -22,7 +22,7 @@ def put_back(*, is_put_back: bool = True) -> PutBack:
         raised=Bounds(0, 10),
         now=Bounds(0, 3) if is_put_back else None,
         is_put_back=is_put_back,
-        told="0 to 3 workers again" if is_put_back else "its workers could not be put back: no",
+        outcome="0 to 3 workers again" if is_put_back else "its workers could not be put back: no",
     )
 
 

@@ -91,7 +91,7 @@ async def test_what_is_counted_beside_the_rows_is_what_they_come_to(open_backend
         other = await a_run(ledger, 2, name="other")
         totals = await ledger.reports.audit.totals(1)
         assert totals.rows == {state.value: 1 for state in PATHS}
-        assert {name: n for name, n in totals.said.items() if n} == {**totals.rows, "uncertain_seen": 1}
+        assert {name: n for name, n in totals.counts.items() if n} == {**totals.rows, "uncertain_seen": 1}
         assert (totals.run, totals.unanswered, totals.pruned) == ("run", 1, False)
         assert (await ledger.reports.audit.totals(other.id)).rows == {"queued": 2}
 

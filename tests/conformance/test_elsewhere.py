@@ -23,7 +23,7 @@ async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int) -> Run:
     there = await ledger.runs.at_endpoint(run, "big")
     for job in jobs:
         failed = await brought_to(ledger, State.FAILED, AT, job=job)
-        again = transitions.reopened(failed, at=AT + 9 * S, afresh=Overrides(endpoint=there.endpoint_id))
+        again = transitions.reopened(failed, at=AT + 9 * S, overrides=Overrides(endpoint=there.endpoint_id))
         assert await ledger.writer.step(again)
     return there
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.ledger.reports.exports import Told
+from orchestrator.ledger.reports.exports import Writing
 from orchestrator.settings.values import ResultOrder
 from tests.conformance.backends import OpenBackend
 from tests.ledger.ledgers import a_run
@@ -15,12 +15,12 @@ async def test_whose_results_stand_in_a_file_is_known_until_the_run_is_gone(open
     async with open_backend(clock=VirtualClock()) as ledger:
         first, second = await a_run(ledger, name="first"), await a_run(ledger, name="second")
         assert await ledger.reports.exports.of("/x") is None
-        await ledger.reports.exports.note("/x", first.id, Told(where="line>3"))
-        await ledger.reports.exports.note("/x", second.id, Told(order=ResultOrder.COMPLETION))
+        await ledger.reports.exports.note("/x", first.id, Writing(where="line>3"))
+        await ledger.reports.exports.note("/x", second.id, Writing(order=ResultOrder.COMPLETION))
         found = await ledger.reports.exports.of("/x")
         assert found is not None
-        assert (found.run, found.told.where, found.told.order) == (second.id, "", ResultOrder.COMPLETION)
-        assert found.told.at == found.exported_at
+        assert (found.run, found.writing.where, found.writing.order) == (second.id, "", ResultOrder.COMPLETION)
+        assert found.writing.at == found.exported_at
         assert await ledger.runs.take_back(second.id)
         await ledger.runs.intakes.clear("second")
         assert await ledger.reports.exports.of("/x") is None

@@ -27,8 +27,8 @@ async def test_each_process_has_one_row_with_what_it_said_last(open_backend: Ope
             await anyio.sleep(2)
             await by.runs.heartbeats.beat(said)
         first, second = await other.runs.heartbeats.all()
-        assert (first.slot, first.epoch, first.said) == (0, 0, last)
-        assert (second.slot, second.epoch, second.said) == (5, 2, ProcessReport())
+        assert (first.slot, first.epoch, first.report) == (0, 0, last)
+        assert (second.slot, second.epoch, second.report) == (5, 2, ProcessReport())
         assert first.process == second.process
         assert first.process.endswith(f" {os.getpid()}")
         assert first.began_at < second.beaten_at < first.beaten_at

@@ -39,7 +39,7 @@ async def a_flow(ledger: Ledger, *, state: FlowState = FlowState.WAITING) -> Flo
     [name] = await ledger.flows.add(of.id, of.name, of.definition, [AT], FlowKind.SCHEDULED)
     flow = await ledger.flows.named(name)
     assert flow is not None
-    way = {FlowState.WAITING: (), FlowState.RUNNING: ("started",), FlowState.HELD: ("started", "held")}
+    way = {FlowState.WAITING: (), FlowState.RUNNING: ("started",), FlowState.ON_HOLD: ("started", "held")}
     for event in way.get(state, ("started", state.value)):
         assert await ledger.flows.step(flow.id, FlowEvent(event))
     return flow

@@ -62,7 +62,7 @@ async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_a
         await outbox.undelivered(message.id, "late", due_at=None)
         [told] = await outbox.of(run.id)
         assert (told.tries, told.problem, told.given_up_at) == (2, "", None)
-        assert told.told_at is not None
+        assert told.taken_at is not None
         assert (await outbox.count_owed(), await outbox.problem()) == (0, "")
 
 
@@ -71,7 +71,7 @@ async def test_a_standstill_is_owed_once_until_the_run_has_moved(open_backend: O
         run = await a_run(ledger, 2, settings=TELLS)
         assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
         assert not await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
-        assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.HELD, "the key is refused")
+        assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.ON_HOLD, "the key is refused")
         await ledger.runs.configure(run.id, replace(TELLS, notify=None))
         assert not await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "else")
         [first, _] = await ledger.flows.run_outbox.of(run.id)

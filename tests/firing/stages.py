@@ -114,7 +114,7 @@ async def life(folder: Path, seed: int, transport: Scripted, clock: VirtualClock
         p.scheduler.on_change()
         await p.idle()
         [flow] = await p.ledger.flows.latest(1)
-        if flow.state is FlowState.HELD:
+        if flow.state is FlowState.ON_HOLD:
             await go_on(p, flow.id)
 
 

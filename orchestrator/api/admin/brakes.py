@@ -31,13 +31,13 @@ class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How the brakes of a run stand."""
 
     run: str
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger, if anybody does."""
 
     settings: Mapping[str, str]
     """By key, as they are written; `off` for none."""
 
-    held_up: str | None
+    why_blocked: str | None = msgspec.field(name="held_up")
     """Why nothing is sent, or single jobs only, as whoever works on it says."""
 
     breaker: str
@@ -102,12 +102,12 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
     return RunBrakeStatus(
         run=run.name,
-        held_by=held_by,
+        holder=held_by,
         outcome=outcome,
         settings={each.key: _text(run, each.name) for each in run_settings.BRAKES},
         breaker=state.phase if run.settings.breaker.first else "off",
         breaker_why=state.why or None if state.phase is not BreakerPhase.CLOSED else None,
-        held_up=next((said for beat in beats if (said := beat.said.of(run.id).held) is not None), None),
+        why_blocked=next((said for beat in beats if (said := beat.report.of(run.id).held) is not None), None),
         canary=await _canary(ledger, kept.canary),
         failed=counts.get(State.FAILED.value, 0),
         executions=own.ended,

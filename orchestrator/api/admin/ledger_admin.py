@@ -21,7 +21,7 @@ class WorkingProcess(msgspec.Struct, frozen=True, kw_only=True):
     """Host and process id."""
 
     since: int
-    said_at: int
+    reported_at: int = msgspec.field(name="said_at")
 
 
 class LedgerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class LedgerInfo(msgspec.Struct, frozen=True, kw_only=True):
     rows: Mapping[str, int]
     """By table."""
 
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     at_work: tuple[WorkingProcess, ...]
 
 
@@ -76,9 +76,9 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
             free_bytes=size.free_pages * size.page_bytes,
             log_bytes=_bytes_of(ledger, "-wal"),
             rows=await opened.reports.upkeep.rows(),
-            held_by=held_by,
+            holder=held_by,
             at_work=tuple(
-                WorkingProcess(process=beat.process, since=beat.began_at, said_at=beat.beaten_at) for beat in beats
+                WorkingProcess(process=beat.process, since=beat.began_at, reported_at=beat.beaten_at) for beat in beats
             ),
         )
 

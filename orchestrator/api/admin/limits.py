@@ -94,7 +94,7 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str 
         endpoint=its_runs[0].endpoint,
         service_url=its_runs[0].service_url,
         runs=tuple(run.name for run in its_runs),
-        held_by=held_by,
+        holder=held_by,
         operations=tuple(
             _line(each, chosen.get(each), _meter(beats, number, each, chosen.get(each))) for each in Operation
         ),
@@ -106,7 +106,9 @@ def _meter(
     beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: ChosenLimit | None
 ) -> MeterReading | None:
     """How `operation` stands with its limit, where whoever works has said so since that was set."""
-    said = (meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.said.meters)
+    said = (
+        meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.report.meters
+    )
     return next((meter for meter in said if (meter.endpoint_id, meter.operation) == (endpoint, operation)), None)
 
 

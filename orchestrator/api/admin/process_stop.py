@@ -31,7 +31,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     """What it answered; None where it has not."""
 
-    held_by: str | None = None
+    holder: str | None = msgspec.field(default=None, name="held_by")
     """Who works on the ledger now, if anybody does."""
 
 
@@ -49,4 +49,4 @@ async def stop(ledger: Path, dependencies: Dependencies | None = None) -> Stoppe
             while holder(ledger) == was:  # noqa: ASYNC110  the system has no event for it
                 await anyio.sleep(LOOK_S)
         now = holder(ledger)
-        return Stopped(ledger=str(ledger), was=was, ended=now != was, outcome=answer.outcome, held_by=now)
+        return Stopped(ledger=str(ledger), was=was, ended=now != was, outcome=answer.outcome, holder=now)

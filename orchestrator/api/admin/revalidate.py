@@ -32,7 +32,7 @@ class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
     """False where it was only looked at, or is still being carried out."""
 
     outcome: str
-    anew: int = 0
+    failed_otherwise: int = msgspec.field(default=0, name="anew")
     """Had failed, and fail for another reason by now."""
 
 

@@ -19,7 +19,7 @@ from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.formats.output.writers import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, NewName
-from orchestrator.ledger.reports.exports import Told
+from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
@@ -141,7 +141,7 @@ async def export_run(
 async def note_export(ledger: Ledger, run: Run, output: Path, *, where: str, writing: OutputSettings) -> None:
     """Has the ledger know whose results stand in `output`, for `verify`, and by which filter they were chosen."""
     if not is_stream(output):
-        told = Told(where=where.strip(), format=writing.format, order=writing.order)
+        told = Writing(where=where.strip(), format=writing.format, order=writing.order)
         await ledger.reports.exports.note(_full(output), run.id, told)
 
 

@@ -138,7 +138,7 @@ class _SaidLines:
 
     def _told(self, line: bytes) -> str:
         text = line.decode(errors="replace").rstrip()
-        self.end = f"{self.end}{text}\n"[-2 * subprocesses.SAID_SHOWN :]
+        self.end = f"{self.end}{text}\n"[-2 * subprocesses.OUTPUT_SHOWN :]
         return text
 
 

@@ -69,7 +69,7 @@ class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs_per_s: float | None = None
     eta_s: float | None = None
-    held_up: str | None = None
+    why_blocked: str | None = msgspec.field(default=None, name="held_up")
 
 
 class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
     news: News
     owed_at: int
     tries: int
-    told_at: int | None
+    taken_at: int | None = msgspec.field(name="told_at")
     """When somebody took it."""
 
     given_up_at: int | None
@@ -188,7 +188,7 @@ def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, i
         reused=counts.get(REUSED, 0),
         jobs_per_s=run.jobs_per_s,
         eta_s=left / run.jobs_per_s if run.jobs_per_s else None,
-        held_up=run.held_up,
+        why_blocked=run.held_up,
     )
 
 

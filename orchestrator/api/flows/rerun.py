@@ -21,7 +21,7 @@ class Rerun(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[str, ...]
     """The new runs, one for each of its stages from the one that was named on."""
 
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger, and goes on with the flow."""
 
 
@@ -44,4 +44,4 @@ async def flow_rerun(
             raise UsageError(f"{flow.name} has not ended: it is {flow.state}; wait until it has, or cancel it first")
         latest = {row.stage: row.again for row in await opened.flows.stages([flow.id])}
         runs = tuple(run_name(flow.name, each, latest[each]) for each in again)
-        return Rerun(flow=flow.name, runs=runs, held_by=await hand_over(opened))
+        return Rerun(flow=flow.name, runs=runs, holder=await hand_over(opened))

@@ -62,7 +62,7 @@ class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     waiting: int
     running: int
-    held: int
+    on_hold: int = msgspec.field(name="held")
     last: FlowStatus | None
     endpoints: Mapping[str, str] = {}
     """The ids of its endpoints, by its stages."""
@@ -128,7 +128,7 @@ async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[Schedu
                 note=each.note if is_paused else "",
                 waiting=states[each.id, FlowState.WAITING],
                 running=states[each.id, FlowState.RUNNING],
-                held=states[each.id, FlowState.HELD],
+                on_hold=states[each.id, FlowState.ON_HOLD],
                 endpoints=stage_endpoints(each.pipeline),
                 last=status_of(last[0], ledger.path) if last else None,
             )
@@ -285,7 +285,7 @@ async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | N
             ("missed", f"{more}{counted(missed, 'fire')} missed; see: orchestrator schedules history {each.name}")
         )
     texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
-    texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.HELD]
+    texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.ON_HOLD]
     untold = await ledger.flows.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
     texts += [("untold", text) for text in _untold(untold)]
     texts += _of_looking(each, now, held_by)

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from orchestrator.engine.flows.command_stage import CommandFailed
 
-SAID_SHOWN: Final = 500
+OUTPUT_SHOWN: Final = 500
 """So many characters of what a command says are told where it fails."""
 
 STOP_S: Final = 5.0
@@ -51,7 +51,7 @@ async def carry_out(
         except BaseException:
             await stop_subprocess(process)
             raise
-        said.seek(max(0, said.seek(0, os.SEEK_END) - SAID_SHOWN))
+        said.seek(max(0, said.seek(0, os.SEEK_END) - OUTPUT_SHOWN))
         check_command(process, told, said.read().decode(errors="replace"))
 
 
@@ -109,7 +109,7 @@ def check_command(process: "subprocess.Popen[bytes]", told: str, said: str) -> N
     code = process.returncode
     if code:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"
-        end = said.strip()[-SAID_SHOWN:]
+        end = said.strip()[-OUTPUT_SHOWN:]
         raise CommandFailed(f"{told} {how}{end and ': '}{end}")
 
 

@@ -30,7 +30,7 @@ class TriggeredFlows(msgspec.Struct, frozen=True, kw_only=True):
     known: int
     """How many there were already, of which none was made."""
 
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger, and begins them in their turn."""
 
 
@@ -51,7 +51,7 @@ async def trigger(ledger: Path, name: str, at: str | None, dependencies: Depende
     """
     async with beside(ledger, dependencies) as opened:
         flow, is_new = await ask_for(opened, name, at, "--at")
-        return TriggeredFlows(pipeline=name, flows=(flow,), known=0 if is_new else 1, held_by=await hand_over(opened))
+        return TriggeredFlows(pipeline=name, flows=(flow,), known=0 if is_new else 1, holder=await hand_over(opened))
 
 
 async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str) -> tuple[str, bool]:
@@ -99,7 +99,7 @@ async def backfill(
         made = await make_up_for(opened, fires, parallel=parallel, again=again)
         held_by = await hand_over(opened)
         known = len(fires.fires) - len(made)
-        return TriggeredFlows(pipeline=fires.pipeline, flows=tuple(made), known=known, held_by=held_by)
+        return TriggeredFlows(pipeline=fires.pipeline, flows=tuple(made), known=known, holder=held_by)
 
 
 async def make_up_for(ledger: Ledger, fires: BackfillFires, *, parallel: int, again: bool) -> list[str]:

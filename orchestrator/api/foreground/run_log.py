@@ -122,7 +122,7 @@ class LogBook:
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows progress until it is cancelled, and notes what holds the run up."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self.watch, lambda: look().held_up)
+            group.start_soon(self.watch, lambda: look().why_blocked)
             await self._view.follow(look)
 
     def ready(self) -> None:

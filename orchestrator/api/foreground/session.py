@@ -148,7 +148,7 @@ class Foreground:
     ) -> None:
         """Takes in the input, and has the run served by whoever works."""
         await followed.look()
-        webhook_bytes, advice = followed.said.webhook_bytes, self._refusal_advice
+        webhook_bytes, advice = followed.report.webhook_bytes, self._refusal_advice
         await self._intake.take_in(
             ledger, self._request, followed.run, settings, webhook_bytes=webhook_bytes, refusal_advice=advice
         )
@@ -291,7 +291,7 @@ class Foreground:
 
     def _safe_s(self) -> float | None:
         assert self._standing is not None
-        return soonest_s(self._standing.said.runs.values(), self._now())
+        return soonest_s(self._standing.report.runs.values(), self._now())
 
     def _wall_s(self) -> float:
         return (self._now() - self._started_at) / SECOND_US

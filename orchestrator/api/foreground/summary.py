@@ -81,7 +81,7 @@ async def _with_failures(ledger: Ledger, run: Run, summary: Summary) -> Summary:
 
 def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s: float) -> Snapshot:
     """How a run stands `now` (microseconds UTC). `rows_read` is None unless its input is being read."""
-    progress, said = standing.progress, standing.said  # of all runs, so it is asked for once
+    progress, said = standing.progress, standing.report  # of all runs, so it is asked for once
     of_run = said.of(standing.run.id)
     is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
@@ -100,11 +100,11 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         window_s=meter.window_s,
         throttled=sum(each.throttled for each in said.meters),
         queue_full=meter.queue_full,
-        held_up=held_up,
+        why_blocked=held_up,
         finding=of_run.finding,
         unreachable_s=None if of_run.unreachable_since is None else (now - of_run.unreachable_since) / SECOND_US,
         line_bytes_per_s=of_run.line_bytes_per_s,
-        uncertain_seen=progress.count("uncertain_seen"),
+        were_uncertain=progress.count("uncertain_seen"),
         paid_twice=progress.count(PAID_TWICE),
         failed_executions=progress.count(FAILED_EXECUTIONS),
         retried_executions=progress.count(RETRIED_EXECUTIONS),

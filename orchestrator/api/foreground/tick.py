@@ -28,7 +28,7 @@ LOOK_S: Final = 0.5
 class Ticked(msgspec.Struct, frozen=True, kw_only=True):
     """What a tick came to."""
 
-    held_by: str | None
+    holder: str | None = msgspec.field(name="held_by")
     """Who works on the ledger, and looks at the schedules instead; None: this process did."""
 
     flows: tuple[FlowStatus, ...]
@@ -56,10 +56,10 @@ async def tick(
         with host.lock():
             with anyio.move_on_after(None if within_us is None else within_us / SECOND_US):
                 await _work(host, Firing.ONCE, _until_idle)
-            return Ticked(held_by=None, flows=await _flows_since(request.ledger, began, dependencies))
+            return Ticked(holder=None, flows=await _flows_since(request.ledger, began, dependencies))
     except LedgerBusyError:
         async with beside(request.ledger, dependencies) as ledger:
-            return Ticked(held_by=await hand_over(ledger), flows=())
+            return Ticked(holder=await hand_over(ledger), flows=())
     except BaseExceptionGroup as group:
         raise leading(group) from group
 
@@ -84,7 +84,7 @@ async def wait_for_flow(
             flow = await _followed(ledger, name, stop)
         if flow.state in ENDED or stop.is_set():
             return flow
-        if flow.state is FlowState.HELD and not (flow.braked and holder(request.ledger) is None):
+        if flow.state is FlowState.ON_HOLD and not (flow.braked and holder(request.ledger) is None):
             raise StoppedError(f"{flow.name} is held: {flow.why}; go on with: orchestrator unpause {flow.name}")
         try:
             with host.lock():
@@ -99,7 +99,7 @@ async def _followed(ledger: Ledger, name: str, stop: anyio.Event) -> FlowStatus:
     """The flow once it has ended or is held, or nobody works on the ledger."""
     while True:
         flow = await flow_named(ledger, name)
-        if flow.state in {*ENDED, FlowState.HELD} or stop.is_set() or holder(ledger.path) is None:
+        if flow.state in {*ENDED, FlowState.ON_HOLD} or stop.is_set() or holder(ledger.path) is None:
             return status_of(flow, ledger.path)
         with anyio.move_on_after(LOOK_S):
             await stop.wait()
@@ -146,7 +146,7 @@ def _until_ended(name: str) -> Until:
         while True:
             seen = scheduler.changes
             flow = await engine.ledger.flows.named(name)
-            if flow is None or flow.state in ENDED or (flow.state is FlowState.HELD and not flow.is_braked):
+            if flow is None or flow.state in ENDED or (flow.state is FlowState.ON_HOLD and not flow.is_braked):
                 return
             if scheduler.stuck and (scheduler.is_idle or name in {work.flow.name for work in scheduler.stuck}):
                 raise _stopped(scheduler)

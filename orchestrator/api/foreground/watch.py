@@ -40,7 +40,7 @@ async def watch(
             followed.progress.nudge()
 
         await followed.look()
-        if followed.held_by is None and followed.progress.unfinished:
+        if followed.holder is None and followed.progress.unfinished:
             view.say(f"nobody works on {ledger}; {run.name} is shown as it was left")
         try:
             async with anyio.create_task_group() as group:

@@ -58,7 +58,7 @@ async def warn_if_still(ledger: Ledger, view: View) -> None:
             return
 
 
-_NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, said=ProcessReport())
+_NOBODY: Final = Heartbeat(slot=0, process="", began_at=0, beaten_at=0, epoch=0, report=ProcessReport())
 
 
 class FollowedRun(ServedRun):
@@ -87,18 +87,18 @@ class FollowedRun(ServedRun):
         self._sent_before: Counter[str] = Counter()
         """What the process that is followed had sent before: nothing, but for the first one."""
 
-        self.held_by = holder(ledger.path)
+        self.holder = holder(ledger.path)
         """Who works on the ledger; None once nobody does, and nothing is kept up to date."""
 
     @property
-    def said(self) -> ProcessReport:
+    def report(self) -> ProcessReport:
         """What the other process said last."""
-        return self._beat.said
+        return self._beat.report
 
     @property
     def sent(self) -> Counter[str]:
         """What the process that serves it has sent since that began, or this one follows; see `totals`."""
-        return totals(self.said) - self._sent_before
+        return totals(self.report) - self._sent_before
 
     @property
     def controls(self) -> RunControls:
@@ -155,7 +155,7 @@ class FollowedRun(ServedRun):
         beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.is_fresh(ledger.now())]
         if (beat := next(iter(beats), None)) is not None and beat != self._beat:
             if beat.began_at != self._beat.began_at:
-                self._sent_before = totals(beat.said) if self._beat is _NOBODY else Counter()
+                self._sent_before = totals(beat.report) if self._beat is _NOBODY else Counter()
             self._beat, self._heard_at, self._is_silent = beat, ledger.now(), False
             await self._ask_anew()
         self.progress.margin_min_s = (await ledger.jobs.margins.of(run)).min
@@ -185,8 +185,8 @@ class FollowedRun(ServedRun):
 
     def _look_at_holder(self) -> None:
         held_by = holder(self._ledger.path)
-        if held_by != self.held_by:
-            self.held_by, self._heard_at = held_by, self._ledger.now()
+        if held_by != self.holder:
+            self.holder, self._heard_at = held_by, self._ledger.now()
             self.progress.nudge()
         silent_us = self._ledger.now() - self._heard_at
         if held_by is not None and silent_us > STALE_US and not self._is_silent:

@@ -29,7 +29,7 @@ ASKED_OF_PROCESS: Final = frozenset({Action.RETRY, Action.RESEND, Action.CANCEL_
 def ledger_state(path: Path, seen: RunSummaries, held_by: str | None, now: int) -> LedgerState:
     """Who works on the ledger at `path`, and for how long that process has said nothing."""
     spoke_at = max((*(beat.beaten_at for beat in seen.heartbeats), locked_since(path) or 0))
-    return LedgerState(path=str(path), held_by=held_by, silent_us=max(0, now - spoke_at))
+    return LedgerState(path=str(path), holder=held_by, silent_us=max(0, now - spoke_at))
 
 
 def wording(path: Path, services: Mapping[str, str]) -> Wording:

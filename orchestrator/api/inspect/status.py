@@ -85,7 +85,7 @@ def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
     beat = max(beats, key=lambda each: each.beaten_at, default=None)
     if beat is None:
         return None
-    return LastProcess(process=beat.process, since=beat.began_at, until=beat.beaten_at, why=beat.said.stopped)
+    return LastProcess(process=beat.process, since=beat.began_at, until=beat.beaten_at, why=beat.report.stopped)
 
 
 async def show(ledger: Path, name: str | None) -> RunStatus:
@@ -148,7 +148,7 @@ async def picture(
 
 def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
     """What the processes at work say together: those that said so before the ledger was taken, at `since`, are gone."""
-    fresh = [beat.said for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
+    fresh = [beat.report for beat in seen.heartbeats if beat.is_fresh(now) and beat.beaten_at >= since]
     return ProcessReport(
         runs={run: each for said in fresh for run, each in said.runs.items()},
         meters=tuple(meter for said in fresh for meter in said.meters),
@@ -194,7 +194,7 @@ def _status(
     held_up = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.held or left_held
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
-    janitors = [beat.said.janitor for beat in seen.heartbeats if beat.said.janitor is not None]
+    janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
     return RunStatus(
         run=run.name,

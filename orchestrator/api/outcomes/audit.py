@@ -272,9 +272,9 @@ def _submission_fault(facts: JobFacts) -> str | None:
 
 def _count_faults(totals: Totals) -> Iterator[str]:
     for state in State:
-        said, rows = totals.said.get(state.value, 0), totals.rows.get(state.value, 0)
+        said, rows = totals.counts.get(state.value, 0), totals.rows.get(state.value, 0)
         if said != rows:
             yield f"run {totals.run} counts {said:,} jobs as {state}, and has {rows:,}"
-    said = totals.said.get("uncertain_seen", 0)
+    said = totals.counts.get("uncertain_seen", 0)
     if said < totals.unanswered or (said > totals.unanswered and not totals.pruned):
         yield f"run {totals.run} counts {said:,} unanswered submissions, and has events of {totals.unanswered:,}"

@@ -14,7 +14,7 @@ from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError, leading
 from orchestrator.formats.output.writers import parts_of
 from orchestrator.ledger import Ledger, read_ledger
-from orchestrator.ledger.reports.exports import Told
+from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import output_settings, request_settings
 from orchestrator.settings.output_settings import OutputSettings
@@ -90,18 +90,18 @@ class Ticker:
                 self._progress(*self._latest)
 
 
-async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> tuple[Run | None, Told]:
+async def _run_of_files(ledger: Ledger, request: VerifyRequest) -> tuple[Run | None, Writing]:
     """Whose files are meant, and how they were exported, if they were."""
     if request.output is None:
-        return None, Told()
+        return None, Writing()
     output = str(request.output.absolute())
     known, told = await _written_to(ledger, output)
     run = known if request.name is None and known is not None else await run_named(ledger, request.name)
     _check_files(request, run.name)
-    return run, told if known is not None and known.id == run.id else Told()
+    return run, told if known is not None and known.id == run.id else Writing()
 
 
-async def _written_to(ledger: Ledger, output: str) -> tuple[Run | None, Told]:
+async def _written_to(ledger: Ledger, output: str) -> tuple[Run | None, Writing]:
     """The run that was written to that file last, and how it was exported to it, if it was; None where none was, as far
     as the ledger knows.
     """
@@ -110,12 +110,12 @@ async def _written_to(ledger: Ledger, output: str) -> tuple[Run | None, Told]:
     latest = max(own, key=lambda run: run.settings.files_at, default=None)
     export = await ledger.reports.exports.of(output)
     if export is None or (latest is not None and latest.settings.files_at > export.exported_at):
-        return latest, Told()
+        return latest, Writing()
     found = next((run for run in all_runs if run.id == export.run), None)
-    return (latest, Told()) if found is None else (found, export.told)
+    return (latest, Writing()) if found is None else (found, export.writing)
 
 
-def _writing(request: VerifyRequest, run: Run, told: Told) -> OutputSettings:
+def _writing(request: VerifyRequest, run: Run, told: Writing) -> OutputSettings:
     """How the files were written: as is said, or as they were exported, or the run was told, if they are its own."""
     fields: dict[str, Any] = {"format": request.format or told.format, "order": request.order or told.order}
     if run.settings.output == str(request.output and request.output.absolute()):

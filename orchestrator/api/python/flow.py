@@ -160,7 +160,7 @@ class Flow:
     async def _has_ended(self) -> bool:
         """Looks whether it has. Raises `StoppedError` where nothing more comes of it by itself."""
         await self._look()
-        if self._row.state is FlowState.HELD and not self._row.is_braked:
+        if self._row.state is FlowState.ON_HOLD and not self._row.is_braked:
             raise StoppedError(f"{self.name} is held: {self.why}; go on with unpause()")
         if (why := self._session.flows.why_stuck(self.name)) is not None:
             raise StoppedError(f"nothing comes of {self.name} before somebody does something: {why}")

@@ -194,7 +194,7 @@ class LedgerSession:
         if self._engine is not None:
             return self._engine.listener.url_bytes
         beats = await self.ledger.runs.heartbeats.all()
-        return max((beat.said.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
+        return max((beat.report.webhook_bytes for beat in beats if beat.is_fresh(self.ledger.now())), default=0)
 
     def know(self, endpoint: str, function: Callable[[dict[str, object]], object]) -> None:
         """`endpoint` stands for `function`."""

@@ -84,9 +84,9 @@ async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction) -> Run
         raise UsageError(f"{flow.name} is {now.state}: {_CANNOT[action]}")
     return RunControl(
         run=flow.name,
-        paused=now.state is FlowState.HELD,
+        paused=now.state is FlowState.ON_HOLD,
         cancelled=now.is_cancelled or now.state is FlowState.CANCELLED,
-        held_by=holder(ledger.path),
+        holder=holder(ledger.path),
         outcome=f"the flow is {now.state}{', and ends once its runs have' if now.is_cancelled else ''}",
         has_ended=has_ended,
     )
@@ -165,7 +165,7 @@ async def _control(
             run=run.name,
             paused=controls.pause,
             cancelled=controls.cancel,
-            held_by=acknowledged.by,
+            holder=acknowledged.by,
             outcome=acknowledged.outcome,
             so_far=acknowledged.so_far,
             has_ended=acknowledged.code is ReplyCode.HAD_ENDED,

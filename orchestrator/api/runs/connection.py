@@ -26,7 +26,7 @@ def connection_of(
     `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`, and for a key that was given
     beside a profile that was not.
     """
-    if key and choices[profiles.PROFILE] is not None and not choices.is_told(profiles.PROFILE):
+    if key and choices[profiles.PROFILE] is not None and not choices.is_from_flag(profiles.PROFILE):
         raise UsageError(
             f"{choices.origin(profiles.PROFILE)} chooses an account, and api_key= may be another's: give"
             " profile= as well, or unset the variable"

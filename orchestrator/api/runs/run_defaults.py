@@ -80,7 +80,7 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
     """`request`, with what `run` remembers of its last command."""
     check_account(run, request)
     before, configuration = run.settings, request.configuration
-    if configuration is None or request.afresh:  # a program says all of it
+    if configuration is None or request.fresh_start:  # a program says all of it
         return RememberedRequest(
             _with_files(request, before) if configuration is None and request.source is None else request
         )

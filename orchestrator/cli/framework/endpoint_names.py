@@ -37,7 +37,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
     """
     with exit_if_refused():
         choices = choose(flags, os.environ)
-        if told_only and not choices.is_told(request_settings.ENDPOINT):
+        if told_only and not choices.is_from_flag(request_settings.ENDPOINT):
             return flags
         given = choices.text(request_settings.ENDPOINT)
         if given is None or given.startswith(LOCAL):

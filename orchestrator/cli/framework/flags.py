@@ -21,7 +21,7 @@ from orchestrator.settings.value_types import Kind
 Flags = Mapping[str, Any]
 """The values of all flags and arguments of a command, by parameter name."""
 
-TOLD: Final = ("flags", "choices", "ledger", "account", "request", "view", "as_json")
+PROVIDED: Final = ("flags", "choices", "ledger", "account", "request", "view", "as_json")
 """The parameters of commands that are no flags: the values of all flags, what was chosen, what it is about, and whether
 `--json` was.
 """
@@ -98,12 +98,12 @@ def also(
     """Gives a command the flags `shared` (the annotation of each, by parameter name) behind its own.
 
     `carry_out` gets the values of all flags, of which one that was not given is None, and the command, to be called
-    with what was chosen, by whichever way, and with whatever else it has parameters for of `TOLD`.
+    with what was chosen, by whichever way, and with whatever else it has parameters for of `PROVIDED`.
     """
 
     def widened(command: Callable[..., Any]) -> Callable[..., None]:
         signature = inspect.signature(command)
-        own = [parameter for parameter in signature.parameters.values() if parameter.name not in TOLD]
+        own = [parameter for parameter in signature.parameters.values() if parameter.name not in PROVIDED]
         more = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
             for name, annotation in shared.items()

@@ -73,7 +73,7 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
         RunRequest(
             name=name,
             source=None,
-            endpoint=choices[request_settings.ENDPOINT] if choices.is_told(request_settings.ENDPOINT) else None,
+            endpoint=choices[request_settings.ENDPOINT] if choices.is_from_flag(request_settings.ENDPOINT) else None,
             allow_env=choices[run_settings.ALLOW_ENV] or (),
             writing=choices.build(OutputSettings, command_settings.RESUME),
             connection=connection_of(choices, environment, among=command_settings.RESUME),
@@ -114,7 +114,7 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
 def verify_request(run: str | None, choices: Choices, *, complete: bool) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
     named = choices[request_settings.NAME]
-    if run is not None and choices.is_told(request_settings.NAME) and named != run:
+    if run is not None and choices.is_from_flag(request_settings.NAME) and named != run:
         raise UsageError(f"{run} and {request_settings.NAME} {named} are two runs; name one")
     output, errors = _outputs(choices)
     if complete and output is None:

@@ -70,11 +70,11 @@ def empty_columns_text(names: Sequence[str]) -> str:
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:
     """Why nothing goes on, for as long as it does not."""
-    is_told = snapshot.held_up == UNANSWERED and snapshot.unreachable_s is not None
+    is_told = snapshot.why_blocked == UNANSWERED and snapshot.unreachable_s is not None
     if snapshot.finding is not None:
         yield snapshot.finding
-    if snapshot.held_up is not None and not is_told:
-        yield snapshot.held_up
+    if snapshot.why_blocked is not None and not is_told:
+        yield snapshot.why_blocked
     if snapshot.unreachable_s is not None:
         yield f"unreachable for {lasting(snapshot.unreachable_s)}"
     if snapshot.queue_full:

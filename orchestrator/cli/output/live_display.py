@@ -234,8 +234,8 @@ def _service(snapshot: Snapshot) -> Iterable[Text]:
         yield Text(used, style=theme.DOUBTFUL if snapshot.throttled else "")
     else:
         yield Text("nothing sent so far")
-    if snapshot.uncertain_seen:
-        yield Text(f"{snapshot.uncertain_seen:,} were uncertain", style=theme.DOUBTFUL)
+    if snapshot.were_uncertain:
+        yield Text(f"{snapshot.were_uncertain:,} were uncertain", style=theme.DOUBTFUL)
     for text in troubles(snapshot):
         yield Text(_shown(text), style=theme.DOUBTFUL)
     if snapshot.webhooks_fail:

@@ -146,8 +146,8 @@ def progress_line(snapshot: Snapshot) -> str:
         parts.append(f"{lasting(math.ceil(snapshot.eta_s))} left")
     if snapshot.window_used or snapshot.throttled:
         parts.append(window(snapshot.window_used, snapshot.window_allowed, snapshot.window_s, snapshot.throttled))
-    if snapshot.uncertain_seen:
-        parts.append(f"{snapshot.uncertain_seen:,} were uncertain")
+    if snapshot.were_uncertain:
+        parts.append(f"{snapshot.were_uncertain:,} were uncertain")
     parts += troubles(snapshot)
     if snapshot.webhooks_fail:
         parts.append(WEBHOOKS_FAIL)

@@ -106,7 +106,7 @@ def show_rerun(found: "Rerun", *, as_json: bool) -> None:
     if as_json:
         streams.put_json(found)
         return
-    who = f"{found.held_by} goes on with it" if found.held_by else "it goes on with the next orchestrator serve or tick"
+    who = f"{found.holder} goes on with it" if found.holder else "it goes on with the next orchestrator serve or tick"
     streams.say(f"{found.flow} is carried out anew: {', '.join(found.runs)}; {who}")
 
 
@@ -151,15 +151,15 @@ def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
         yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
         if stage.run is None:
             yield f"rows of {stage.stage}", "they are not kept any more"
-        if stage.held_up is not None:
-            yield f"{stage.stage} waits", stage.held_up
+        if stage.why_blocked is not None:
+            yield f"{stage.stage} waits", stage.why_blocked
     for told in found.notifications:
         yield f"{told.news} told", _told(told)
 
 
 def _told(told: "NotificationStatus") -> str:
-    if told.told_at is not None:
-        return local(told.told_at, "UTC")
+    if told.taken_at is not None:
+        return local(told.taken_at, "UTC")
     if told.given_up_at is not None:
         return f"to nobody, and given up: {told.problem}"
     tried = f", after {counted(told.tries, 'try', 'tries')}: {told.problem}" if told.tries else ""

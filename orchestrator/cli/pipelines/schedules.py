@@ -152,7 +152,7 @@ def _row(found: "ScheduleStatus") -> Iterable[str]:
         next_at = f"paused{until}: {found.note}"
     else:
         next_at = "-" if found.next_at is None else local(found.next_at, found.zone)
-    counts = {"waiting": found.waiting, "running": found.running, "held": found.held}
+    counts = {"waiting": found.waiting, "running": found.running, "held": found.on_hold}
     flows = ", ".join(f"{n:,} {state}" for state, n in counts.items() if n)
     last = "-" if found.last is None else f"{found.last.name} {found.last.state}"
     endpoints = ", ".join(dict.fromkeys(found.endpoints.values()))

@@ -58,8 +58,8 @@ def show_ticked(ticked: "Ticked", view: QuietView, *, as_json: bool) -> None:
 
 
 def _told(ticked: "Ticked") -> str:
-    if ticked.held_by is not None:
-        return f"{ticked.held_by} works on this ledger, and looks at the schedules"
+    if ticked.holder is not None:
+        return f"{ticked.holder} works on this ledger, and looks at the schedules"
     if not ticked.flows:
         return "nothing is due"
     ended = sum(flow.ended_at is not None for flow in ticked.flows)

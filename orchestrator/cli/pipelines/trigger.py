@@ -108,7 +108,7 @@ async def backfill(
     if as_json:
         streams.put_json(asked)
     if asked.flows:
-        by = asked.held_by or "the next orchestrator serve or tick"
+        by = asked.holder or "the next orchestrator serve or tick"
         streams.say(f"{counted(len(asked.flows), 'flow')} wait behind those of the schedule; {by} begins them")
 
 
@@ -136,8 +136,8 @@ def _exit_code(flow: "FlowStatus") -> int:
 def _told(found: "TriggeredFlows", *, waits: bool) -> str:
     name = found.flows[0]
     was = f"{name} was asked for before" if found.known else f"{name} is asked for"
-    if found.held_by is not None:
-        return f"{was}; {found.held_by} begins it in its turn"
+    if found.holder is not None:
+        return f"{was}; {found.holder} begins it in its turn"
     if waits:
         return was
     return f"{was}; it begins with the next orchestrator serve or tick, or now with --wait"

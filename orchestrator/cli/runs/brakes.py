@@ -56,7 +56,9 @@ async def brakes_set(name: flags.RunName, *, choices: Choices, ledger: Path, as_
 
 def changed_brakes(choices: Choices) -> Mapping[str, str]:
     """The brakes that were given, as they are written."""
-    given = {each.key: each.value_type.write(choices[each]) for each in run_settings.BRAKES if choices.is_told(each)}
+    given = {
+        each.key: each.value_type.write(choices[each]) for each in run_settings.BRAKES if choices.is_from_flag(each)
+    }
     if not given:
         raise UsageError(f"nothing is to be changed; give one of {', '.join(map(str, run_settings.BRAKES))}")
     return {key: " ".join(map(str, texts)) for key, texts in given.items()}
@@ -65,7 +67,7 @@ def changed_brakes(choices: Choices) -> Mapping[str, str]:
 def show_brakes_set(found: "RunBrakeStatus", *, as_json: bool) -> None:
     """Prints the brakes that were set, and when they hold."""
     show_brakes(found, as_json=as_json)
-    streams.say(f"brakes set; {when_set(found.held_by, found.outcome)}")
+    streams.say(f"brakes set; {when_set(found.holder, found.outcome)}")
 
 
 def show_brakes(found: "RunBrakeStatus", *, as_json: bool) -> None:
@@ -82,7 +84,7 @@ def show_brakes(found: "RunBrakeStatus", *, as_json: bool) -> None:
     }
     rows = [(key, text, stands.get(key, "")) for key, text in found.settings.items()]
     tables.put_parts(tables.columns(("brake", "set to", "now"), rows))
-    if (why := found.held_up or found.breaker_why) is not None:
+    if (why := found.why_blocked or found.breaker_why) is not None:
         streams.say(why)
 
 

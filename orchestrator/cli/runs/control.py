@@ -147,7 +147,7 @@ def show_control(found: RunControl, done: str, *, as_json: bool, verb: str = "do
     if found.has_ended:
         streams.say(f"{found.run} has finished; nothing to {verb}")
     else:
-        streams.say(f"{found.run} is {done}; {acknowledgement(found.held_by, found.outcome, so_far=found.so_far)}")
+        streams.say(f"{found.run} is {done}; {acknowledgement(found.holder, found.outcome, so_far=found.so_far)}")
 
 
 def when_set(held_by: str | None, outcome: str | None) -> str:

@@ -153,7 +153,7 @@ def show_limits_changed(endpoint: EndpointLimitStatus, done: str, *, as_json: bo
         streams.put_json(endpoint)
     else:
         _put(endpoint)
-    streams.say(f"limits {done}; {when_set(endpoint.held_by, endpoint.outcome)}")
+    streams.say(f"limits {done}; {when_set(endpoint.holder, endpoint.outcome)}")
 
 
 def _put(endpoint: EndpointLimitStatus) -> None:

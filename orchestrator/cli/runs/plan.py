@@ -40,7 +40,7 @@ _NOT_OF_PLAN: Final = {
         request_settings.INCLUDE,
         *output_settings.OUTPUTS,
         request_settings.OVERWRITE,
-        request_settings.AFRESH,
+        request_settings.FRESH_START,
     ),
     *(
         request_settings.RETRY_FAILED,

@@ -102,7 +102,7 @@ async def retry(
     confirm(f"queue {counted(preview.count, 'job')} of {preview.run} again?", yes=yes)
     found = await retry(ledger, preview.run, chosen=RetryChoice(where=preview.where, **own))
     show_control(found, f"to try {counted(preview.count, 'job')} again", as_json=as_json)
-    if found.held_by is None and not found.has_ended and not as_json:
+    if found.holder is None and not found.has_ended and not as_json:
         streams.say(f"start it: {start_command(found, run.service_url, ledger, choices.configuration)}")
 
 
@@ -120,14 +120,14 @@ async def _nothing(name: str, ledger: Path, *, as_json: bool) -> None:
     if as_json:
         run = await show(ledger, name)
         streams.put_json(
-            RunControl(run=name, paused=run.paused, cancelled=run.cancelled, held_by=run.held_by, outcome=told)
+            RunControl(run=name, paused=run.paused, cancelled=run.cancelled, holder=run.held_by, outcome=told)
         )
     streams.say(told)
 
 
 def _settings(given: Sequence[str], choices: Choices) -> dict[str, Any]:
     """The settings by the names of their fields, which may be `given` as KEY=VALUE. Raises `UsageError`."""
-    told = (each for each in (request_settings.ENDPOINT, run_settings.MAX_ATTEMPTS) if choices.is_told(each))
+    told = (each for each in (request_settings.ENDPOINT, run_settings.MAX_ATTEMPTS) if choices.is_from_flag(each))
     texts = [*(f"--set {each}" for each in given), *(f"{each}={choices.text(each)}" for each in told)]
     found: dict[str, Any] = {}
     for each in texts:

@@ -29,7 +29,7 @@ async def recheck(
     from orchestrator.api.admin.revalidate import recheck
     from orchestrator.api.inspect.status import show
 
-    changes = {each.name: choices[each] for each in VALIDATORS if choices.is_told(each)}
+    changes = {each.name: choices[each] for each in VALIDATORS if choices.is_from_flag(each)}
     found = await recheck(ledger, name, changes, dry_run=True)
     streams.say(f"{found.run}: {found.outcome}")
     if not dry_run:

@@ -140,7 +140,7 @@ def show_restored(found: "Sequence[PutBack]", *, as_json: bool) -> int:
     if as_json:
         streams.put_json(found)
     for each in found:
-        (streams.say if each.is_put_back else streams.warn)(f"{each.endpoint}: {each.told}")
+        (streams.say if each.is_put_back else streams.warn)(f"{each.endpoint}: {each.outcome}")
     if not found:
         streams.say("there is nothing to put back")
     return 0 if all(each.is_put_back for each in found) else LEFT_EXIT_CODE

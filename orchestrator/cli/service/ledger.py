@@ -88,9 +88,9 @@ def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
     yield "schema", found.schema
     yield "size", f"{_size(found.file_bytes)}, of which {_size(found.free_bytes)} unused"
     yield "log", _size(found.log_bytes)
-    yield "worked on by", found.held_by or "nobody"
+    yield "worked on by", found.holder or "nobody"
     for each in found.at_work:
-        yield "", f"{each.process} since {_second(each.since)}, heard of at {_second(each.said_at)} (UTC)"
+        yield "", f"{each.process} since {_second(each.since)}, heard of at {_second(each.reported_at)} (UTC)"
     yield "rows", ""
     for table, n in found.rows.items():
         yield f"  {table}", f"{n:,}"

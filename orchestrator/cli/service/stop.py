@@ -40,5 +40,5 @@ def _told(found: "Stopped") -> str:
     if not found.ended:
         how = "has not answered" if found.outcome is None else "has not ended yet"
         return f"{found.was} {how}; it was asked to end, and will once it can. To end it at once, kill that process"
-    went_on = f"; by now it is {found.held_by} that works on {found.ledger}" if found.held_by else ""
+    went_on = f"; by now it is {found.holder} that works on {found.ledger}" if found.holder else ""
     return f"{found.was} has ended{went_on}"

@@ -26,7 +26,7 @@ from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import CutShort, NotSent, Unanswered, UsageError
 from orchestrator.units import SECOND_US
 
-HEALTH_WISH_US_MAX: Final = 10 * SECOND_US
+HEALTH_WAIT_US_MAX: Final = 10 * SECOND_US
 """A wish that no `/health` is asked for is waited for no longer: it may be for an hour's rest."""
 
 HEALTH_WAIT_S: Final = 60.0
@@ -106,7 +106,7 @@ class ServerlessEndpoint:
         """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait
         for it.
         """
-        if self.limiter.throttled_until(Operation.HEALTH) > self._clock.now() + HEALTH_WISH_US_MAX:
+        if self.limiter.throttled_until(Operation.HEALTH) > self._clock.now() + HEALTH_WAIT_US_MAX:
             return None
         return await self.limiter.permit_within(Operation.HEALTH, HEALTH_WAIT_S)
 

@@ -129,7 +129,7 @@ class LedgerState(msgspec.Struct, frozen=True, kw_only=True):
     """The ledger's file, and who works on it."""
 
     path: str
-    held_by: str | None = None
+    holder: str | None = None
     silent_us: int = 0
     """For how long whoever holds it has said nothing."""
 
@@ -207,7 +207,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_worked_on(self) -> bool:
         """Whether a process is at work."""
-        return self.ledger is not None and self.ledger.held_by is not None and self.ledger.silent_us <= SILENT_US_MAX
+        return self.ledger is not None and self.ledger.holder is not None and self.ledger.silent_us <= SILENT_US_MAX
 
     def next_step(self, step: NextStep, run: RunState) -> str:
         """That step for `run`, in words."""

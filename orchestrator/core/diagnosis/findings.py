@@ -12,7 +12,7 @@ class Cause(StrEnum):
 
     LEDGER_NEWER = "ledger-newer"
     LEDGER_ON_NETWORK = "ledger-on-network"
-    LEDGER_HELD = "ledger-held"
+    LEDGER_IN_USE = "ledger-held"
     DISK_FULL = "disk-full"
     DNS = "dns"
     PROXY = "proxy"
@@ -24,7 +24,7 @@ class Cause(StrEnum):
     ENDPOINT_UNKNOWN = "endpoint-unknown"
     RESULTS_EXPIRE = "results-expire"
     NO_PROCESS = "no-process"
-    RUN_HELD = "run-held"
+    RUN_BLOCKED = "run-held"
     STOPPED = "stopped"
     PAUSED = "paused"
     CLOCK_WRONG = "clock-wrong"

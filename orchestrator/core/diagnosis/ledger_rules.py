@@ -42,11 +42,11 @@ def usable_ledger(facts: Facts) -> Iterator[Finding]:
             advice="move it to a disk of this machine",
         )
     silence = ledger.busy
-    if silence is None and ledger.held_by is not None and not facts.is_worked_on and any(map(_waits, facts.runs)):
-        silence = f"{ledger.held_by}; it has said nothing for {rough_duration(ledger.silent_us)}"
+    if silence is None and ledger.holder is not None and not facts.is_worked_on and any(map(_waits, facts.runs)):
+        silence = f"{ledger.holder}; it has said nothing for {rough_duration(ledger.silent_us)}"
     if silence is not None:
         advice = "let it go on if it was stopped (kill -CONT PID), or end it and give its command again"
-        yield finding(Cause.LEDGER_HELD, ledger.path, SILENT, silence, advice=advice)
+        yield finding(Cause.LEDGER_IN_USE, ledger.path, SILENT, silence, advice=advice)
 
 
 def _waits(run: RunState) -> bool:
@@ -70,12 +70,12 @@ def disk(facts: Facts) -> Iterator[Finding]:
 
 def process(facts: Facts) -> Iterator[Finding]:
     """Whether anybody does something for the runs at all."""
-    if facts.ledger is None or (facts.ledger.held_by is not None and not facts.is_worked_on):
+    if facts.ledger is None or (facts.ledger.holder is not None and not facts.is_worked_on):
         return
     for run in facts.runs:
         if facts.is_worked_on:
             if run.is_unserved and run.queued and run.held is None and not (run.is_paused or run.is_cancelled):
-                yield _no_process(facts, run, UNSERVED, facts.ledger.held_by or "")
+                yield _no_process(facts, run, UNSERVED, facts.ledger.holder or "")
         elif refusal_of(facts, run) is not None:
             continue  # that is why nobody does
         elif run.at_service or (run.queued and not (run.is_paused or run.is_cancelled) and run.hold is None):

@@ -64,7 +64,7 @@ def _of_hold(facts: Facts, run: RunState, hold: Hold) -> Finding:
     else:
         lift = f"mend what it says, and have it go on: {facts.next_step(NextStep.CONTINUE_RUN, run)}"
     return finding(
-        Cause.RUN_HELD,
+        Cause.RUN_BLOCKED,
         run.name,
         f"{gates.STOPPED}: {hold.why}",
         f"{hold.brake} stopped it when somebody worked on it last; {run.queued:,} queued",
@@ -113,7 +113,7 @@ def _is_explained(facts: Facts, run: RunState, held: str) -> bool:
 
 
 def _of_gate(facts: Facts, run: RunState, held: str) -> Iterator[Finding]:
-    cause = Cause.RUN_HELD
+    cause = Cause.RUN_BLOCKED
     evidence: tuple[str, ...] = ()
     if held == gates.REFUSED and run.refused is not None:
         yield _of_refusal(facts, run, run.refused)

@@ -24,11 +24,11 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
     accepted: int = 0
     """Had failed with what is a result by now."""
 
-    anew: int = 0
+    failed_otherwise: int = 0
     """Had failed, and fail for another reason by now."""
 
     def __str__(self) -> str:
-        anew = f", {self.anew:,} failed for another reason" if self.anew else ""
+        anew = f", {self.failed_otherwise:,} failed for another reason" if self.failed_otherwise else ""
         return (
             f"{counted(self.looked_at, 'output')} looked at: {self.rejected:,} rejected ({self.again:,} of them to be"
             f" tried again), {self.accepted:,} accepted after all{anew}"
@@ -66,5 +66,5 @@ def tried_again(job: Job, *, max_attempts: int, at: int) -> Transition | None:
     left = (max_attempts if job.attempts_max is None else job.attempts_max) - job.failures
     if left <= 0:
         return None
-    afresh = Overrides(policy=job.policy, attempts_max=left, description=counted(left, "attempt"))
-    return transitions.reopened(job, at=at, afresh=afresh)
+    overrides = Overrides(policy=job.policy, attempts_max=left, description=counted(left, "attempt"))
+    return transitions.reopened(job, at=at, overrides=overrides)

@@ -271,14 +271,14 @@ def cancelled_on_request(job: Job, *, at: int, alone: bool = False) -> Transitio
     return cancelled(job, outcome, reason=ReasonCode.JOB_CANCELLED if alone else ReasonCode.RUN_CANCELLED, at=at)
 
 
-def reopened(job: Job, *, at: int, afresh: Overrides = Overrides()) -> Transition:  # noqa: B008  it is frozen
+def reopened(job: Job, *, at: int, overrides: Overrides = Overrides()) -> Transition:  # noqa: B008  it is frozen
     """A person asked to try again: fresh counters, a new submission."""
     return transition(
         job,
         Event.REOPENED,
         ReasonCode.REQUESTED,
         at,
-        detail=Detail(settings=afresh.description) if afresh.description else None,
+        detail=Detail(settings=overrides.description) if overrides.description else None,
         failures=0,
         lost=0,
         uncertain=0,
@@ -286,9 +286,9 @@ def reopened(job: Job, *, at: int, afresh: Overrides = Overrides()) -> Transitio
         deferrals=0,
         due_at=0,
         retry_until=None,
-        endpoint=job.endpoint if afresh.endpoint is None else afresh.endpoint,
-        attempts_max=afresh.attempts_max,
-        policy=afresh.policy,
+        endpoint=job.endpoint if overrides.endpoint is None else overrides.endpoint,
+        attempts_max=overrides.attempts_max,
+        policy=overrides.policy,
         escalated=None,
     )
 

@@ -18,7 +18,7 @@ class FlowState(StrEnum):
     RUNNING = "running"
     """It has begun: it waits for its input, or its runs are served."""
 
-    HELD = "held"
+    ON_HOLD = "held"
     """Nothing more of it is sent until a person continues it, or the brake that holds it lets it go on."""
 
     SUCCEEDED = "succeeded"
@@ -38,7 +38,7 @@ class FlowEvent(StrEnum):
     """What can happen to a flow."""
 
     STARTED = "started"
-    HELD = "held"
+    ON_HOLD = "held"
     CONTINUED = "continued"
     SUCCEEDED = "succeeded"
     PARTIAL = "partial"
@@ -73,8 +73,8 @@ TRANSITIONS: Final[Mapping[FlowState, Mapping[FlowEvent, FlowState]]] = MappingP
                 FlowEvent.SKIPPED: FlowState.CANCELLED,
             }
         ),
-        FlowState.RUNNING: MappingProxyType({FlowEvent.HELD: FlowState.HELD, **_ENDS}),
-        FlowState.HELD: MappingProxyType(
+        FlowState.RUNNING: MappingProxyType({FlowEvent.ON_HOLD: FlowState.ON_HOLD, **_ENDS}),
+        FlowState.ON_HOLD: MappingProxyType(
             {FlowEvent.CONTINUED: FlowState.RUNNING, FlowEvent.RELEASED: FlowState.RUNNING, **_ENDS}
         ),
         FlowState.SUCCEEDED: _AGAIN,

@@ -41,7 +41,7 @@ OF_EVENT: Final[Mapping[FlowEvent, News]] = MappingProxyType(
         FlowEvent.SUCCEEDED: News.DONE,
         FlowEvent.PARTIAL: News.PARTIAL,
         FlowEvent.FAILED: News.FAILED,
-        FlowEvent.HELD: News.HELD,
+        FlowEvent.ON_HOLD: News.ON_HOLD,
     }
 )
 """What is told of once that happens to a flow."""
@@ -119,7 +119,7 @@ def _stage(counts: StageCounts) -> _Stage:
 def _next_steps(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[Suggestion, ...]:
     """What shows what has happened, and does something about it."""
     show = Suggestion(NextStep.SHOW_FLOW, flow)
-    if news is News.HELD:
+    if news is News.ON_HOLD:
         return show, Suggestion(NextStep.CONTINUE_FLOW, flow)
     if news in (News.PARTIAL, News.FAILED):
         failed = (each.run for each in stages if each.jobs.get(State.FAILED))

@@ -39,7 +39,7 @@ class News(StrEnum):
     DONE = "done"
     PARTIAL = "partial"
     FAILED = "failed"
-    HELD = "held"
+    ON_HOLD = "held"
     LATE = "late"
     MISSED = "missed"
     PAUSED = "paused"

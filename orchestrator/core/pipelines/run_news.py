@@ -22,7 +22,7 @@ class RunNews(StrEnum):
     FAILED = "failed"
     """Every job has its outcome, and none succeeded."""
 
-    HELD = "held"
+    ON_HOLD = "held"
     """A brake has stopped it."""
 
     STOPPED = "stopped"
@@ -82,7 +82,7 @@ def _counts(jobs: Mapping[str, int]) -> _Run:
 def _next_steps(news: RunNews, run: str, counts: _Run) -> tuple[Suggestion, ...]:
     """What shows what has happened, and does something about it."""
     steps: tuple[NextStep, ...] = ()
-    if news is RunNews.HELD:
+    if news is RunNews.ON_HOLD:
         steps = NextStep.SHOW_BRAKES, NextStep.CONTINUE_RUN
     elif news is RunNews.STOPPED:
         steps = NextStep.DIAGNOSE_RUN, NextStep.RESUME_RUN

@@ -159,7 +159,7 @@ _INSTANCE: Final = "cpu3c-2-4"
 
 _STOPPED: Final = frozenset({PodPhase.EXITED, PodPhase.ERROR})
 
-Wish = Mapping[str, Any]
+GraphQLInput = Mapping[str, Any]
 
 
 class PodDocuments:
@@ -172,33 +172,33 @@ class PodDocuments:
         """All of them, oldest first."""
         return [_shown(pod) for pod in self._pods.list(account, now)]
 
-    def find(self, wanted: Wish, account: str, now: int) -> dict[str, Any] | None:
+    def find(self, wanted: GraphQLInput, account: str, now: int) -> dict[str, Any] | None:
         """None where there is no such pod (as observed)."""
         try:
             return _shown(self._pods.get(account, wanted["podId"], now))
         except ProblemRefusal:
             return None
 
-    def deploy(self, wanted: Wish, account: str, now: int) -> dict[str, Any]:
+    def deploy(self, wanted: GraphQLInput, account: str, now: int) -> dict[str, Any]:
         """A new pod with GPUs."""
         types = [wanted.get("gpuTypeId"), *(wanted.get("gpuTypeIdList") or ())]
         gpu = {"id": next(filter(None, types), None), "count": wanted.get("gpuCount") or 1}
         return self._create({**_creation(wanted), "gpu": _given(gpu)}, account, now)
 
-    def deploy_cpu(self, wanted: Wish, account: str, now: int) -> dict[str, Any]:
+    def deploy_cpu(self, wanted: GraphQLInput, account: str, now: int) -> dict[str, Any]:
         """A new pod without."""
         flavor, _, size = (wanted.get("instanceId") or _INSTANCE).partition("-")
         vcpus = size.partition("-")[0]
         cpu = {"id": flavor, "vcpuCount": int(vcpus) if vcpus.isdecimal() else vcpus}
         return self._create({**_creation(wanted), "cpu": cpu}, account, now)
 
-    def edit(self, wanted: Wish, account: str, now: int) -> dict[str, Any]:
+    def edit(self, wanted: GraphQLInput, account: str, now: int) -> dict[str, Any]:
         """Changes what a pod runs."""
         body = {**_container(wanted), "registry": wanted.get("containerRegistryAuthId")}
         modification = parse_modification(msgspec.json.encode(_given(body)))
         return _shown(self._pods.modify(account, wanted["podId"], modification, now))
 
-    def act(self, action: PodVerb, wanted: Wish, account: str, now: int) -> dict[str, Any] | None:
+    def act(self, action: PodVerb, wanted: GraphQLInput, account: str, now: int) -> dict[str, Any] | None:
         """Stops, starts or terminates a pod; None once it is gone."""
         pod = self._pods.act(account, wanted["podId"], action, now)
         return None if pod is None else _shown(pod)
@@ -211,7 +211,7 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _container(wanted: Wish) -> dict[str, Any]:
+def _container(wanted: GraphQLInput) -> dict[str, Any]:
     """What a pod runs, in REST's words."""
     ports, env = wanted.get("ports"), wanted.get("env")
     return {
@@ -223,7 +223,7 @@ def _container(wanted: Wish) -> dict[str, Any]:
     }
 
 
-def _creation(wanted: Wish) -> dict[str, Any]:
+def _creation(wanted: GraphQLInput) -> dict[str, Any]:
     template, image = wanted.get("templateId"), wanted.get("imageName")
     place = wanted.get("dataCenterId")
     body = {
@@ -238,7 +238,7 @@ def _creation(wanted: Wish) -> dict[str, Any]:
     return _given({**_container(wanted), **body})
 
 
-def _mounts(wanted: Wish) -> dict[str, Any] | None:
+def _mounts(wanted: GraphQLInput) -> dict[str, Any] | None:
     path = wanted.get("volumeMountPath") or "/workspace"
     if wanted.get("networkVolumeId"):
         return {"network": [{"volumeId": wanted["networkVolumeId"], "path": path}]}

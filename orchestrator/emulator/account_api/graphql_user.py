@@ -108,7 +108,7 @@ CPU_FLAVORS = ("cpu3c", "cpu3g", "cpu5c", "cpu5g")
 
 IN_STOCK, OUT_OF_STOCK = "High", None
 
-Wish = Mapping[str, Any]
+GraphQLInput = Mapping[str, Any]
 
 
 class Registry(msgspec.Struct, frozen=True):
@@ -143,12 +143,12 @@ class UserDocuments:
             "containerRegistryCreds": list(self._registries.values()),
         }
 
-    def update(self, wanted: Wish | None) -> dict[str, Any]:
+    def update(self, wanted: GraphQLInput | None) -> dict[str, Any]:
         """Replaces the SSH keys, where they are given."""
         self._ssh_keys = (wanted or {}).get("pubKey") or self._ssh_keys
         return self.shown()
 
-    def save_registry(self, wanted: Wish) -> Registry:
+    def save_registry(self, wanted: GraphQLInput) -> Registry:
         """Raises Refusal 400 for a name that is taken."""
         if any(each.name == wanted["name"] for each in self._registries.values()):
             raise ServiceRefusal(400, f"registry auth name must be unique: {wanted['name']}")
@@ -156,7 +156,7 @@ class UserDocuments:
         self._registries[registry.id] = registry
         return registry
 
-    def update_registry(self, wanted: Wish) -> Registry:
+    def update_registry(self, wanted: GraphQLInput) -> Registry:
         """Raises Refusal 404."""
         return self._registry(wanted["id"])
 
@@ -170,7 +170,7 @@ class UserDocuments:
             raise ServiceRefusal(404, "registry auth not found")
         return registry
 
-    def gpu_types(self, wanted: Wish | None) -> list[dict[str, Any]]:
+    def gpu_types(self, wanted: GraphQLInput | None) -> list[dict[str, Any]]:
         """Those of the catalog that are asked for; without a wish all of them."""
         given = wanted or {}
         asked = {each for each in (given.get("id"), *(given.get("ids") or ())) if each}
@@ -205,7 +205,7 @@ class UserDocuments:
             "lowestPrice": lambda **given: self._lowest_price(known, given.get("input") or {}),
         }
 
-    def _lowest_price(self, known: dict[str, Any], wanted: Wish) -> dict[str, Any]:
+    def _lowest_price(self, known: dict[str, Any], wanted: GraphQLInput) -> dict[str, Any]:
         count = wanted.get("gpuCount") or 1
         price = known["price"]["secure" if wanted.get("secureCloud") else "community"] * count
         stock = self._stock(known["id"])["stockStatus"]
@@ -223,7 +223,7 @@ class UserDocuments:
         return {"stockStatus": IN_STOCK if is_there else OUT_OF_STOCK, "available": is_there}
 
 
-def cpu_flavors(wanted: Wish | None) -> list[dict[str, Any]]:
+def cpu_flavors(wanted: GraphQLInput | None) -> list[dict[str, Any]]:
     """Those that are asked for; without a wish all of them."""
     asked = (wanted or {}).get("id")
     return [

@@ -32,10 +32,10 @@ async def retry_chosen(ledger: Ledger, command: Command, there: Run, *, page: in
     """Carries out a RETRY, so many jobs to a transaction; `there` is the run as it is at the endpoint for them."""
     try:
         asked = msgspec.json.decode(command.argument, type=RetryChoice)
-        chosen, afresh = parse(asked.where, now=command.asked_at), afresh_of(asked, there.endpoint_id)
+        chosen, overrides = parse(asked.where, now=command.asked_at), overrides_of(asked, there.endpoint_id)
     except (msgspec.MsgspecError, FilterError, ValueError) as error:
         return Reply(f"it cannot be understood here: {error}", is_refused=True)
-    reopened, is_whole = await _reopen(ledger, command, And((GIVEN_UP, chosen)), afresh, most=page)
+    reopened, is_whole = await _reopen(ledger, command, And((GIVEN_UP, chosen)), overrides, most=page)
     total = command.progress + reopened.total()
     if not total and not is_whole:
         return Reply("it is to be cancelled, so nothing of it is reopened; continue it first", is_refused=True)
@@ -44,11 +44,11 @@ async def retry_chosen(ledger: Ledger, command: Command, there: Run, *, page: in
     found = [f"{reopened[state]:,} {state}" for state in (State.FAILED, State.CANCELLED) if reopened[state]]
     told = f"{total:,}" if command.progress else " and ".join(found)
     cut = "" if is_whole else "; then it was to be cancelled, and the others are not reopened"
-    return Reply(f"{told} {'job is' if total == 1 else 'jobs are'} queued again{_with(afresh)}{cut}")
+    return Reply(f"{told} {'job is' if total == 1 else 'jobs are'} queued again{_with(overrides)}{cut}")
 
 
 async def _reopen(
-    ledger: Ledger, command: Command, chosen: Filter, afresh: Overrides, *, most: int
+    ledger: Ledger, command: Command, chosen: Filter, overrides: Overrides, *, most: int
 ) -> tuple[Counter[State], bool]:
     """Reopens what `chosen` means of the jobs that had ended when it was asked for; returns how many of which state,
     and whether it came to the end: not where the run is to be cancelled.
@@ -64,13 +64,13 @@ async def _reopen(
         found = [job for job in (await ledger.jobs.of(meant)).values() if job.state in {State.FAILED, State.CANCELLED}]
         if found:
             now = ledger.now()
-            steps = [transitions.reopened(job, at=now, afresh=afresh) for job in found]
+            steps = [transitions.reopened(job, at=now, overrides=overrides) for job in found]
             taken = await ledger.commands.apply(command.id, steps)
             reopened.update(job.state for job in found if job.id in taken)
     return reopened, True
 
 
-def afresh_of(asked: RetryChoice, endpoint: int) -> Overrides:
+def overrides_of(asked: RetryChoice, endpoint: int) -> Overrides:
     """The settings of their own that jobs are tried again with, at the endpoint of that number. Raises `ValueError` for
     what the service refuses.
     """
@@ -94,5 +94,5 @@ def afresh_of(asked: RetryChoice, endpoint: int) -> Overrides:
     )
 
 
-def _with(afresh: Overrides) -> str:
-    return f", with {afresh.description}" if afresh.description else ""
+def _with(overrides: Overrides) -> str:
+    return f", with {overrides.description}" if overrides.description else ""

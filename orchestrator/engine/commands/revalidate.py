@@ -123,7 +123,7 @@ def _sum(total: Rechecked, looked_at: int, steps: Sequence[Transition], restated
         rejected=total.rejected + len(rejected),
         again=total.again + sum(again(job) is not None for job in rejected),
         accepted=total.accepted + len(steps) - len(rejected),
-        anew=total.anew + restated,
+        failed_otherwise=total.failed_otherwise + restated,
     )
 
 

@@ -96,7 +96,7 @@ class FlowExecutor:
     @property
     def _is_paused(self) -> bool:
         """Whether it is held until people have it go on."""
-        return self.flow.state is FlowState.HELD and not self.flow.is_braked
+        return self.flow.state is FlowState.ON_HOLD and not self.flow.is_braked
 
     async def carry_out(self) -> None:
         """From wherever it stands to its end. What makes it fail is said with the flow."""

@@ -102,7 +102,7 @@ class RunNotifier:
             if why is None:
                 self._stopped.pop(run, None)
             elif self._stopped.get(run) != why:
-                news = RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.HELD
+                news = RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD
                 await self.ledger.flows.run_outbox.owe_stop(run, news, self.scrub(why.encode()).decode())
                 self._stopped[run] = why
 

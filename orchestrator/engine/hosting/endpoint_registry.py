@@ -51,7 +51,7 @@ class ServedEndpoint(NamedTuple):
     collector: Collector
     dispatcher: Dispatcher
 
-    def said_of(self, run: int, *, sending: RunSender | None, is_released: bool, stuck: StuckSummary) -> RunReport:
+    def report_on(self, run: int, *, sending: RunSender | None, is_released: bool, stuck: StuckSummary) -> RunReport:
         """How `run` stands here, for those who look from outside; `sending` is None where it is not to be sent."""
         endpoint, collecting, now = self.endpoint, None, self.endpoint.clock.now()
         unreachable_us = endpoint.health.connectivity.unreachable_us(now)

@@ -80,7 +80,7 @@ class RunHost:
         await self.serve(run)
         return self.runs.sessions.get(run.id)
 
-    async def serve_held(self) -> None:
+    async def retry_unservable(self) -> None:
         """Tries those again that could not be served."""
         for run in await self.ledger.runs.all(list(self.runs.held)) if self.runs.held else ():
             if await self.serve(run) is None:

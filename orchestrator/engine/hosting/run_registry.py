@@ -33,7 +33,7 @@ CHANGED: Final = ("priority", *(setting.name for setting in run_settings.BRAKES)
 """The settings of a run that people change while it goes on."""
 
 
-SAID_AFTER_US: Final = MINUTE_US
+REPORTED_FOR_US: Final = MINUTE_US
 """For so long after its end others still hear how a run stood."""
 
 
@@ -241,14 +241,14 @@ class RunRegistry:
         for session in self.sessions.values():
             session.progress.nudge()
 
-    def said(self, stuck: StuckJobs, *, lately: bool = False) -> dict[int, RunReport]:
+    def reports(self, stuck: StuckJobs, *, lately: bool = False) -> dict[int, RunReport]:
         """How each stands of which there is something to say, for those who look from outside; `lately`: of those that
         ended long ago there is not.
         """
         over: set[int] = set()
         if lately:
             self._note_ends()
-            ended_before = self._clock.now() - SAID_AFTER_US
+            ended_before = self._clock.now() - REPORTED_FOR_US
             over = {run for run, ended_at in self._ended_at.items() if ended_at < ended_before}
         return {run: self._said_of(run, stuck) for run in {*self._unfinished, *self.sessions, *self.held} - over}
 
@@ -281,7 +281,7 @@ class RunRegistry:
 
     def _said_at(self, number: int, run: int, session: RunSession | None, stuck: StuckJobs) -> RunReport:
         part = None if session is None else session.part(number)
-        return self._endpoints.served(number).said_of(
+        return self._endpoints.served(number).report_on(
             run,
             sending=None if part is None else part.sending,
             is_released=session is not None and session.is_released,

@@ -58,7 +58,7 @@ class RunSession(ServedRun):
         part.endpoint.changes.add(progress.nudge)
 
     @property
-    def said(self) -> ProcessReport:
+    def report(self) -> ProcessReport:
         """What this process says of itself."""
         return self._said()
 

@@ -32,7 +32,7 @@ class ServedRun(ABC):
 
     @property
     @abstractmethod
-    def said(self) -> ProcessReport:
+    def report(self) -> ProcessReport:
         """What the process that serves it says of itself."""
 
     @property
@@ -68,12 +68,12 @@ class ServedRun(ABC):
     @property
     def of_run(self) -> RunReport:
         """What that process says of the run."""
-        return self.said.of(self.run.id)
+        return self.report.of(self.run.id)
 
     @property
     def sent(self) -> Counter[str]:
         """What the process that serves it has sent since that began, or this one follows; see `totals`."""
-        return totals(self.said)
+        return totals(self.report)
 
     @property
     def held_up(self) -> str | None:

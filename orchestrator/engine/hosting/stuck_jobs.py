@@ -21,7 +21,7 @@ from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.status import StuckSummary
 
 EXAMPLES_MAX: Final = 3
-TOLD_AGAIN_US: Final = 600_000_000
+WARN_AGAIN_US: Final = 600_000_000
 """How long after one warning the next one may come."""
 
 RESUBMIT_MAX: Final = 1_000
@@ -135,7 +135,7 @@ class StuckJobs:
 
     def _tell(self, summary: StuckSummary, oldest: Suspect, *, stalled: int, resubmit: bool) -> None:
         now = self.ledger.now()
-        if self._told_at is not None and now < self._told_at + TOLD_AGAIN_US:
+        if self._told_at is not None and now < self._told_at + WARN_AGAIN_US:
             return
         self._told_at = now
         parts = []

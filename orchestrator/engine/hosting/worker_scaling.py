@@ -56,7 +56,7 @@ class PutBack(msgspec.Struct, frozen=True, kw_only=True):
     is_put_back: bool
     """Whether nothing is left to be done about it."""
 
-    told: str
+    outcome: str = msgspec.field(name="told")
     """What was done, or why not, for people."""
 
 
@@ -146,7 +146,7 @@ class WorkerScaling:
             for each in await self.tidy():
                 if not each.is_put_back:
                     step = self._word(Suggestion(NextStep.RESTORE_WORKERS))
-                    self._warn(f"{each.endpoint}: {each.told}; put it back later with: {step}")
+                    self._warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
 
     async def tidy(self) -> list[PutBack]:
         """Puts everything back that was raised for runs of this ledger, by whichever process."""
@@ -216,7 +216,7 @@ class WorkerScaling:
 
     async def _tried(self, lent: LentEndpoint) -> OrchestratorError | None:
         done = await self._put_back(lent)
-        return None if done.is_put_back else OrchestratorError(f"{done.endpoint}: {done.told}")
+        return None if done.is_put_back else OrchestratorError(f"{done.endpoint}: {done.outcome}")
 
     async def _put_back(self, lent: LentEndpoint) -> PutBack:
         loan, now = lent.loan, None
@@ -247,7 +247,7 @@ class WorkerScaling:
             raised=lent.loan.raised,
             now=now,
             is_put_back=is_put_back,
-            told=told,
+            outcome=told,
         )
 
     async def _forget(self, lent: LentEndpoint) -> None:

@@ -19,7 +19,7 @@ PAGES_MAX: Final = 20
 
 SOON_S: Final = 1.0
 
-AFRESH_US: Final = 86_400_000_000
+FULL_PASS_EVERY_US: Final = 86_400_000_000
 """How often everything old is gone through again: jobs may have ended since their rows were passed over."""
 
 LATE_US: Final = 3 * 86_400_000_000
@@ -44,7 +44,7 @@ class Pruner:
     async def run_once(self) -> float | None:
         """Does a part of what is to be done; returns the seconds until it wants to go on, None if it is done."""
         now = self.clock.now()
-        if now >= self._begun_at + AFRESH_US:
+        if now >= self._begun_at + FULL_PASS_EVERY_US:
             self._begun_at, self._events_after, self._submissions_after = now, 0, 0
         before = {run: now - settings.events_kept_us for run, settings in self.settings_of.items()}
         if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):

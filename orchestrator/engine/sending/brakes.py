@@ -41,7 +41,7 @@ RATED_FROM: Final = 20
 """From so many ends on it is told how fast a run goes."""
 
 RATE_WINDOW_US: Final = 10 * MINUTE_US
-LATE_TOLD_EVERY_US: Final = 10 * MINUTE_US
+LATE_WARNING_EVERY_US: Final = 10 * MINUTE_US
 
 
 class RunBrakes:
@@ -216,7 +216,7 @@ class RunBrakes:
         late = None if deadline is None else rules.lateness(deadline, now)
         if late is None:
             return
-        if self._late_told_at is None or now >= self._late_told_at + LATE_TOLD_EVERY_US:
+        if self._late_told_at is None or now >= self._late_told_at + LATE_WARNING_EVERY_US:
             self._late_told_at = now
             self._view.warn(f"{self.run.name}: {late}")
 

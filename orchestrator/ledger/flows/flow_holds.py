@@ -13,7 +13,7 @@ WHY_BRAKED: Final = (
 )
 PAUSED: Final = (
     update(flows)
-    .where(flows.c.id == bindparam("of"), flows.c.state == FlowState.HELD.value, flows.c.is_braked == 1)
+    .where(flows.c.id == bindparam("of"), flows.c.state == FlowState.ON_HOLD.value, flows.c.is_braked == 1)
     .values(is_braked=0, why=bindparam("because"))
 )
 """What a brake holds is paused as well; that it is held was told."""

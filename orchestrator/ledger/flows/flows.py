@@ -208,7 +208,7 @@ class Flows(Repository):
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
         where it does not run, and no brake holds it.
         """
-        return await self._control(flow, FlowEvent.HELD, ControlAction.PAUSE, why, short=short)
+        return await self._control(flow, FlowEvent.ON_HOLD, ControlAction.PAUSE, why, short=short)
 
     async def brake(self, flow: int, why: str) -> bool:
         """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
@@ -216,7 +216,7 @@ class Flows(Repository):
         """
 
         async def block(transaction: Transaction) -> bool:
-            done = await flow_happens(transaction.connection, flow, FlowEvent.HELD, why, self._access.now())
+            done = await flow_happens(transaction.connection, flow, FlowEvent.ON_HOLD, why, self._access.now())
             await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
             return done
 

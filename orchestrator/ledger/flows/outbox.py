@@ -39,7 +39,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     tries: int
     """How often it was sent, or could not be."""
 
-    told_at: int | None
+    taken_at: int | None
     given_up_at: int | None
     problem: str
     """Why it was not taken the last time."""

@@ -32,7 +32,7 @@ class RunMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     owed_at: int
     due_at: int
     tries: int
-    told_at: int | None
+    taken_at: int | None
     given_up_at: int | None
     problem: str
     """Why it was not taken the last time."""

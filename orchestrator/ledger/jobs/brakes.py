@@ -142,7 +142,7 @@ class Brakes(Repository):
         hold = None if held_by is None else msgspec.json.encode(held_by)
         await self._access.execute(_KEEP, {"run_id": run, "kept": msgspec.json.encode(kept), "held_by": hold})
 
-    async def held(self) -> Mapping[int, Hold]:
+    async def holds(self) -> Mapping[int, Hold]:
         """The runs that a brake holds, as whoever worked on them last has found, and nobody has lifted since."""
         return {row[0]: _hold.decode(row[1]) for row in await self._access.rows(_HELD)}
 

@@ -159,7 +159,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's counts say, and what its rows come to, in one view."""
 
     run: str
-    said: dict[str, int]
+    counts: dict[str, int]
     rows: dict[str, int]
     unanswered: int
     """Events of that kind that are left; those of jobs that ended before `pruned_before` may be gone."""
@@ -233,7 +233,7 @@ class Audit:
         counted = {row[0]: row[1] for row in said}
         return Totals(
             run=name,
-            said={key: n for key, n in counted.items() if key in states or key == "uncertain_seen"},
+            counts={key: n for key, n in counted.items() if key in states or key == "uncertain_seen"},
             rows={row[0]: row[1] for row in rows},
             unanswered=unanswered.scalar_one(),
             pruned=pruned_before > 0,

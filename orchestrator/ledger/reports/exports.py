@@ -11,7 +11,7 @@ from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.settings.values import OutputFormat, ResultOrder
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Writing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a file was written, as far as its rows do not show it."""
 
     where: str = ""
@@ -28,23 +28,23 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     """A file that was written last for this run, as far as the ledger knows."""
 
     run: int
-    told: Told
+    writing: Writing
     exported_at: int
 
 
-_told: Final = msgspec.json.Decoder(Told)
+_told: Final = msgspec.json.Decoder(Writing)
 _NOTE: Final = upsert(exports, lambda new: {"run_id": new.run_id, "told": new.told, "exported_at": new.exported_at})
 _OF: Final = select(exports.c.run_id, exports.c.told, exports.c.exported_at).where(exports.c.path == bindparam("path"))
 
 
-def _encoded(told: Told, *, at: int) -> bytes:
+def _encoded(told: Writing, *, at: int) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(told, at=at))
 
 
 class Exports(Repository):
     """Of the runs of a ledger, by the full paths of their results files."""
 
-    async def note(self, path: str, run: int, told: Told) -> None:
+    async def note(self, path: str, run: int, told: Writing) -> None:
         """The results of `run` were written there. Raises `StorageError`."""
         now = self._access.now()
         row = {"path": path, "run_id": run, "told": _encoded(told, at=now), "exported_at": now}
@@ -53,4 +53,4 @@ class Exports(Repository):
     async def of(self, path: str) -> Export | None:
         """What was written there last; None where nothing was, as far as is known."""
         rows = await self._access.rows(_OF, {"path": path})
-        return Export(run=rows[0][0], told=_told.decode(rows[0][1]), exported_at=rows[0][2]) if rows else None
+        return Export(run=rows[0][0], writing=_told.decode(rows[0][1]), exported_at=rows[0][2]) if rows else None

@@ -62,7 +62,7 @@ async def overview(access: Access, *, ends_from: int | None, among: Collection[i
             controls={run: asked.controls for run, asked in (await Runs(view).asked()).items()},
             heartbeats=await Heartbeats(view).all(),
             learned=await LearnedOfEndpoints(view).all(),
-            brakes=await Brakes(view).held(),
+            brakes=await Brakes(view).holds(),
             pending=_by_run(await Commands(view).pending()),
             ends={} if ends_from is None else await History(view).ends_since(ends_from),
         )

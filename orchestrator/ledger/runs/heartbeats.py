@@ -147,7 +147,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
     began_at: int
     beaten_at: int
     epoch: int
-    said: ProcessReport
+    report: ProcessReport
 
     def is_fresh(self, now: int) -> bool:
         """Whether it says anything of the present; clocks of two processes may differ either way."""
@@ -194,7 +194,7 @@ class Heartbeats(Repository):
                 began_at=row.began_at,
                 beaten_at=row.beaten_at,
                 epoch=row.epoch,
-                said=_decoded(row.said),
+                report=_decoded(row.said),
             )
             for row in rows
         ]

@@ -34,7 +34,7 @@ _DUE_ANEW: Final = (
 )
 _SEND_NEVER: Final = update(jobs).where(jobs.c.id.in_(IN_BATCH)).values(due_at=literal_column(str(NEVER_US)))
 
-Owing = tuple[int, int]
+HandoverDebt = tuple[int, int]
 """A run, and a job that is owed to it."""
 
 
@@ -92,7 +92,7 @@ def _ends_there(way: Way, step: Transition) -> bool:
     return way.is_begun_by(step.after.run) and step.after.state is not State.SUCCEEDED
 
 
-async def _owe(connection: AsyncConnection, rows: Collection[Owing], *, is_counted: bool) -> list[Owing]:
+async def _owe(connection: AsyncConnection, rows: Collection[HandoverDebt], *, is_counted: bool) -> list[HandoverDebt]:
     """Owes these, and returns those that were not owed already, where that is to be known."""
     if not rows:
         return []
@@ -122,7 +122,7 @@ async def _reopened(connection: AsyncConnection, reopened: Sequence[Transition])
         await connection.execute(_SEND_NEVER, batch_of(never_sent))
 
 
-async def _owed_anew(connection: AsyncConnection, failed: Sequence[Owing]) -> dict[int, Counter[int]]:
+async def _owed_anew(connection: AsyncConnection, failed: Sequence[HandoverDebt]) -> dict[int, Counter[int]]:
     found: dict[int, Counter[int]] = {}
     for to_run, job in await _owe(connection, failed, is_counted=True):
         found.setdefault(to_run, Counter())[job] += 1

@@ -36,12 +36,12 @@ def a_ledger(folder: Path) -> Path:
 def test_what_is_in_it_and_who_works_on_it(tmp_path: Path) -> None:
     ledger = a_ledger(tmp_path)
     found = anyio.run(ledger_info, ledger)
-    assert (found.schema, found.held_by, found.at_work) == (SCHEMA_VERSION, None, ())
+    assert (found.schema, found.holder, found.at_work) == (SCHEMA_VERSION, None, ())
     assert (found.rows["jobs"], found.rows["runs"], found.rows["events"]) == (2_000, 1, 0)
     assert found.file_bytes == ledger.stat().st_size > 100_000
     with dispatcher_lock(ledger, now=0):
         held = anyio.run(ledger_info, ledger)
-    assert held.held_by is not None
+    assert held.holder is not None
     assert [each.process for each in held.at_work] == [this_process()]
 
 

@@ -63,7 +63,7 @@ async def test_a_process_that_is_asked_to_stop_ends_as_one_that_is_interrupted(t
 async def test_who_waits_for_its_place_ends_too(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 3_000.0) as desk, at_work(desk, "one", "two") as ended:
         stopped = await stop(ledger_of(desk), around(desk))
-    assert (stopped.ended, stopped.held_by) == (True, None)
+    assert (stopped.ended, stopped.holder) == (True, None)
     assert {name: each.interrupted for name, each in ended.items()} == {"one": True, "two": True}
 
 

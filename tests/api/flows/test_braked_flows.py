@@ -21,7 +21,7 @@ from tests.simulation.database import async_creator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-HELD_NOTIFY = Notify(on=(News.HELD,), url="http://receiver/held")
+HELD_NOTIFY = Notify(on=(News.ON_HOLD,), url="http://receiver/held")
 
 
 def braked(folder: Path, rows: int, **settings: str) -> Pipeline:

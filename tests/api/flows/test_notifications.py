@@ -106,7 +106,7 @@ HOURLY = every(1)
 SERVICES: dict[News, Callable[[], Scripted]] = {
     News.PARTIAL: lambda: failing(1),
     News.FAILED: lambda: failing(1, 2),
-    News.HELD: endless,
+    News.ON_HOLD: endless,
     News.LATE: endless,
     News.PAUSED: lambda: failing(1, 2),
 }
@@ -124,7 +124,7 @@ async def caused(p: Flowing, pipelines: Sequence[Pipeline], news: News) -> None:
         await applied(p.ledger, pipeline, now=since)
     p.scheduler.on_change()
     await anyio.sleep(20)
-    if news is News.HELD:
+    if news is News.ON_HOLD:
         for flow in await p.ledger.flows.live():
             assert await p.ledger.flows.pause(flow.id, "looked at")
         p.scheduler.on_change()
@@ -207,7 +207,7 @@ async def test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_ta
             [told] = await p.ledger.flows.outbox.of_flow(flow.id)
             if told.problem and told.tries > len(problems):
                 problems.append(told.problem)
-            if told.told_at is not None or len(problems) == 7:
+            if told.taken_at is not None or len(problems) == 7:
                 break
         assert problems == [
             "no connection to hooks.example: ConnectError",
@@ -220,7 +220,7 @@ async def test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_ta
         ]
         await anyio.sleep(1_200)
         [told] = await p.ledger.flows.outbox.of_flow(flow.id)
-        assert (told.told_at is not None, told.tries, told.problem) == (True, 8, "")
+        assert (told.taken_at is not None, told.tries, told.problem) == (True, 8, "")
     assert len(receiver.got) == 8
     assert len(set(receiver.ids)) == len({request.content for request in receiver.got}) == 1
     assert all(map(is_signed, receiver.got))
@@ -252,7 +252,7 @@ async def test_what_nobody_takes_for_a_day_is_given_up_and_said_so(tmp_path: Pat
         assert "it is tried again" in p.warnings[0]
         assert "it is given up" in p.warnings[1]
         [shown] = (await flow_show(ledger, FLOW, reading)).notifications
-        assert (shown.news, shown.told_at, shown.given_up_at is not None) == (News.DONE, None, True)
+        assert (shown.news, shown.taken_at, shown.given_up_at is not None) == (News.DONE, None, True)
         [row] = [row for row in await schedules_history(ledger, "p", 9, reading) if "told" in row.what]
         assert (row.what, row.flow, row.why) == ("done not told", FLOW, "given up: hooks.example answered 500")
         assert await schedules_check(ledger, dependencies=reading) != []
@@ -336,7 +336,7 @@ async def test_a_command_that_fails_or_is_not_there_is_begun_again(tmp_path: Pat
         assert told.problem == "the command ./tell.sh has ended with exit code 75: the mail server is away"
         script.write_text("#!/bin/sh\nexit 0\n")
         await anyio.sleep(60)
-        assert (await p.ledger.flows.outbox.of_flow(flow.id))[0].told_at is not None
+        assert (await p.ledger.flows.outbox.of_flow(flow.id))[0].taken_at is not None
 
 
 async def test_a_mended_address_gets_what_waits_and_who_tells_nobody_any_more_gives_up(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ async def test_one_receiver_that_hangs_keeps_no_other_pipeline_waiting(tmp_path:
         await p.idle()
         await anyio.sleep(5)
         assert sorted(body["data"]["pipeline"] for body in receiver.bodies) == ["p", "q"]
-        [(p_told, q_told)] = [[(await p.ledger.flows.outbox.of_flow(n))[0].told_at for n in (1, 2)]]
+        [(p_told, q_told)] = [[(await p.ledger.flows.outbox.of_flow(n))[0].taken_at for n in (1, 2)]]
         assert [p_told is None, q_told is None].count(True) == 1
 
 
@@ -399,7 +399,7 @@ async def life(folder: Path, receiver: Receiver, clock: VirtualClock, killing: K
         await p.scheduler.notifier.until_idle()
         assert await p.states() == {FLOW: "succeeded"}
         flow = await p.flow(FLOW)
-        assert [told.told_at is not None for told in await p.ledger.flows.outbox.of_flow(flow.id)] == [True]
+        assert [told.taken_at is not None for told in await p.ledger.flows.outbox.of_flow(flow.id)] == [True]
 
 
 def lived(folder: Path, receiver: Receiver, killing: Killing) -> bool:

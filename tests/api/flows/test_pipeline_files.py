@@ -116,7 +116,7 @@ def test_everything_that_can_be_said_is_read(read: Callable[[str], Pipeline], tm
     assert embed.settings["endpoint"] == (f"local:{tmp_path}/steps.py:to_texts",)
     assert (report.from_, report.needs, report.command[0]) == (("caption", "embed"), 995_000, "python")
     assert given.notify is not None
-    assert given.notify.on == (News.DONE, News.HELD)
+    assert given.notify.on == (News.DONE, News.ON_HOLD)
 
 
 def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipeline]) -> None:

@@ -252,7 +252,7 @@ async def test_too_many_failed_rows_of_a_later_stage_hold_the_flow(tmp_path: Pat
         name = await triggered(p, three_stages(tmp_path, rows=40, first="fail_odd", max_failed=50_000))
         await anyio.sleep(60)
         flow = await p.flow(name)
-        assert flow.state is FlowState.HELD
+        assert flow.state is FlowState.ON_HOLD
         assert "rows of embed have failed" in flow.why
 
 

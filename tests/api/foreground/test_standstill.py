@@ -58,7 +58,7 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
         group.start_soon(run, request_in(tmp_path, 3), view, around)
         await view.found.wait()
         assert view.seen is not None
-        assert (view.seen.finding, view.seen.held_up) == (NO_WORKERS, None)
+        assert (view.seen.finding, view.seen.why_blocked) == (NO_WORKERS, None)
         assert 20 <= view.seen.wall_s < 40
         watcher = Looker(desk.clock)
         group.start_soon(lambda: watch(ledger, "in", watcher, around, stop=anyio.Event()))
@@ -75,7 +75,7 @@ async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp
         await view.found.wait()
         assert view.seen is not None
         assert view.seen.finding == NO_WORKERS
-        assert "the first jobs are out" in (view.seen.held_up or "")
+        assert "the first jobs are out" in (view.seen.why_blocked or "")
         group.cancel_scope.cancel()
 
 

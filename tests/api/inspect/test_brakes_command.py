@@ -36,7 +36,7 @@ def test_what_was_spent_is_shown_and_a_changed_budget_holds_from_the_next_start(
 
 async def shown_and_changed(path: Path) -> None:
     found = await brakes(path, None)
-    assert (found.run, found.breaker, found.canary, found.held_by) == ("run", "closed", "3 of 3 succeeded", None)
+    assert (found.run, found.breaker, found.canary, found.holder) == ("run", "closed", "3 of 3 succeeded", None)
     assert found.settings["canary"] == "3"
     assert found.settings["stop-late"] == "off"
     assert found.spent is not None
@@ -79,7 +79,7 @@ def test_after_a_brake_has_stopped_a_run_and_nobody_works_it_is_named_with_what_
     assert why in (shown.finding or "")
     request = DoctorRequest(ledger=path, connection=ConnectionSettings(api_key=""))
     [finding] = anyio.run(doctor, request).findings
-    assert finding.cause is Cause.RUN_HELD
+    assert finding.cause is Cause.RUN_BLOCKED
     assert finding.advice.count("orchestrator resume run") == 1
     assert lift in finding.advice.partition("; then ")[0]
     anyio.run(partial(control, path, "run", ControlAction.CONTINUE))

@@ -70,11 +70,11 @@ async def test_while_it_lasts_status_says_that_no_question_is_wanted(tmp_path: P
         await p.begin()
         while p.api.limiter.throttled_until(Operation.STATUS) <= p.clock.now() + 60 * S:  # noqa: ASYNC110  nobody tells of it
             await anyio.sleep(1)
-        await p.ledger.runs.heartbeats.beat(p.engine.said())
+        await p.ledger.runs.heartbeats.beat(p.engine.report())
         [seen] = await runs_now(p.ledger, "process 7")
         assert seen.finding == UNWANTED
         await p.finish()
-        await p.ledger.runs.heartbeats.beat(p.engine.said())
+        await p.ledger.runs.heartbeats.beat(p.engine.report())
         [seen] = await runs_now(p.ledger, "process 7")
         assert seen.finding is None
 

@@ -246,7 +246,7 @@ async def test_a_process_that_holds_the_ledger_and_says_nothing_is_found(tmp_pat
         with dispatcher_lock(patient.path, now=clock.now()):
             await anyio.sleep(3_600)
             [*_, finding] = reversed((await patient.diagnosis()).findings)
-            assert (finding.cause, finding.sentence) == (Cause.LEDGER_HELD, ledger_rules.SILENT)
+            assert (finding.cause, finding.sentence) == (Cause.LEDGER_IN_USE, ledger_rules.SILENT)
             assert "it has said nothing for" in finding.evidence[0]
 
 
@@ -260,7 +260,7 @@ async def test_a_run_whose_service_has_no_key_here_is_held_and_says_so(tmp_path:
         async with patient.served(ConnectionSettings(serverless_url="http://another", api_key="key")):
             await anyio.sleep(30)
             finding = (await patient.diagnosis()).findings[0]
-            assert (finding.cause, finding.about, finding.needs_person) == (Cause.RUN_HELD, "in", True)
+            assert (finding.cause, finding.about, finding.needs_person) == (Cause.RUN_BLOCKED, "in", True)
             assert finding.sentence == await patient.shown()
             assert "has no API key for http://service" in finding.sentence
 

@@ -31,7 +31,7 @@ def test_each_command_that_takes_a_ledger_is_known_but_those_that_take_an_input(
 
 def test_what_is_said_to_do_is_told_the_ledger_where_it_is_not_the_usual_one() -> None:
     said = "over budget: orchestrator unpause night goes on all the same"
-    held = Finding(cause=Cause.RUN_HELD, about="night", sentence=said, advice="x", needs_person=True)
+    held = Finding(cause=Cause.RUN_BLOCKED, about="night", sentence=said, advice="x", needs_person=True)
 
     async def work() -> int:
         return show_diagnosis(Diagnosis(findings=(held,), runs=1), as_json=False)

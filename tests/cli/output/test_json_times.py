@@ -58,7 +58,7 @@ def test_a_number_of_microseconds_is_a_time_by_its_name_and_nothing_else_is(kind
 
 TIMES = {
     *("at", "since", "until", "safe_until", "created_at", "set_at", "ended_at", "first_at", "last_at", "sent_at"),
-    *("answered_at", "begun_at", "reported_at", "fire_at", "recorded_at", "started_at", "owed_at", "told_at"),
-    *("given_up_at", "said_at", "checkpoint_at", "next_at", "looked_until", "paused_at", "paused_until", "until_at"),
+    *("answered_at", "begun_at", "reported_at", "fire_at", "recorded_at", "started_at", "owed_at", "taken_at"),
+    *("given_up_at", "checkpoint_at", "next_at", "looked_until", "paused_at", "paused_until", "until_at"),
 }
 """What was read, one by one, and found to be microseconds since 1970."""

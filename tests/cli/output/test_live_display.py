@@ -27,7 +27,7 @@ HALFWAY = snapshot(
     jobs_per_s=98.72,
     eta_s=39.2,
     throttled=3,
-    uncertain_seen=2,
+    were_uncertain=2,
     margin_min_s=1450.5,
     wall_s=62.7,
 )
@@ -182,7 +182,7 @@ async def test_a_plain_line_says_what_matters() -> None:
         " 994 of 1,000 requests in 10 s, 3 throttled; 2 were uncertain"
     )
     assert progress_line(snapshot(reading=True, rows_read=5000)) == "captions: reading the input, 5,000 rows checked"
-    waiting = msgspec.structs.replace(snapshot(succeeded=2, uncertain=1, uncertain_seen=3), window_used=0)
+    waiting = msgspec.structs.replace(snapshot(succeeded=2, uncertain=1, were_uncertain=3), window_used=0)
     assert progress_line(waiting) == "captions: 2 of 3 jobs finished (66 %); 1 uncertain; 3 were uncertain"
     idle = msgspec.structs.replace(snapshot(succeeded=2, eta_s=0.0), window_used=0)
     assert progress_line(idle) == "captions: 2 of 2 jobs finished (100 %)"
@@ -201,7 +201,7 @@ async def test_a_full_line_is_shown_with_what_it_brings() -> None:
 
 
 async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None:
-    paused = msgspec.structs.replace(HALFWAY, held_up=PAUSED, eta_s=None)
+    paused = msgspec.structs.replace(HALFWAY, why_blocked=PAUSED, eta_s=None)
     assert drawn(paused)[2:] == [
         "speed     98.7 jobs/s   1 min 02 s so far",
         "service   paused: nothing is sent",
@@ -210,18 +210,18 @@ async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None
     still = msgspec.structs.replace(HALFWAY, finding=NO_WORKERS)
     assert drawn(still)[3] == f"service   {NO_WORKERS}"
     assert f"captions: {NO_WORKERS}; 6,139 of" in progress_line(still)
-    assert f"captions: {NO_WORKERS}; {SUSPECT}; " in progress_line(msgspec.structs.replace(still, held_up=SUSPECT))
+    assert f"captions: {NO_WORKERS}; {SUSPECT}; " in progress_line(msgspec.structs.replace(still, why_blocked=SUSPECT))
     gone = msgspec.structs.replace(HALFWAY, unreachable_s=185.4)
     assert drawn(gone)[3] == "service   unreachable for 3 min 05 s"
     assert "captions: paused: nothing is sent; 6,139 of 10,000 jobs finished" in progress_line(paused)
     assert "unreachable for 3 min 05 s" in progress_line(gone)
-    silent = msgspec.structs.replace(gone, held_up=UNANSWERED)
+    silent = msgspec.structs.replace(gone, why_blocked=UNANSWERED)
     assert drawn(silent) == drawn(gone), "the one explains the other"
 
 
 @pytest.mark.parametrize("held_up", [PAUSED, CANCELLED, SUSPECT, REFUSED, UNANSWERED, f"{STOPPED}: {REASON}"])
 async def test_every_reason_to_send_nothing_fits_a_line(held_up: str) -> None:
-    held = msgspec.structs.replace(snapshot(queued=3), held_up=held_up)
+    held = msgspec.structs.replace(snapshot(queued=3), why_blocked=held_up)
     first, *others = drawn(held)[3:]
     assert held_up in first
     assert len(others) <= 1

@@ -182,7 +182,7 @@ def test_data_that_nobody_looks_at_is_as_it_came(capfdbinary: pytest.CaptureFixt
 
 def test_the_display_of_a_run_shows_what_is_hidden_in_a_sentence() -> None:
     screen = StringIO()
-    moved = msgspec.structs.replace(snapshot(queued=3), run=HOSTILE, held_up=HOSTILE, finding=HOSTILE)
+    moved = msgspec.structs.replace(snapshot(queued=3), run=HOSTILE, why_blocked=HOSTILE, finding=HOSTILE)
     Console(file=screen, width=120, color_system=None).print(Display(moved))
     for shown in (screen.getvalue(), progress_text(msgspec.structs.replace(moved, counts=dict.fromkeys(State, 0)))):
         assert "\\u202e" in shown

@@ -36,7 +36,7 @@ def flow_status(state: FlowState = FlowState.SUCCEEDED, why: str = "") -> FlowSt
         fire_at=AT,
         recorded_at=AT,
         started_at=AT,
-        ended_at=AT + HOUR_US if state not in (FlowState.RUNNING, FlowState.HELD) else None,
+        ended_at=AT + HOUR_US if state not in (FlowState.RUNNING, FlowState.ON_HOLD) else None,
         why=why,
         late=False,
     )
@@ -55,7 +55,7 @@ def schedule_status(*, paused_at: int | None = None, paused_until: int | None = 
         note="stocktaking" if paused_at else "",
         waiting=1_000,
         running=1,
-        held=0,
+        on_hold=0,
         last=flow_status(),
     )
 
@@ -87,14 +87,14 @@ def applied() -> None:
 
 def test_a_tick_says_what_it_did_or_who_does_it() -> None:
     assert requested("tick", "--for", "5m").flags == {"within": 5 * MINUTE_US}
-    nothing = Ticked(held_by=None, flows=())
+    nothing = Ticked(holder=None, flows=())
     assert "nothing is due" in shown(lambda: show_ticked(nothing, view(), as_json=False)).stderr
 
-    ticked = Ticked(held_by=None, flows=(flow_status(), flow_status(FlowState.HELD)))
+    ticked = Ticked(holder=None, flows=(flow_status(), flow_status(FlowState.ON_HOLD)))
     result = shown(lambda: show_ticked(ticked, view(), as_json=True))
     assert "1 flow ended, 1 not yet" in result.stderr
     assert [flow["name"] for flow in json.loads(result.stdout)["flows"]] == [FLOW, FLOW]
-    busy = Ticked(held_by="host 77", flows=())
+    busy = Ticked(holder="host 77", flows=())
     told = shown(lambda: show_ticked(busy, view(), as_json=False)).stderr
     assert "host 77 works on this ledger, and looks at the schedules" in told
     assert give("tick", "--for", "soon").exit_code == 2
@@ -103,11 +103,11 @@ def test_a_tick_says_what_it_did_or_who_does_it() -> None:
 def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
     asked = requested("trigger", "captions", "--at", "2026-01-01")
     assert asked.flags == {"name": "captions", "at": "2026-01-01", "wait": False}
-    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, holder=None)
     result = shown(lambda: show_flow_asked_for(found, view(), waits=False, as_json=True))
     assert json.loads(result.stdout)["flows"] == [FLOW]
     assert f"{FLOW} is asked for; it begins with the next orchestrator serve or tick" in result.stderr
-    known = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=1, held_by="host 77")
+    known = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=1, holder="host 77")
     told = shown(lambda: show_flow_asked_for(known, view(), waits=False, as_json=False)).stderr
     assert f"{FLOW} was asked for before; host 77 begins it" in told
 
@@ -118,7 +118,7 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
 )
 def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowState, code: int) -> None:
     assert requested("trigger", "captions", "--wait").flags["wait"]
-    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, held_by=None)
+    found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, holder=None)
     waiting = shown(lambda: show_flow_asked_for(found, view(), waits=True, as_json=True))
     assert (waiting.stdout, "or now with --wait" in waiting.stderr) == ("", False)  # it was given
     result = shown(lambda: show_flow_ended(flow_status(state, "because"), view(), as_json=True))
@@ -202,7 +202,7 @@ def test_a_schedule_is_paused_continued_and_removed() -> None:
 
 def test_flows_are_listed_and_shown_with_their_stages() -> None:
     asked = requested("flows", "list", "captions", "--state", "failed", "--state", "held", "--most", "7")
-    assert asked.flags == {"name": "captions", "state": [FlowState.FAILED, FlowState.HELD], "most": 7}
+    assert asked.flags == {"name": "captions", "state": [FlowState.FAILED, FlowState.ON_HOLD], "most": 7}
     failed = [flow_status(FlowState.FAILED, "no input")]
     assert "no input" in shown(lambda: show_flows(failed, as_json=False)).stdout
     [row] = json.loads(shown(lambda: show_flows(failed, as_json=True)).stdout)
@@ -267,12 +267,12 @@ def test_a_key_that_would_travel_openly_is_worth_a_warning(
 
 
 def test_a_rerun_tells_the_new_runs_and_who_goes_on() -> None:
-    found = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), held_by=None)
+    found = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), holder=None)
     result = shown(lambda: show_rerun(found, as_json=False))
     assert result.stdout == ""
     assert f"{FLOW} is carried out anew: {FLOW}/embed~2; it goes on with the next orchestrator" in result.stderr
     asked = requested("flows", "rerun", FLOW, "--from", "embed", "--failed")
     assert asked.flags == {"flow": FLOW, "from_": "embed", "failed": True}
-    held = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), held_by="process 7")
+    held = Rerun(flow=FLOW, runs=(f"{FLOW}/embed~2",), holder="process 7")
     told = shown(lambda: show_rerun(held, as_json=True))
     assert json.loads(told.stdout) == {"flow": FLOW, "runs": [f"{FLOW}/embed~2"], "held_by": "process 7"}

@@ -13,10 +13,10 @@ from tests.cli.command_line import Result, call, requested, shown
 
 BRAKES = RunBrakeStatus(
     run="captions",
-    held_by="process 7 since noon",
+    holder="process 7 since noon",
     outcome="they are in force",
     settings={"breaker": "20:50%/100", "canary": "10", "max-failures": "off", "budget": "25"},
-    held_up="nothing more is sent: the canary failed",
+    why_blocked="nothing more is sent: the canary failed",
     breaker="closed",
     breaker_why=None,
     canary="8 of 10 succeeded",
@@ -62,7 +62,7 @@ def test_set_asks_for_what_was_given_and_nothing_else() -> None:
     }
     said = shown(partial(show_brakes_set, BRAKES, as_json=False)).stderr
     assert "brakes set; process 7 since noon follows: they are in force" in said
-    idle = msgspec.structs.replace(BRAKES, held_by=None)
+    idle = msgspec.structs.replace(BRAKES, holder=None)
     said = shown(partial(show_brakes_set, idle, as_json=False)).stderr
     assert "brakes set; they hold from the next start\n" in said
 

@@ -28,7 +28,7 @@ from tests.cli.small_ledger import a_ledger
 from tests.factories import a_row
 from tests.ledger.ledgers import added
 
-CONTROL = RunControl(run="captions", paused=False, cancelled=False, held_by="process 7 since noon", outcome=None)
+CONTROL = RunControl(run="captions", paused=False, cancelled=False, holder="process 7 since noon", outcome=None)
 HELD = "process 7 since noon"
 
 
@@ -54,8 +54,8 @@ def test_what_the_process_at_work_says_is_told() -> None:
     going = f"captions is to try 2 jobs again; {HELD} has begun: 23,000 jobs so far, and it goes on\n"
     assert said(begun).stderr == going
     assert json.loads(said(begun, as_json=True).stdout)["so_far"] == 23_000
-    assert "it holds from the next start: 23,000 jobs so far" in said(replace(begun, held_by=None)).stderr
-    idle = said(replace(CONTROL, held_by=None, outcome=nothing), "paused").stderr
+    assert "it holds from the next start: 23,000 jobs so far" in said(replace(begun, holder=None)).stderr
+    idle = said(replace(CONTROL, holder=None, outcome=nothing), "paused").stderr
     assert f"captions is paused; it holds from the next start: {nothing}" in idle
 
 
@@ -142,7 +142,7 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
     with pytest.raises(UsageError, match="priority was refused: priority 40 is not from -10 to 10"):
         anyio.run(partial(prioritize, tmp_path / "l.db", "r", 40))
     waiting = anyio.run(partial(retry, tmp_path / "l.db", "r"))
-    assert (waiting.held_by, waiting.outcome) == (None, None), "the next process does it"
+    assert (waiting.holder, waiting.outcome) == (None, None), "the next process does it"
     with pytest.raises(UsageError, match="no run called"):
         anyio.run(partial(control, tmp_path / "l.db", "other", ControlAction.PAUSE))
 

@@ -192,8 +192,8 @@ def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_th
             await tasks.start(ledger.writer.serve)
             [job] = (await ledger.jobs.of([3])).values()
             at = (job.sent_at or 0) + 3_600 * S
-            afresh = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
-            assert await ledger.writer.step(transitions.reopened(job, at=at, afresh=afresh))
+            overrides = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
+            assert await ledger.writer.step(transitions.reopened(job, at=at, overrides=overrides))
             await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
             tasks.cancel_scope.cancel()
 

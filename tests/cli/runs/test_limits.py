@@ -18,7 +18,7 @@ LIMITS = EndpointLimitStatus(
     endpoint="abc123",
     service_url="https://api.example",
     runs=("captions", "titles"),
-    held_by="process 7 since noon",
+    holder="process 7 since noon",
     outcome="they are in force",
     operations=(
         OperationLimits(
@@ -62,7 +62,7 @@ def test_set_hands_the_limits_over_and_says_when_they_hold() -> None:
 
 
 def test_reset_names_operations_or_means_all() -> None:
-    idle = msgspec.structs.replace(LIMITS, held_by=None)
+    idle = msgspec.structs.replace(LIMITS, holder=None)
     assert "limits reset; they hold from the next start\n" in told(idle, "reset").stderr
 
 

@@ -20,8 +20,8 @@ INFO = LedgerInfo(
     free_bytes=1 << 20,
     log_bytes=0,
     rows={"runs": 1, "jobs": 1_000_000},
-    held_by="process 7 since noon",
-    at_work=(WorkingProcess(process="host 7", since=1_767_225_600_000_000, said_at=1_767_225_660_000_000),),
+    holder="process 7 since noon",
+    at_work=(WorkingProcess(process="host 7", since=1_767_225_600_000_000, reported_at=1_767_225_660_000_000),),
 )
 
 

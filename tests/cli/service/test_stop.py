@@ -18,7 +18,7 @@ def test_what_came_of_it_is_said() -> None:
     was = "process 7 (run one)"
     assert said(Stopped(ledger="l.db", was=None, ended=True)) == (0, "nobody works on l.db\n")
     assert said(Stopped(ledger="l.db", was=was, ended=True, outcome="it stops")) == (0, f"{was} has ended\n")
-    went_on = Stopped(ledger="l.db", was=was, ended=True, held_by="process 8")
+    went_on = Stopped(ledger="l.db", was=was, ended=True, holder="process 8")
     assert said(went_on) == (0, f"{was} has ended; by now it is process 8 that works on l.db\n")
     asked = "it was asked to end, and will once it can. To end it at once, kill that process\n"
     assert said(Stopped(ledger="l.db", was=was, ended=False)) == (4, f"{was} has not answered; {asked}")

@@ -27,7 +27,7 @@ from orchestrator.units import HOUR_US, MINUTE_US
 
 PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")
 
-AT_WORK = LedgerState(path="l.db", held_by="process 7 since noon")
+AT_WORK = LedgerState(path="l.db", holder="process 7 since noon")
 NOBODY = LedgerState(path="l.db")
 RUN = RunState(name="night run", endpoint="abc", counts={"queued": 10, "outstanding": 3, "succeeded": 5})
 FREE = Sending(used=10, allowance=100, throttled=0, concurrent=200)
@@ -53,26 +53,28 @@ def test_a_finished_run_needs_nobody() -> None:
 
 def test_a_ledger_that_cannot_be_read_is_all_that_is_said() -> None:
     assert [each.cause for each in findings(Facts(ledger=replace(NOBODY, newer="0099")))] == [Cause.LEDGER_NEWER]
-    assert [each.cause for each in findings(Facts(ledger=replace(NOBODY, busy="process 7")))] == [Cause.LEDGER_HELD]
+    assert [each.cause for each in findings(Facts(ledger=replace(NOBODY, busy="process 7")))] == [Cause.LEDGER_IN_USE]
 
 
 def test_a_silent_process_is_told_from_none_and_from_one_that_has_just_spoken() -> None:
     assert found(RUN, replace(AT_WORK, silent_us=SILENT_US_MAX)) == []
     [finding] = of(RUN, replace(AT_WORK, silent_us=5 * MINUTE_US))
-    assert (finding.cause, finding.about) == (Cause.LEDGER_HELD, "l.db")
+    assert (finding.cause, finding.about) == (Cause.LEDGER_IN_USE, "l.db")
     assert finding.evidence == ("process 7 since noon; it has said nothing for 5 min",)
 
 
 def test_what_a_brake_stopped_is_told_with_what_lifts_it_and_not_as_work_for_a_process() -> None:
     queued = replace(RUN, counts={"queued": 10})
     [finding] = of(replace(queued, hold=Hold(Brake.BREAKER, "the first 20 executions failed")), NOBODY)
-    assert (finding.cause, finding.sentence) == (Cause.RUN_HELD, f"{gates.STOPPED}: the first 20 executions failed")
+    assert (finding.cause, finding.sentence) == (Cause.RUN_BLOCKED, f"{gates.STOPPED}: the first 20 executions failed")
     lift, resume = "continue run night run", "resume run night run"
     assert finding.advice == f"mend what it says, and have it go on: {lift}; then {resume}"
     held = Hold(Brake.DEADLINE, "it would end too late")
     [finding] = of(replace(queued, hold=held), NOBODY)
     assert "give it a later time, by the flag of: change brakes night run; then" in finding.advice
-    assert found(replace(RUN, hold=held), NOBODY) == [Cause.NO_PROCESS, Cause.RUN_HELD], "results are to be collected"
+    assert found(replace(RUN, hold=held), NOBODY) == [Cause.NO_PROCESS, Cause.RUN_BLOCKED], (
+        "results are to be collected"
+    )
     assert found(replace(queued, hold=held, is_paused=True), NOBODY) == [Cause.PAUSED]
     assert found(replace(queued, hold=held)) == []
     assert found(replace(queued, counts={"succeeded": 1}, hold=held), NOBODY) == []
@@ -98,7 +100,7 @@ def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
     unserved = replace(RUN, is_unserved=True)
     [finding] = of(unserved)
     assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.UNSERVED)
-    assert found(replace(unserved, held="there is no key")) == [Cause.RUN_HELD]
+    assert found(replace(unserved, held="there is no key")) == [Cause.RUN_BLOCKED]
     assert found(replace(unserved, is_paused=True)) == [Cause.PAUSED]
     assert found(replace(unserved, is_cancelled=True)) == found(replace(unserved, counts={"outstanding": 1})) == []
 
@@ -126,7 +128,7 @@ def test_results_expire_only_where_nobody_collects_them() -> None:
         (f"{gates.STOPPED}: {POINTLESS[410]}", 410, Cause.ENDPOINT_UNKNOWN),
         (f"{gates.STOPPED}: {POINTLESS[402]}", 402, Cause.STOPPED),
         (f"{gates.STOPPED}: 20 executions in a row failed", None, Cause.STOPPED),
-        ("the process that works on this ledger has no API key", None, Cause.RUN_HELD),
+        ("the process that works on this ledger has no API key", None, Cause.RUN_BLOCKED),
     ],
 )
 def test_a_gate_is_said_in_its_own_words(held: str, status: int | None, cause: Cause) -> None:
@@ -197,7 +199,7 @@ def test_what_was_asked_of_a_run_waits_for_somebody_who_works() -> None:
     assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.ASKED)
     assert finding.evidence == ("asked 5 min ago: retry, resend",)
     assert of(replace(over, counts=RUN.counts), NOBODY)[0].evidence[1:] == finding.evidence
-    assert found(over, replace(AT_WORK, silent_us=5 * MINUTE_US)) == [Cause.LEDGER_HELD]
+    assert found(over, replace(AT_WORK, silent_us=5 * MINUTE_US)) == [Cause.LEDGER_IN_USE]
 
 
 def test_webhooks_that_do_not_come_are_found() -> None:
@@ -229,7 +231,7 @@ def test_429s_that_our_rate_does_not_cause_are_told_before_the_rate(stray: float
     assert (stray_429s.cause, stray_429s.sentence) == (Cause.STRAY_REFUSALS, limit_rules.STRAY_429S)
     assert stray_429s.evidence[0].startswith(f"{stray:.1%} of the requests to /status: {why}")
     assert rate.cause is Cause.RATE_LIMIT
-    assert found(run, replace(AT_WORK, held_by=None)) == [Cause.NO_PROCESS]
+    assert found(run, replace(AT_WORK, holder=None)) == [Cause.NO_PROCESS]
 
 
 def test_a_service_that_takes_less_than_the_limit_is_told_with_the_rate() -> None:
@@ -306,7 +308,7 @@ def test_workers_that_were_raised_and_are_nobodys_are_told_with_what_puts_them_b
     assert "still has 2 to 10 workers instead of 0 to 3" in found.sentence
     assert found.evidence == ("raised 1 h ago, and not put back",)
     assert "restore workers" in found.advice
-    at_work = replace(NOBODY, held_by="process 7", silent_us=0)
+    at_work = replace(NOBODY, holder="process 7", silent_us=0)
     assert findings(Facts(ledger=at_work, raised_workers=[raised], now=7_200_000_000)) == ()
 
 

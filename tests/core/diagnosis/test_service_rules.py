@@ -17,7 +17,7 @@ WELL = Health(jobs=JobCounts(in_progress=3, in_queue=9), workers=WorkerCounts(id
 NONE = replace(WELL, workers=WorkerCounts(idle=0, running=0))
 ASKED = ServiceState(endpoint="abc", service_url=URL, status=200, health=WELL, ahead_us=0)
 RUN = RunState(name="night", endpoint="abc", service_url=URL, counts={"queued": 10, "outstanding": 3})
-AT_WORK = LedgerState(path="l.db", held_by="process 7")
+AT_WORK = LedgerState(path="l.db", holder="process 7")
 
 
 def found(*services: ServiceState, run: RunState = RUN, ledger: LedgerState | None = AT_WORK) -> list[Cause]:

@@ -253,7 +253,7 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
     job = a_job_in(State.FAILED)
     own = Overrides(policy=b'{"ttl":10000}', attempts_max=1, description="TTL 10 s and 1 attempt")
 
-    step = transitions.reopened(job, at=AT, afresh=own)
+    step = transitions.reopened(job, at=AT, overrides=own)
     assert (step.after.policy, step.after.attempts_max) == (b'{"ttl":10000}', 1)
     assert reason_text(step.reason, step.detail) == "asked for, with TTL 10 s and 1 attempt"
     again = transitions.reopened(msgspec.structs.replace(step.after, state=State.FAILED), at=AT)
@@ -262,7 +262,7 @@ def test_a_job_that_is_reopened_has_the_settings_that_are_asked_for_then_and_no_
 
 def test_a_job_that_is_reopened_goes_where_that_is_asked_and_else_stays() -> None:
     job = a_job_in(State.FAILED)
-    there = transitions.reopened(job, at=AT, afresh=Overrides(endpoint=job.endpoint + 1)).after
+    there = transitions.reopened(job, at=AT, overrides=Overrides(endpoint=job.endpoint + 1)).after
     assert there.endpoint == job.endpoint + 1
     assert (
         transitions.reopened(msgspec.structs.replace(there, state=State.FAILED), at=AT).after.endpoint == there.endpoint

@@ -66,4 +66,4 @@ def test_a_job_is_tried_again_with_the_attempts_that_it_has_left() -> None:
 def test_it_is_told_in_numbers() -> None:
     told = str(Rechecked(looked_at=1_000, rejected=20, again=3, accepted=1))
     assert told == "1,000 outputs looked at: 20 rejected (3 of them to be tried again), 1 accepted after all"
-    assert str(Rechecked(looked_at=3, anew=2)).endswith("0 accepted after all, 2 failed for another reason")
+    assert str(Rechecked(looked_at=3, failed_otherwise=2)).endswith("0 accepted after all, 2 failed for another reason")

@@ -38,7 +38,7 @@ def test_only_a_person_who_has_something_done_again_leads_out_of_an_end() -> Non
     assert {event for state in ENDED for event in TRANSITIONS[state]} == {FlowEvent.REOPENED}
     assert set(FlowState) == ENDED | LIVE
     assert set() == ENDED & LIVE
-    assert {FlowState.RUNNING, FlowState.HELD} == BEGUN
+    assert {FlowState.RUNNING, FlowState.ON_HOLD} == BEGUN
 
 
 @pytest.mark.parametrize("event", FlowEvent)

@@ -77,7 +77,7 @@ def test_a_message_names_the_flow_and_counts_its_rows() -> None:
     [
         (News.PARTIAL, [step("retry-run", f"{FLOW}/caption")]),
         (News.FAILED, [step("retry-run", f"{FLOW}/caption")]),
-        (News.HELD, [step("continue-flow", FLOW)]),
+        (News.ON_HOLD, [step("continue-flow", FLOW)]),
         (News.LATE, []),
     ],
 )
@@ -123,7 +123,7 @@ def test_each_end_and_each_hold_is_news_but_that_it_was_cancelled() -> None:
         FlowEvent.SUCCEEDED: News.DONE,
         FlowEvent.PARTIAL: News.PARTIAL,
         FlowEvent.FAILED: News.FAILED,
-        FlowEvent.HELD: News.HELD,
+        FlowEvent.ON_HOLD: News.ON_HOLD,
     }
 
 

@@ -15,7 +15,7 @@ from orchestrator.core.pipelines.overlap_policy import (
 )
 from orchestrator.core.pipelines.pipeline import Overlap
 
-WAITING, RUNNING, HELD = FlowState.WAITING, FlowState.RUNNING, FlowState.HELD
+WAITING, RUNNING, HELD = FlowState.WAITING, FlowState.RUNNING, FlowState.ON_HOLD
 BACKFILL, TRIGGERED = FlowKind.BACKFILL, FlowKind.TRIGGERED
 NOW = 10_000
 

@@ -50,7 +50,7 @@ def test_who_has_to_do_something_is_told_why_in_a_line_and_how_it_goes_on() -> N
         ]
         return found
 
-    held = data(RunNews.HELD, queued=3)
+    held = data(RunNews.ON_HOLD, queued=3)
     assert (held["why"], held["unfinished"]) == ("over budget", 3)
     assert held["commands"] == steps("r", "show-run", "show-brakes", "continue-run")
     stopped = data(RunNews.STOPPED, queued=3)["commands"]

@@ -75,7 +75,7 @@ def of(endpoint: EndpointLimitStatus) -> Mapping[str, OperationLimits]:
 async def test_a_limit_belongs_to_the_endpoint_and_stays_until_it_is_reset(tmp_path: Path) -> None:
     path = await two_endpoints(tmp_path)
     changed = await limits_set(path, "titles", {RUN: Limit(500, 10, 100), Operation.HEALTH: Limit(2, 0.5)})
-    assert (changed.endpoint, changed.runs, changed.held_by) == ("abc", ("captions", "titles"), None)
+    assert (changed.endpoint, changed.runs, changed.holder) == ("abc", ("captions", "titles"), None)
     [shown] = await limits(path, "captions")
     assert shown == msgspec.structs.replace(changed, outcome=None)
     assert of(shown)["run"].limit == "run=500/10:100"
@@ -106,7 +106,7 @@ async def test_how_the_process_at_work_stands_is_shown_while_it_works(tmp_path: 
         assert (found["titles"].window_used, found["titles"].window_allowed, found["titles"].throttled) == (7, 1000, 4)
         assert found["night"].window_used is None
         changed = await limits_set(path, "captions", {RUN: Limit(5, 1)})
-        assert changed.held_by is not None
+        assert changed.holder is not None
         assert changed.outcome == "they are in force"
         assert of(changed)["run"].allowed is None, "how it stood with the former limit says nothing of the new one"
         assert of(changed)["status"].allowed == 1000

@@ -96,13 +96,13 @@ async def test_what_fails_for_another_reason_by_now_tells_that_one(tmp_path: Pat
     async with desk(tmp_path) as d:
         await done(d, max_attempts=1, schema=schema(d, maximum=6))
         found = await recheck(d.ledger, "captions", changed(d, minimum=100), d.dependencies)
-        assert (found.rejected, found.anew, found.again) == (7, 3, 0)
+        assert (found.rejected, found.failed_otherwise, found.again) == (7, 3, 0)
         async with d.orchestrator() as orc:
             [kind] = await (await orc.run("captions")).failures()
             assert (kind.count, "less than the minimum of 100" in kind.sample) == (10, True)
         assert await contradictions(d) == ()
         again = await recheck(d.ledger, "captions", {}, d.dependencies)
-        assert (again.rejected, again.anew) == (0, 0)
+        assert (again.rejected, again.failed_otherwise) == (0, 0)
 
 
 async def test_of_a_cancelled_run_nothing_is_tried_again(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class World:
     async def meters(self) -> tuple[MeterReading, ...]:
         """What the process at work says to the other one."""
         [beat] = await self.other.runs.heartbeats.all()
-        return beat.said.meters
+        return beat.report.meters
 
     async def send(self, requests: int = 1) -> list[Answer]:
         return [await self.api.run(await self.api.limiter.permit(RUN), b"{}") for _ in range(requests)]

@@ -140,7 +140,7 @@ async def test_too_few_rows_hold_the_flow_before_its_command(tmp_path: Path) -> 
         name = await triggered(p, reporting(tmp_path, rows=4, first="spread_or_fail", needs=990_000))
         await p.idle()
         flow = await p.flow(name)
-        assert flow.state is FlowState.HELD
+        assert flow.state is FlowState.ON_HOLD
         assert flow.why == "1 of the 11 rows for report have failed, more than needs allows"
         assert not (tmp_path / "report.jsonl").exists()
 

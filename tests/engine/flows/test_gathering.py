@@ -138,7 +138,7 @@ async def test_too_few_rows_for_a_group_of_all_hold_the_flow_until_somebody_goes
         await p.idle()
 
         flow = await p.flow(name)
-        assert flow.state is FlowState.HELD
+        assert flow.state is FlowState.ON_HOLD
         assert flow.why == "2 of the 8 rows for total have failed, more than needs allows"
         assert any(f"{name} is held: {flow.why}" in warning for warning in p.warnings)
         assert await ended(p, f"{name}/total") == []

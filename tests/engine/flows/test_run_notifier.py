@@ -84,12 +84,12 @@ async def test_who_does_not_answer_is_told_later_by_the_next_process_under_the_s
     async with desk_in(tmp_path) as desk:
         await carried_out(desk, deaf)
         [owed] = await messages(desk)
-        assert (owed.news, owed.told_at, owed.problem) == (RunNews.DONE, None, "hooks.example answered 500")
+        assert (owed.news, owed.taken_at, owed.problem) == (RunNews.DONE, None, "hooks.example answered 500")
         assert [line for line in desk.view.lines if "nobody could be told that it is done" in line]
         await anyio.sleep(60)
         await carried_out(desk, receiver)
         [told] = await messages(desk)
-    assert told.told_at is not None
+    assert told.taken_at is not None
     assert set(deaf.ids) == set(receiver.ids)
 
 
@@ -141,7 +141,7 @@ async def told_to(tmp_path: Path, notify: str | None, **environ: str) -> str | N
     settings = b"{}" if notify is None else json.dumps({"notify": notify}).encode()
     message = RunMessage(
         id=1, run=1, name="in", settings=settings, news=RunNews.DONE, body=b'{"type":"run.done","data":{"commands":[]}}', owed_at=0, due_at=0,
-        tries=0, told_at=None, given_up_at=None, problem="",
+        tries=0, taken_at=None, given_up_at=None, problem="",
     )  # fmt: skip
     return await send_run_notification(
         message, tmp_path / "ledger.db", Dependencies(environ={"PATH": "/usr/bin:/bin", **environ})

@@ -121,7 +121,7 @@ async def test_the_same_command_without_a_flag_goes_on_with_what_the_last_one_sa
             " --max-attempts 5 --priority 1 --ttl '1 h'"
         )
         desk.view.lines.clear()
-        await desk.run(**nothing, configuration=Configuration(), afresh=True)
+        await desk.run(**nothing, configuration=Configuration(), fresh_start=True)
         await desk.resume(configuration=Configuration())
         assert [line for line in desk.view.lines if "--limit" in line or "--max-attempts" in line] == []
 

@@ -82,7 +82,7 @@ async def test_a_run_that_is_released_is_sent_no_more_until_somebody_asks_again(
         sent = len(transport.of("run"))
         assert sent < 100, "what it had sent is collected, and nothing follows"
         assert p.progress.counts["succeeded"] == sent
-        assert p.engine.said().runs[p.run.id].is_released
+        assert p.engine.report().runs[p.run.id].is_released
         assert (await served(p, p.run.id)).outcome == "it is served"
         await p.finish()
         assert len(transport.of("run")) == 100
@@ -114,13 +114,13 @@ async def test_a_run_without_a_key_is_held_says_why_and_goes_on_when_there_is_on
         run = await taken_in(p.ledger, "two", 5, url=THERE)
         told = (await served(p, run)).outcome or ""
         assert told.startswith(f"it is held: the process that works on this ledger has no API key for {THERE}")
-        assert told.endswith(p.engine.said().runs[run].held or "?")
+        assert told.endswith(p.engine.report().runs[run].held or "?")
         await anyio.sleep(60)
         assert await left(p, run) == 5
         environ["THERE_KEY"] = "sk-there"
         await anyio.sleep(60)
         assert await left(p, run) == 0
-        assert p.engine.said().runs[run].held is None
+        assert p.engine.report().runs[run].held is None
 
 
 async def test_a_function_of_another_process_is_held(tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ async def test_nothing_is_said_of_the_runs_that_had_ended_before(tmp_path: Path)
         await p.engine.runs.learn_settings()
         await brought_to(p.ledger, State.SUCCEEDED, p.clock.now(), job=2)
         await p.begin()
-        assert p.engine.said().runs.keys() == {p.run.id, left}
+        assert p.engine.report().runs.keys() == {p.run.id, left}

@@ -62,4 +62,4 @@ async def test_what_a_newer_program_says_otherwise_is_no_news(tmp_path: Path) ->
             connection.execute("UPDATE heartbeats SET said = ?", (b'{"runs": [1]}',))
             connection.commit()
         [beat] = await ledger.runs.heartbeats.all()
-    assert beat.said == ProcessReport()
+    assert beat.report == ProcessReport()

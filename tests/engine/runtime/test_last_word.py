@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from orchestrator.engine.engine import open_engine
-from orchestrator.engine.hosting.run_registry import SAID_AFTER_US
+from orchestrator.engine.hosting.run_registry import REPORTED_FOR_US
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.engine.runtime.view import Silent
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 async def last_word(path: Path) -> str | None:
     async with opened(path) as ledger:
         [beat] = await ledger.runs.heartbeats.all()
-        return beat.said.stopped
+        return beat.report.stopped
 
 
 async def works(path: Path, error: BaseException | None = None, *, is_asked: bool = False) -> None:
@@ -86,11 +86,11 @@ async def test_of_a_run_that_ended_long_ago_nothing_is_said_any_more(tmp_path: P
     """A process may serve thousands, one each night."""
     async with process(tmp_path / "db", Scripted(status=COMPLETED)) as p:
         await p.begin()
-        assert p.engine.said_lately().runs.keys() == {p.run.id}
+        assert p.engine.recent_report().runs.keys() == {p.run.id}
         await p.finish()
-        assert p.engine.said_lately().runs.keys() == {p.run.id}, "who follows it looks once more"
-        await anyio.sleep(SAID_AFTER_US / SECOND_US + 1)
-        assert p.engine.said_lately().runs == {}
-        assert p.engine.said().runs.keys() == {p.run.id}, "its own summary may be made later"
+        assert p.engine.recent_report().runs.keys() == {p.run.id}, "who follows it looks once more"
+        await anyio.sleep(REPORTED_FOR_US / SECOND_US + 1)
+        assert p.engine.recent_report().runs == {}
+        assert p.engine.report().runs.keys() == {p.run.id}, "its own summary may be made later"
         p.progress.recount({"queued": 1})
-        assert p.engine.said_lately().runs.keys() == {p.run.id}
+        assert p.engine.recent_report().runs.keys() == {p.run.id}

@@ -86,12 +86,12 @@ async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Pat
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(interfere)
         await program(tmp_path, service, clock, view, jobs=250)
-    assert [picture.held_up for picture in view.pictures[:5:2]] == [None, PAUSED, None]
+    assert [picture.why_blocked for picture in view.pictures[:5:2]] == [None, PAUSED, None]
     paused = view.pictures[2]
     assert paused.jobs_per_s is not None
     assert paused.eta_s is None
     assert view.pictures[4].eta_s is not None
-    assert view.pictures[-1].held_up == CANCELLED
+    assert view.pictures[-1].why_blocked == CANCELLED
 
 
 async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_results_are_safe(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ async def test_a_broken_handler_costs_25_executions_and_not_900(tmp_path: Path) 
         why = p.session.why_stopped or ""
         assert "the first 20 executions failed, 20 of them with: failed: CUDA error" in why
         assert "orchestrator unpause run" in why
-        assert "CUDA error" in (p.session.said.of(p.run.id).held or "")
+        assert "CUDA error" in (p.session.report.of(p.run.id).held or "")
         await anyio.sleep(90)
         assert service.paid == 25
 
@@ -103,7 +103,7 @@ async def test_single_jobs_find_out_that_it_was_mended_and_then_all_go(tmp_path:
         await anyio.sleep(90)
         assert service.paid == 5, "one a minute"
         shown = snapshot_of(p.session, rows_read=None, now=p.clock.now(), wall_s=0.0)
-        assert shown.held_up is not None
+        assert shown.why_blocked is not None
         assert shown.eta_s == 60 * p.progress.unfinished
         handler.results = lambda _: WELL
         await p.finish()

@@ -101,8 +101,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a person who tries a job again finds the steps taken already",
         path="orchestrator/core/jobs/transitions.py::reopened",
-        old="policy=afresh.policy, escalated=None,",
-        new="policy=afresh.policy, escalated=job.escalated,",
+        old="policy=overrides.policy, escalated=None,",
+        new="policy=overrides.policy, escalated=job.escalated,",
         tests=(f"{_HERE}test_what_a_person_tries_again_is_given_the_same_steps_once_more",),
     ),
     Fault(

@@ -191,7 +191,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what was not finished when it was passed over keeps its history",
         path="orchestrator/engine/maintenance/pruning.py::Pruner.run_once",
-        old="if now >= self._begun_at + AFRESH_US:",
+        old="if now >= self._begun_at + FULL_PASS_EVERY_US:",
         new="if now < self._begun_at:",
         tests=(
             "tests/engine/maintenance/test_pruning.py::test_what_was_not_finished_when_it_was_passed_over_is_gone_through_again_a_day_later",

@@ -112,8 +112,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="jobs are tried again without the settings that were given for it",
         path="orchestrator/engine/commands/retry_jobs.py::_reopen",
-        old="transitions.reopened(job, at=now, afresh=afresh)",
-        new="transitions.reopened(job, at=now, afresh=Overrides())",
+        old="transitions.reopened(job, at=now, overrides=overrides)",
+        new="transitions.reopened(job, at=now, overrides=Overrides())",
         tests=(f"{COMMANDS}::test_some_jobs_are_tried_again_with_settings_of_their_own",),
     ),
     Fault(
