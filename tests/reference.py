@@ -14,14 +14,13 @@ from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.filter_fields import FILTER_FIELDS
 from orchestrator.settings import command_settings, pipeline_keys, run_settings
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.configuration_file import RUNS, Section
+from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
-from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.request_settings import INCLUDE
 from orchestrator.settings.requests import FIGURES_OF_PLAN
 from orchestrator.settings.setting import Setting, settings_in
-from orchestrator.settings.sources import RUNS, Section
 from orchestrator.settings.value_types import Kind, ValueType
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.core.diagnosis.findings import Cause
-from orchestrator.settings.sources import RUNS, Section
+from orchestrator.settings.configuration_file import RUNS, Section
 from tests.architecture import source
 from tests.architecture.source import module
 

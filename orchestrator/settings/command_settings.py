@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, Final
 
 from orchestrator.settings.connection_settings import (
+    PROFILE,
     REST_URL,
     SERVERLESS_URL,
     SERVICE_KEY,
@@ -13,7 +14,6 @@ from orchestrator.settings.connection_settings import (
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
 from orchestrator.settings.parsers import jobs
-from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.request_settings import (
     BODY_BYTES_MAX,
     ENDPOINT,

@@ -9,7 +9,9 @@ import msgspec
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.addresses import parse_address, webhook_base_url
-from orchestrator.settings.parsers import service
+from orchestrator.core.service.profiles import parse_profile, profile_of
+from orchestrator.core.service.row_variables import OwnKeys
+from orchestrator.settings.parsers import names, service
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
 from orchestrator.settings.values import (
@@ -185,3 +187,42 @@ GRAPHQL_URL: Final[Setting[str]] = setting_of(AccountSettings, "graphql_url")
 GRAPHQL_KEY: Final[Setting[KeyPlace]] = setting_of(AccountSettings, "graphql_key")
 
 ACCOUNT: Final = settings_in(AccountSettings)
+
+PROFILE: Final[Setting[str]] = Setting(
+    "profile",
+    parsed("NAME", parse_profile),
+    "The [account](#several-accounts) that is meant: its key and its addresses stand in `[profile.NAME]` of the"
+    " configuration file. A run stays with the one that it was begun with.",
+    default="none: the key is that of the environment",
+    panel="Service",
+)
+PROFILE_KEY: Final[Setting[str]] = Setting(
+    "key",
+    parsed("env:NAME", names.parse_variable),
+    "The variable that holds the account's API key; the key itself stands in no file.",
+    default="required",
+    has_flag=False,
+)
+
+
+def words_for(place: str) -> list[str]:
+    """The words of a command line that choose the account whose what is at `place` is."""
+    profile = profile_of(place)
+    return [] if profile is None else PROFILE.words(profile)
+
+
+def whose(place: str) -> str:
+    """Whose what is at `place` is, and how a command is told."""
+    profile = profile_of(place)
+    if profile is None:
+        return f"was begun without a profile: leave {PROFILE} and its variable out"
+    return f"belongs to the profile {profile}: add {PROFILE} {profile}"
+
+
+def own_keys(
+    connection: ConnectionSettings, environ: Mapping[str, str], others: frozenset[str] = frozenset()
+) -> OwnKeys:
+    """What must not leave for a row; `others` are more variables that hold a secret of ours."""
+    named = {key.removeprefix("env:") for key in connection.keys.values() if key.startswith("env:")}
+    values = {connection.api_key, *(connection.key_for(url, environ) for url in connection.keys)}
+    return OwnKeys(names=connection.key_variables | others | named, values=frozenset(values - {""}))

@@ -16,10 +16,10 @@ from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.name_match import nearest
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers import brakes, names, service
-from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind, ValueType, duration, one_of, parsed, texts, whole

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from orchestrator.settings.sources import RUNS
+from orchestrator.settings.configuration_file import RUNS
 from tests.architecture.rules import Rule
 from tests.architecture.source import Module
 

@@ -17,7 +17,8 @@ from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli import build
 from orchestrator.cli.framework.flags import PROVIDED
 from orchestrator.cli.framework.service_access import Connect
-from orchestrator.settings.sources import RUNS, Choices, choose
+from orchestrator.settings.configuration_file import RUNS
+from orchestrator.settings.sources import Choices, choose
 
 LOCAL = "local:handlers.py:caption"
 """An endpoint that needs no key."""

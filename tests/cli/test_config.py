@@ -11,15 +11,15 @@ from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings import command_settings, connection_settings, run_settings
-from orchestrator.settings.connection_settings import AccountSettings, ConnectionSettings
+from orchestrator.settings.configuration_file import RUNS
+from orchestrator.settings.connection_settings import PROFILE, AccountSettings, ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import PlanFigures, PlanRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import RUNS, choose
+from orchestrator.settings.sources import choose
 from orchestrator.settings.value_types import Kind
 from orchestrator.settings.values import Include
 from tests.cli.command_line import LOCAL, call, requested

@@ -11,7 +11,7 @@ from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
 from orchestrator.core.service.answers import Trouble
-from orchestrator.settings.sources import RUNS
+from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.values import API_KEY_VARIABLES
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from orchestrator.views.status import RunStatus, Summary

@@ -8,7 +8,7 @@ import pytest
 
 import orchestrator
 from orchestrator.errors import UsageError, flag_name, keyword_name, message_of, with_settings_named
-from orchestrator.settings.sources import RUNS
+from orchestrator.settings.configuration_file import RUNS
 
 SOURCES = Path(orchestrator.__file__).parent
 

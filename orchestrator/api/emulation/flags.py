@@ -12,8 +12,8 @@ from orchestrator.emulator.contract.paging import PAGE_MAX
 from orchestrator.emulator.contract.rate_counters import Algorithm
 from orchestrator.emulator.jobs.scaling_rules import PROPAGATION_S, Scaler
 from orchestrator.settings import command_settings
+from orchestrator.settings.configuration_file import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.value_types import SWITCH, number, one_of, path, text, texts, whole
 
 PORT_DEFAULT: Final = 8900

@@ -19,10 +19,10 @@ from orchestrator.engine.flows.step_functions import check_step
 from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.templates import check_templates
 from orchestrator.settings import command_settings, input_settings, pipeline_keys, request_settings, run_settings
+from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import KEY_ADVICE, fits, text_of
 from orchestrator.settings.values import LOCAL
 
 PROBLEMS_MAX: Final = 20
@@ -263,7 +263,7 @@ class _Reading:
             elif not fits(value, setting.value_type.kind):
                 self._add(table, key, f"this must be {setting.value_type.kind.value.format(key=key)}")
             else:
-                yield setting, key, tuple(map(text_of, value if isinstance(value, list) else [value]))
+                yield setting, key, toml_texts(value)
 
     @staticmethod
     def _unknown(table: str, key: str, known: list[str]) -> str:

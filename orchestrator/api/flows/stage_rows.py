@@ -19,9 +19,8 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import InputPositions, ReadOptions
 from orchestrator.ledger import Ledger
 from orchestrator.settings import connection_settings, request_settings
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings, own_keys, whose
 from orchestrator.settings.input_settings import InputSettings
-from orchestrator.settings.profiles import PROFILE, own_keys, whose
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
 

@@ -22,13 +22,13 @@ from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.settings import request_settings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.sources import Choices
+from orchestrator.settings.sources import Choices, choices_by_flags
 from orchestrator.settings.values import Include
 
 
 def stage_choices(stage: Stage) -> Choices:
     """What the stage says, as if a command had said it."""
-    return Choices.of({key: list(texts) for key, texts in stage.settings.items()})
+    return choices_by_flags({key: list(texts) for key, texts in stage.settings.items()})
 
 
 def stage_writing(stage: Stage) -> OutputSettings:

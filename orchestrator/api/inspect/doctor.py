@@ -23,8 +23,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.connection_settings import SERVICE_KEY, ConnectionSettings
-from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings
 from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.values import LOCAL
 

@@ -17,7 +17,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings import request_settings
 from orchestrator.settings.command_names import command
-from orchestrator.settings.profiles import words_for
+from orchestrator.settings.connection_settings import words_for
 from orchestrator.settings.values import LEDGER_DEFAULT
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy

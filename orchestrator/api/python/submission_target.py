@@ -13,7 +13,7 @@ from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_loca
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.profiles import whose
+from orchestrator.settings.connection_settings import whose
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 from orchestrator.units import SECOND_US

@@ -7,7 +7,7 @@ import msgspec
 
 from orchestrator.core.service.profiles import place
 from orchestrator.errors import UsageError
-from orchestrator.settings import connection_settings, profiles
+from orchestrator.settings import connection_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
@@ -26,30 +26,35 @@ def connection_of(
     `key` is its API key, where somebody has given it. Raises `UsageError` as `api_key`, and for a key that was given
     beside a profile that was not.
     """
-    if key and choices[profiles.PROFILE] is not None and not choices.is_from_flag(profiles.PROFILE):
+    if (
+        key
+        and choices[connection_settings.PROFILE] is not None
+        and not choices.is_from_flag(connection_settings.PROFILE)
+    ):
         raise UsageError(
-            f"{choices.origin(profiles.PROFILE)} chooses an account, and api_key= may be another's: give"
+            f"{choices.origin(connection_settings.PROFILE)} chooses an account, and api_key= may be another's: give"
             " profile= as well, or unset the variable"
         )
     connection = choices.build(ConnectionSettings, among)
     return msgspec.structs.replace(
         connection,
-        serverless_url=place(connection.serverless_url, choices[profiles.PROFILE]),
+        serverless_url=place(connection.serverless_url, choices[connection_settings.PROFILE]),
         api_key=service_key(choices, environment, needed=False) if key is None else key,
-        key_variables=choices.key_variables,
+        key_variables=choices.file.key_variables,
     )
 
 
 def service_key(choices: Choices, environment: Mapping[str, str], *, needed: bool, otherwise: str = "") -> str:
     """The API key of the account that was chosen: without a profile, see `api_key`. Raises `UsageError`."""
-    variable: str | None = choices[profiles.KEY]
+    variable: str | None = choices[connection_settings.PROFILE_KEY]
     if variable is None:
-        if choices.profiles:
-            otherwise = f"\nor choose an account: {profiles.PROFILE} {'|'.join(choices.profiles)}{otherwise}"
+        if choices.file.profiles:
+            accounts = "|".join(choices.file.profiles)
+            otherwise = f"\nor choose an account: {connection_settings.PROFILE} {accounts}{otherwise}"
         return api_key(environment, needed=needed, otherwise=otherwise)
     key = api_key(environment, needed=False, variables=(variable,))
     if not key:
-        profile = choices[profiles.PROFILE]
+        profile = choices[connection_settings.PROFILE]
         raise UsageError(f"the profile {profile} has its API key in {variable}; set it: export {variable}=...")
     return key
 

@@ -14,9 +14,8 @@ from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.parsers.names import is_endpoint_name
-from orchestrator.settings.profiles import PROFILE
 from orchestrator.settings.sources import choose
 
 

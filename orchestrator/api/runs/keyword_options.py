@@ -20,12 +20,13 @@ from orchestrator.settings import (
     request_settings,
     run_settings,
 )
+from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import RUNS, Choices, choose
+from orchestrator.settings.sources import Choices, choices_by_flags, choose
 from orchestrator.settings.values import Include
 
 Duration = str | float | timedelta
@@ -168,12 +169,12 @@ _KEYS: Final = {each.keyword: each.key for each in RUNS.settings.values()}
 
 def chosen(options: Mapping[str, object], environ: Mapping[str, str]) -> Choices:
     """What `options`, the environment and the file say together. Raises `UsageError` for a file that is none."""
-    return choose(_flags(options), environ, said=display_name)
+    return choose(_flags(options), environ, display_name=display_name)
 
 
 def choices_of(**options: object) -> Choices:
     """What `options` say of the settings of runs, and nothing else."""
-    return Choices.of(_flags(options), display_name)
+    return choices_by_flags(_flags(options), display_name)
 
 
 def _flags(options: Mapping[str, object]) -> Mapping[str, object]:
@@ -216,7 +217,7 @@ def writing_of(options: OutputOptions, form: str | None) -> tuple[OutputSettings
     def name(setting: Setting[Any]) -> str:
         return "format=" if setting is output_settings.OUTPUT_FORMAT else display_name(setting)
 
-    choices = Choices.of(_flags({**options, output_settings.OUTPUT_FORMAT.keyword: form}), name)
+    choices = choices_by_flags(_flags({**options, output_settings.OUTPUT_FORMAT.keyword: form}), name)
     return choices.build(OutputSettings), choices[request_settings.INCLUDE] or ()
 
 

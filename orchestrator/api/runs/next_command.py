@@ -16,8 +16,7 @@ from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.profiles import words_for
+from orchestrator.settings.connection_settings import ConnectionSettings, words_for
 from orchestrator.settings.request_settings import Configuration, RunRequest
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.values import CONFIGURATION_DEFAULT, LEDGER_DEFAULT

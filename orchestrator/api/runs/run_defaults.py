@@ -25,10 +25,9 @@ from orchestrator.formats.output.writers import forms_of, part_of, parts_of, par
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import command_settings, connection_settings, output_settings, request_settings
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings, whose
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.profiles import whose
 from orchestrator.settings.request_settings import Configuration, RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting

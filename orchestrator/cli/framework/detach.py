@@ -16,8 +16,8 @@ from orchestrator.cli.output import streams
 from orchestrator.cli.output.systemd import READY
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings
+from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.sources import RUNS
 from orchestrator.settings.values import STANDARD_INPUT
 
 LOOK_S: Final = 0.2

@@ -19,9 +19,10 @@ from orchestrator.core.jobs.escalation import endpoints_named, with_ids
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings.configuration_file import RUNS
+from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.parsers.names import is_endpoint_name
-from orchestrator.settings.profiles import PROFILE
-from orchestrator.settings.sources import ENDPOINT_NAME, RUNS, Choices, choose
+from orchestrator.settings.sources import ENDPOINT_NAME, Choices, choose
 from orchestrator.settings.values import LOCAL, SERVERLESS_URL_DEFAULT
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _is_account_known(choices: Choices) -> bool:
 def _has_tables_of_names(flags: Flags, choices: Choices) -> bool:
     """Whether the file says something of endpoints by their names, which the command takes."""
     takes = any(each.name in flags for each in run_settings.OF_ENDPOINTS)
-    return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.endpoints))
+    return takes and _is_account_known(choices) and any(map(is_endpoint_name, choices.file.endpoints))
 
 
 async def _name_of(given: str, account: "Account") -> str:

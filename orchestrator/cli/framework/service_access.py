@@ -25,7 +25,7 @@ from orchestrator.core.service import account_interfaces
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import command_settings, connection_settings
-from orchestrator.settings.profiles import PROFILE
+from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.values import KeyPlace

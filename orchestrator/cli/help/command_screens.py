@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.screen import Screen, unstyled
+from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.sources import RUNS
 
 F = TypeVar("F", bound=Callable[..., Any])
 

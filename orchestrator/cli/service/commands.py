@@ -23,7 +23,7 @@ from orchestrator.core.text.durations import Policy, parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings, request_settings, run_settings
-from orchestrator.settings.profiles import own_keys
+from orchestrator.settings.connection_settings import own_keys
 from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
 from orchestrator.units import MILLISECOND_US

@@ -16,8 +16,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.profiles import own_keys, whose
+from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, whose
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL
 

@@ -36,7 +36,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run forgets whose account it was begun with",
         path="orchestrator/api/runs/connection.py::connection_of",
-        old="place(connection.serverless_url, choices[profiles.PROFILE])",
+        old="place(connection.serverless_url, choices[connection_settings.PROFILE])",
         new="place(connection.serverless_url, None)",
         tests=(
             "tests/cli/framework/test_profiles.py::test_a_profile_brings_its_own_key_and_addresses_over_all_but_flags",
@@ -52,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a flag leads the key of one account to another",
-        path="orchestrator/settings/sources.py::_of_profile",
+        path="orchestrator/settings/configuration_file.py::_check_leads_nowhere_else",
         old="if others and name not in others:",
         new="if False:",
         tests=("tests/cli/framework/test_profiles.py::test_no_flag_leads_the_key_of_one_account_to_another",),

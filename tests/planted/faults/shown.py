@@ -93,7 +93,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a profile that the shell has left refuses who only looks",
         path="orchestrator/settings/sources.py::choose",
-        old="if declared_profiles.PROFILE.key in flags:\n    raise",
+        old="if PROFILE.key in flags:\n    raise",
         new="raise",
         tests=(
             "tests/cli/framework/test_profiles.py::test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_file_has_not",

@@ -1,0 +1,264 @@
+"""The configuration file: what stands there of all runs, of single endpoints and accounts, and of the emulator."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from orchestrator.errors import UsageError
+from orchestrator.settings import command_settings, connection_settings, run_settings
+from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
+from orchestrator.settings.requests import FIGURES_OF_PLAN
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.value_types import Kind
+from orchestrator.settings.values import CONFIGURATION_DEFAULT
+
+ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
+
+KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in the environment"
+
+EMULATE_TABLE: Final = "emulate"
+"""The emulator's part of the file."""
+
+ENDPOINTS_TABLE: Final = "endpoints"
+"""What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
+
+PROFILES_TABLE: Final = "profile"
+"""What the file says of single accounts, each in a table of its own: `[profile.work]`."""
+
+_TABLES: Final = {
+    EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
+    ENDPOINTS_TABLE: f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]",
+    PROFILES_TABLE: (
+        f"{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key ="
+        f' "env:WORK_KEY"; {PROFILE} or {ENVIRONMENT_PREFIX}PROFILE chooses one'
+    ),
+}
+"""The tables of the file, each with how it is written."""
+
+_PROFILE_AS_KEY: Final = re.compile(rb"(?m)^\s*profile\s*=")
+"""What many would try first. TOML itself refuses it beside the tables."""
+
+_TYPES: Final[Mapping[Kind, tuple[type, ...]]] = {
+    Kind.TEXT: (str,),
+    Kind.WHOLE: (int,),
+    Kind.WHOLE_OR_TEXT: (int, str),
+    Kind.NUMBER: (int, float),
+    Kind.DURATION: (str, int, float),
+    Kind.LIST: (str,),
+}
+"""What a value of the file is, but for switches and for lists of texts."""
+
+
+class Section(NamedTuple):
+    """Settings of some commands by key, what their variables begin with, and their table of the file, if any."""
+
+    settings: Mapping[str, Setting[Any]]
+    prefix: str = ENVIRONMENT_PREFIX
+    table: str | None = None
+
+    def variable(self, setting: Setting[Any]) -> str:
+        """The variable that sets it."""
+        return self.prefix + setting.key.upper().replace("-", "_")
+
+
+def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
+    """The settings of a section."""
+    return {setting.key: setting for setting in settings if setting is not command_settings.CONFIG}
+
+
+RUNS: Final = Section(
+    by_key((*command_settings.RUN, *FIGURES_OF_PLAN, *connection_settings.ACCOUNT, *command_settings.FILE_ONLY))
+)
+OF_PROFILES: Final = Section(
+    by_key(
+        (
+            PROFILE_KEY,
+            connection_settings.SERVERLESS_URL,
+            connection_settings.REST_URL,
+            *connection_settings.ACCOUNT,
+        ),
+    ),
+    table=PROFILES_TABLE,
+)
+"""What can be said of one. Who names it means all of that: it wins over variables, which may be another account's even
+where it says nothing, and over what the file says else.
+"""
+
+OF_ENDPOINTS: Final = Section(by_key(run_settings.OF_ENDPOINTS), table=ENDPOINTS_TABLE)
+"""What can be said of one. It wins over what the file says of all."""
+
+
+class UnknownProfileError(UsageError):
+    """An account was chosen of which the file says nothing."""
+
+
+class Given(NamedTuple):
+    """A value as it was written, and where: `--ttl`, `ORCHESTRATOR_TTL` or `ttl in orchestrator.toml`."""
+
+    texts: tuple[str, ...]
+    origin: str
+
+
+Layer = Mapping[str, Given]
+
+
+class ConfigurationFile:
+    """A file, or none, which says nothing. Raises `UsageError` where it cannot be read."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._members = {} if path is None else _read(path)
+        self._tables = {name: self._table(name, how) for name, how in _TABLES.items()}
+
+    def _table(self, name: str, how: str) -> Mapping[str, Any]:
+        members = self._members.pop(name, {})
+        if not isinstance(members, dict):
+            raise UsageError(f"{self._path}: {how}")
+        return members
+
+    @classmethod
+    def at(cls, named: str | None) -> Self:
+        """The file that was `named`, or the one that is here, if any."""
+        here = CONFIGURATION_DEFAULT if CONFIGURATION_DEFAULT.is_file() else None
+        return cls(here if named is None else Path(named))
+
+    @property
+    def endpoints(self) -> Sequence[str]:
+        """The endpoints, by id or name, that it has tables for."""
+        return tuple(self._tables[ENDPOINTS_TABLE])
+
+    @property
+    def profiles(self) -> Sequence[str]:
+        """The accounts that it has tables for."""
+        return tuple(self._tables[PROFILES_TABLE])
+
+    @property
+    def key_variables(self) -> frozenset[str]:
+        """Which hold the keys of these accounts."""
+        accounts = self._tables[PROFILES_TABLE].values()
+        return frozenset(str(each.get(PROFILE_KEY.key, "")).removeprefix("env:") for each in accounts)
+
+    def of_section(self, section: Section) -> Layer:
+        """What it says of all that a section is about."""
+        if section.table is None:
+            return _layer(self._members, section, f"{self._path}")
+        return _layer(self._tables[section.table], section, f"[{section.table}] of {self._path}")
+
+    def of_endpoint(self, chosen: Sequence[str]) -> Layer:
+        """What it says of the endpoint that was `chosen`, by its name or by its id, which wins. What it says of the
+        others is checked, too.
+        """
+        found = self._layers(OF_ENDPOINTS, ENDPOINTS_TABLE)
+        return {key: text for each in chosen for key, text in found.get(each, {}).items()}
+
+    def of_profile(self, chosen: Given | None, flags: Layer) -> Layer:
+        """What it says of the account that was chosen. What it says of the others is checked, too, and that no flag
+        leads its key to one of them.
+        """
+        found = self._layers(OF_PROFILES, PROFILES_TABLE)
+        for profile, layer in found.items():
+            if PROFILE_KEY.key not in layer:
+                where = self._where(PROFILES_TABLE, profile)
+                raise UsageError(f'{where}: its key is missing; write key = "env:NAME", where NAME is a variable')
+        if chosen is None:
+            return {}
+        name = chosen.texts[-1]
+        if name not in found:
+            raise self._unknown_profile(chosen, name)
+        _check_leads_nowhere_else(name, found, flags)
+        return found[name]
+
+    def _unknown_profile(self, chosen: Given, name: str) -> UnknownProfileError:
+        if self._path is None:
+            why = f"there is no {CONFIGURATION_DEFAULT} here that has profiles"
+            return UnknownProfileError(f"{chosen.origin} {name:.80}: {why}")
+        near = difflib.get_close_matches(name, self.profiles, n=1)
+        there = f"did you mean {near[0]}?" if near else f"there is {', '.join(self.profiles) or 'none'}"
+        return UnknownProfileError(f"{chosen.origin}: {self._path} has no [{PROFILES_TABLE}.{name:.80}]; {there}")
+
+    def _layers(self, section: Section, table: str) -> Mapping[str, Layer]:
+        """What each of the tables within a table says."""
+        found = {}
+        for name, members in self._tables[table].items():
+            if not isinstance(members, dict):
+                raise UsageError(f"{self._path}: {_TABLES[table]}")
+            found[name] = _layer(members, section, self._where(table, name))
+        return found
+
+    def _where(self, table: str, name: str) -> str:
+        return f"[{table}.{name}] of {self._path}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{path}: the configuration file cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        advice = f"; {_TABLES[PROFILES_TABLE]}" if _PROFILE_AS_KEY.search(path.read_bytes()) else ""
+        raise UsageError(f"{path}: this is not TOML: {error}{advice}") from None
+
+
+def _check_leads_nowhere_else(name: str, found: Mapping[str, Layer], flags: Layer) -> None:
+    """Raises `UsageError` where a flag leads the key of the account `name` to where another one is."""
+    for key in OF_PROFILES.settings.keys() & flags.keys():
+        given = flags[key]
+        its = {profile: layer[key].texts for profile, layer in found.items() if key in layer and key.endswith("url")}
+        others = [profile for profile, texts in its.items() if texts == given.texts]
+        if others and name not in others:
+            raise UsageError(
+                f"{given.origin} {given.texts[-1]} is where the profile {others[0]} is, and the key is that of {name};"
+                f" give {PROFILE} {others[0]}, or leave {given.origin} out"
+            )
+
+
+def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer:
+    given: dict[str, Given] = {}
+    for name, value in members.items():
+        key = name.replace("_", "-")
+        if key not in section.settings:
+            raise UsageError(f"{where}: {_unknown(key, name, section)}")
+        if key in given:
+            raise UsageError(f"{where}: {key} stands there twice, with a dash and with an underscore")
+        kind = section.settings[key].value_type.kind
+        if not fits(value, kind):
+            raise UsageError(f"{where}: {name} must be {kind.value.format(key=name)}")
+        given[key] = Given(toml_texts(value), f"{name} in {where}")
+    return {key: setting for key, setting in given.items() if setting.texts}
+
+
+def _unknown(key: str, name: str, section: Section) -> str:
+    if "api-key" in key or key in ("key", "apikey", "token"):
+        return f"{name} cannot be set here; {KEY_ADVICE}"
+    near = difflib.get_close_matches(key, section.settings, n=1)
+    advice = f"did you mean {near[0]}?" if near else "docs/reference/configuration.md lists the keys"
+    return f'there is no key "{name:.40}"; {advice}'
+
+
+def fits(value: object, kind: Kind) -> bool:
+    """Whether a value of a TOML file is written as `kind` asks for."""
+    if isinstance(value, bool) or kind is Kind.SWITCH:
+        return isinstance(value, bool) and kind is Kind.SWITCH
+    if kind is Kind.LIST and isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return isinstance(value, _TYPES[kind])
+
+
+def toml_texts(value: object) -> tuple[str, ...]:
+    """A value of a TOML file, or each of a list, as it would be typed on the command line."""
+    return tuple(map(_text_of, value if isinstance(value, list) else [value]))
+
+
+def _text_of(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():
+            return format(Decimal(repr(value)), "f").lower()  # never 1e-05, and with every digit of a price
+        case _:
+            return str(value)
