@@ -2,9 +2,6 @@
 
 import json
 import re
-import socket
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import pytest
 
@@ -17,9 +14,9 @@ JOB = '{"input": {"prompt": "a fox"}'
 SECRET = "wJalrXUtnFEMI-very-secret"
 
 
-def refused(desk: Desk, service: Service, *arguments: str, environ: Mapping[str, str] | None = None) -> Verdict:
+def refused(desk: Desk, service: Service, *arguments: str) -> Verdict:
     """Runs the program, which is to refuse."""
-    ended = desk.call("run", *arguments, "--endpoint", "ep1", "--serverless-url", service.url, environ=environ)
+    ended = desk.call("run", *arguments, "--endpoint", "ep1", "--serverless-url", service.url)
     check(ended, service)
     return ended
 
@@ -32,25 +29,14 @@ def check(ended: Verdict, service: Service) -> None:
     assert service.log()["counted"] == {}
 
 
-class Bad(NamedTuple):
-    """Bad arguments, and a pattern for what is said about them."""
-
-    text: str
-    says: str
-
-
 LINES = {
     JOB + "}": "",
-    '{"input": null}': "input must be an object",
-    JOB + ', "colour": 1}': 'unknown key "colour"',
-    JOB + ', "policy": {"ttl": 9999}}': "policy.ttl is 9999 ms; the service takes",
     JOB
     + ', "s3Config": {"accessSecret": "env:NO_SUCH_SECRET"}}': "NO_SUCH_SECRET, which no row may have unasked; if that is meant, add --allow-env NO_SUCH_SECRET",
     json.dumps({"input": {"p": "x" * (10 * 1024 * 1024)}}): "its request would have .* over the limit of 10,485,760",
-    '{"prompt": "a fox"}': "this line is a bare input .* line 1 is in job form",
     "seven": "not JSON",
 }
-"""One of each kind; all that may be wrong with a line: `tests/formats/input`."""
+"""Some of each level; all that may be wrong with a line: `tests/formats/input`."""
 
 
 def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service) -> None:
@@ -77,30 +63,12 @@ def test_a_literal_secret_is_refused_and_never_printed(desk: Desk, service: Serv
     assert not any(SECRET.encode() in path.read_bytes() for path in desk.folder.iterdir() if path.name != "in.jsonl")
 
 
-def test_of_many_bad_lines_twenty_are_shown_and_the_rest_is_counted(desk: Desk, service: Service) -> None:
-    bad = [f'{{"input": 1, "x{n}": 1}}\n' for n in range(6_000)]  # more than one batch, each with another problem
-    desk.write("in.jsonl", '{"input": {"p": 1}}\n' + "".join(each.replace("1, ", "{}, ", 1) for each in bad))
-
-    ended = refused(desk, service, "in.jsonl")
-
-    assert "in.jsonl: 6000 problems; nothing was sent" in ended.stderr.replace(",", "")
-    assert re.findall(r"line (\d+):", ended.stderr) == [str(n) for n in range(2, 22)]
-    assert "5980 more" in ended.stderr.replace(",", "")
-
-
-def test_a_column_that_is_not_there_is_one_line_with_the_nearest_name(desk: Desk, service: Service) -> None:
-    desk.write("in.csv", "sku,caption\n" + "1,a fox\n" * 300)
-    ended = refused(desk, service, "in.csv", "--id-field", "skus")
-    lines = ended.stderr.splitlines()
-    assert lines[-1] == (
-        "line 2, line 3, line 4 and 297 more: there is no 'skus'; did you mean 'sku'? this row has sku, caption"
-    )
-    assert lines[-2].endswith("in.csv: 300 problems; nothing was sent")
-
-
 def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:
     desk.write("in.jsonl", GOOD + "oops\n")
     refused(desk, service, "in.jsonl")
+    results = desk.call("results", "in")
+    assert results.exit_code == 2, results
+    assert "there is no run called 'in' here; there is: none" in results.stderr
     desk.write("in.jsonl", '{"prompt": "another"}\n')
 
     mended = desk.call("run", "in.jsonl", "--endpoint", "ep1", "--serverless-url", service.url, "--json")
@@ -108,27 +76,6 @@ def test_what_was_refused_leaves_no_trace(desk: Desk, service: Service) -> None:
     assert mended.exit_code == 0, mended
     assert mended.summary["jobs"]["total"] == 1
     assert service.accepted() == [{"prompt": "another"}]
-
-
-ARGUMENTS = {
-    "output is part of the ledger": Bad("in.jsonl --output orchestrator.db-wal", "belongs to the ledger"),
-    "ledger is a text": Bad("in.jsonl --ledger notes.txt", "notes.txt: this file is not a ledger"),
-    "a limit of zero": Bad("in.jsonl --limit run=0/10", "limit allows 1 to"),
-}
-"""Further ones: `tests/cli/framework/test_request.py`."""
-
-
-@pytest.mark.parametrize("bad", ARGUMENTS.values(), ids=ARGUMENTS.keys())
-def test_a_bad_argument_is_refused(desk: Desk, service: Service, bad: Bad) -> None:
-    desk.write("in.jsonl", GOOD)
-    desk.write("notes.txt", "these are my notes\n" * 100)
-    (desk.folder / "folder").mkdir()
-
-    ended = refused(desk, service, *bad.text.split())
-
-    assert re.search(bad.says, ended.stderr), ended.stderr
-    assert (desk.folder / "in.jsonl").read_text() == GOOD
-    assert (desk.folder / "notes.txt").read_text().startswith("these are my notes\n")
 
 
 @pytest.mark.parametrize("slip", ["nowhere.jsonl --endpoint ep1", "in.jsonl --endpoint local:nowhere.py:work"])
@@ -178,37 +125,6 @@ def test_links_that_lead_in_a_circle_are_no_defect(desk: Desk, service: Service,
     assert ended.exit_code == exit_code, ended
     assert "circle" in ended.stderr
     assert service.log()["counted"] == {}
-
-
-def test_a_run_of_which_nothing_was_taken_in_is_none(desk: Desk, service: Service) -> None:
-    desk.write("in.jsonl", GOOD + "oops\n")
-    refused(desk, service, "in.jsonl")
-
-    results = desk.call("results", "in")
-
-    assert results.exit_code == 2, results
-    assert "there is no run called 'in' here; there is: none" in results.stderr
-
-
-def test_no_endpoint_and_no_key_are_refused(desk: Desk, service: Service) -> None:
-    desk.write("in.jsonl", GOOD)
-
-    no_endpoint = desk.call("run", "in.jsonl", "--serverless-url", service.url)
-    check(no_endpoint, service)
-    assert "--endpoint is missing" in no_endpoint.stderr
-
-    no_key = refused(desk, service, "in.jsonl", environ={"ORCHESTRATOR_API_KEY": ""})
-    assert "export ORCHESTRATOR_API_KEY" in no_key.stderr
-
-
-def test_a_port_in_use_is_refused(desk: Desk, service: Service) -> None:
-    desk.write("in.jsonl", GOOD)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-
-        ended = refused(desk, service, "in.jsonl", "--listen", address)
-
-    assert re.search(f"cannot listen on {address}: .*in use", ended.stderr), ended.stderr
 
 
 @pytest.fixture

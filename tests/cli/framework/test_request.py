@@ -177,6 +177,7 @@ def test_standard_input_is_an_input_like_others_once_it_has_a_name() -> None:
         ("run i.jsonl --endpoint local:f.py:f --limit run=fast", "--limit: 'run=fast' is no limit; write OPERATION=REQUESTS/SECONDS[:CONCURRENT], as in run=1000/10:200"),
         ("run i.jsonl --endpoint local:f.py:f --pacing fast", '--pacing: "fast" is no pacing; there are even and window'),
         ("run i.jsonl --endpoint local:f.py:f --requests-per-worker 0", '--requests-per-worker: "0" is no whole number from 1 to 1000000000'),
+        ("run i.jsonl --endpoint local:f.py:f --limit run=0/10", "--limit: a limit allows 1 to 1000000000 requests, not 0"),
         ("run i.jsonl --endpoint local:f.py:f --limit run=1/1 --limit run=2/1", "--limit: an operation is named twice; give each one limit"),
         ("run i.jsonl --endpoint local:f.py:f --listen 8080", "--listen: '8080' is no address to listen on; write HOST:PORT, :PORT or [IPv6]:PORT"),
         ("run i.jsonl --endpoint local:f.py:f --webhook-url http://me", "--webhook-url needs --listen HOST:PORT: nobody would be there to take the webhooks"),

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.emulator.account.pod_records import VALID_ACTIONS, ClusterRecord, PodPhase, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
-from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.problems import ProblemRefusal
-from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, T0
 from tests.emulator.pod_worlds import ME, SLOW, World, creation, in_status, running, seen
 
@@ -391,17 +389,6 @@ def test_a_template_must_exist_and_be_one_for_pods() -> None:
         with pytest.raises(ProblemRefusal) as refused:
             pod.modify(templateId=template)
         assert refused.value.status == status
-
-
-def test_a_template_is_in_use_while_one_of_its_pods_lives_and_a_little_longer() -> None:
-    """Contract of templates, Deletion rule."""
-    pod = World(body=from_template)
-    for at, words in ((T0, "in use by a pod"), (T0 + 60 * SECOND_US, "in use a moment ago")):
-        if at > T0:
-            pod.act(PodVerb.TERMINATE)
-        with pytest.raises(ServiceRefusal, match=words):
-            pod.templates.delete("web", at)
-    pod.templates.delete("web", T0 + 200 * SECOND_US)
 
 
 # --- properties ------------------------------------------------------------------------------------------------------
