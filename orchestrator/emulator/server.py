@@ -26,7 +26,6 @@ from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice
 from orchestrator.emulator.contract.limits import OperationMeters
-from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.emulator.endpoint_kinds import EndpointKinds
 from orchestrator.emulator.http.delivery import AnswerDelivery, announced
@@ -81,7 +80,7 @@ class Emulator:
             self.account,
             access,
             delivery,
-            pages=Pages(settings.page_size),
+            page_size=settings.page_size,
             without=settings.without,
             notes=unserved,
             strict=settings.strict,

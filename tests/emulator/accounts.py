@@ -36,7 +36,7 @@ class EmulatedAccount:
 
     def __init__(self, clock: Clock, **settings: Any) -> None:
         rng = random.Random(1)
-        own = {name: settings.pop(name) for name in ("pages", "without", "strict") if name in settings}
+        own = {name: settings.pop(name) for name in ("page_size", "without", "strict") if name in settings}
         account = Account(rng, **settings)
         delivery = AnswerDelivery(Wire(FaultDice(Faults(), rng)), clock)
         self.templates, self.secrets, self.endpoints = account.templates, account.secrets, account.endpoints

@@ -40,7 +40,27 @@ from orchestrator.emulator.http.not_found import UnservedCalls
 TOKENS_MAX = 10_000
 """A longer document is refused before it is understood."""
 
-SCHEMA = """
+_TEMPLATE = """
+  id: String
+  dockerArgs: String
+  ports: String
+  readme: String
+  volumeMountPath: String
+  isServerless: Boolean
+  containerRegistryAuthId: String
+  startSsh: Boolean
+  startJupyter: Boolean
+  startScript: String
+  isPublic: Boolean
+  advancedStart: Boolean
+  category: String
+  config: JSON
+  allowedCudaVersions: [String]
+"""
+"""What is said of a template in both directions."""
+
+SCHEMA = (
+    """
 scalar JSON
 scalar Void
 
@@ -69,56 +89,28 @@ type User {
   endpoint(id: String!): Endpoint
 }
 
-type PodTemplate {
-  id: String
-  name: String
+type PodTemplate {"""
+    + _TEMPLATE
+    + """  name: String
   imageName: String
   containerDiskInGb: Int
   volumeInGb: Int
-  dockerArgs: String
   env: [EnvironmentVariable]
-  ports: String
-  readme: String
-  volumeMountPath: String
-  isServerless: Boolean
-  containerRegistryAuthId: String
-  startSsh: Boolean
-  startJupyter: Boolean
-  startScript: String
-  isPublic: Boolean
   isRunpod: Boolean
   boundEndpointId: String
-  advancedStart: Boolean
-  category: String
-  config: JSON
-  allowedCudaVersions: [String]
 }
 
 type EnvironmentVariable { key: String, value: String }
 
 type Secret { id: ID, name: String, description: String, createdAt: String, updatedAt: String }
 
-input SaveTemplateInput {
-  id: String
-  name: String!
+input SaveTemplateInput {"""
+    + _TEMPLATE
+    + """  name: String!
   imageName: String!
   containerDiskInGb: Int!
   volumeInGb: Int!
-  dockerArgs: String
   env: [EnvironmentVariableInput!]
-  ports: String
-  readme: String
-  volumeMountPath: String
-  isServerless: Boolean
-  containerRegistryAuthId: String
-  startSsh: Boolean
-  startJupyter: Boolean
-  startScript: String
-  isPublic: Boolean
-  advancedStart: Boolean
-  category: String
-  config: JSON
-  allowedCudaVersions: [String]
 }
 
 input EnvironmentVariableInput { key: String!, value: String! }
@@ -129,6 +121,7 @@ input SecretValueUpdateInput { id: ID!, value: String! }
 
 input SecretDescriptionUpdateInput { id: ID!, description: String! }
 """
+)
 """The contract's mutations, and what it does not show: listing, and endpoints (as observed)."""
 
 RULES = [*specified_rules, NoSchemaIntrospectionCustomRule]

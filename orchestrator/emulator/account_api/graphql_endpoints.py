@@ -16,73 +16,60 @@ from orchestrator.emulator.account.templates import ServiceTemplate, TemplateSto
 from orchestrator.emulator.contract.answers import ServiceRefusal
 from orchestrator.emulator.contract.gpu_catalog import in_pools, wanted_types
 
-SCHEMA = """
+_ENDPOINT = """
+  id: String
+  templateId: String
+  gpuIds: String
+  gpuCount: Int
+  networkVolumeId: String
+  locations: String
+  idleTimeout: Int
+  scalerType: String
+  scalerValue: Int
+  workersMin: Int
+  workersMax: Int
+  allowedCudaVersions: String
+  flashBootType: FlashBootType
+  executionTimeoutMs: Int
+  instanceIds: [String]
+  minCudaVersion: String
+  modelReferences: [String]
+  flashEnvironmentId: String
+  workersPFBTarget: Int
+  type: String
+"""
+"""What is said of an endpoint in both directions."""
+
+SCHEMA = (
+    """
 enum FlashBootType { OFF FLASHBOOT PRIORITY_FLASHBOOT }
 
 type NetworkVolume { id: String, dataCenterId: String }
 
 type EndpointNetworkVolume { networkVolumeId: String, dataCenterId: String }
 
-type Endpoint {
-  id: String
-  name: String
-  templateId: String
-  gpuIds: String
-  gpuCount: Int
-  networkVolumeId: String
+type Endpoint {"""
+    + _ENDPOINT
+    + """  name: String
   networkVolume: NetworkVolume
-  locations: String
-  idleTimeout: Int
-  scalerType: String
-  scalerValue: Int
-  workersMin: Int
-  workersMax: Int
   workersStandby: Int
-  allowedCudaVersions: String
-  flashBootType: FlashBootType
-  executionTimeoutMs: Int
   computeType: String
-  instanceIds: [String]
   networkVolumeIds: [EndpointNetworkVolume]
-  minCudaVersion: String
-  modelReferences: [String]
-  flashEnvironmentId: String
-  workersPFBTarget: Int
   activeBuildid: String
   idePodId: String
   template: PodTemplate
   env: [EnvironmentVariable]
-  type: String
   userId: String
   version: Int
   createdAt: String
   aiKey: String
 }
 
-input EndpointInput {
-  id: String
-  name: String!
-  templateId: String
-  gpuIds: String
-  gpuCount: Int
-  networkVolumeId: String
-  locations: String
-  idleTimeout: Int
-  scalerType: String
-  scalerValue: Int
-  workersMin: Int
-  workersMax: Int
-  allowedCudaVersions: String
-  flashBootType: FlashBootType
-  executionTimeoutMs: Int
-  type: String
+input EndpointInput {"""
+    + _ENDPOINT
+    + """  name: String!
   template: EndpointTemplateInput
   networkVolumeIds: [NetworkVolumeIdInput]
-  minCudaVersion: String
-  instanceIds: [String]
-  modelReferences: [String]
-  workersPFBTarget: Int
-  flashEnvironmentId: String
 }
 
 input NetworkVolumeIdInput { networkVolumeId: String!, dataCenterId: String }
@@ -104,6 +91,7 @@ input EndpointTemplateInput {
 
 input UpdateEndpointTemplateInput { endpointId: String!, templateId: String! }
 """
+)
 
 
 class EndpointDocuments:

@@ -15,7 +15,29 @@ from orchestrator.emulator.account.pod_records import Omitted, PodPhase, PodReco
 from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.contract.problems import ProblemRefusal
 
-SCHEMA = """
+_POD = """
+  cloudType: CloudTypeEnum
+  containerDiskInGb: Int
+  containerRegistryAuthId: String
+  countryCode: String
+  dataCenterId: String
+  dockerArgs: String
+  env: [EnvironmentVariableInput]
+  imageName: String
+  minDownload: Int
+  minUpload: Int
+  name: String
+  networkVolumeId: String
+  ports: String
+  startJupyter: Boolean
+  startSsh: Boolean
+  templateId: String
+  volumeMountPath: String
+"""
+"""What is said of every new pod."""
+
+SCHEMA = (
+    """
 scalar Port
 scalar DateTime
 
@@ -78,63 +100,31 @@ input PodResumeInput { podId: String!, gpuCount: Int, syncMachine: Boolean }
 input PodTerminateInput { podId: String! }
 input SavingsPlanInput { planLength: String, upfrontCost: Float }
 
-input PodFindAndDeployOnDemandInput {
-  aiApiId: String
+input PodFindAndDeployOnDemandInput {"""
+    + _POD
+    + """  aiApiId: String
   allowedCudaVersions: [String]
-  cloudType: CloudTypeEnum
-  containerDiskInGb: Int
-  containerRegistryAuthId: String
-  countryCode: String
   cudaVersion: String
-  dataCenterId: String
   deployCost: Float
-  dockerArgs: String
-  env: [EnvironmentVariableInput]
   globalNetwork: Boolean
   gpuCount: Int
   gpuTypeId: String
   gpuTypeIdList: [String]
-  imageName: String
   minDisk: Int
-  minDownload: Int
   minMemoryInGb: Int
-  minUpload: Int
   minVcpuCount: Int
-  name: String
-  networkVolumeId: String
   port: Port
-  ports: String
   savingsPlan: SavingsPlanInput
-  startJupyter: Boolean
-  startSsh: Boolean
   stopAfter: DateTime
   supportPublicIp: Boolean
-  templateId: String
   terminateAfter: DateTime
   volumeInGb: Int
   volumeKey: String
-  volumeMountPath: String
 }
 
-input deployCpuPodInput {
-  cloudType: CloudTypeEnum
-  containerDiskInGb: Int
-  containerRegistryAuthId: String
-  countryCode: String
-  dataCenterId: String
-  dockerArgs: String
-  env: [EnvironmentVariableInput]
-  imageName: String
-  instanceId: String
-  minDownload: Int
-  minUpload: Int
-  name: String
-  networkVolumeId: String
-  ports: String
-  startJupyter: Boolean
-  startSsh: Boolean
-  templateId: String
-  volumeMountPath: String
+input deployCpuPodInput {"""
+    + _POD
+    + """  instanceId: String
 }
 
 input PodEditJobInput {
@@ -150,6 +140,7 @@ input PodEditJobInput {
   volumeMountPath: String
 }
 """
+)
 
 _OFFICIAL: Final = "runpod-"
 """What the id of a template of the service's own begins with; of those there are none here, and the image counts."""

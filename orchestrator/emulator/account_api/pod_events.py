@@ -4,7 +4,7 @@ For tests that reach the emulator by HTTP alone; no key is needed. `fail`: its s
 ends. `join`: it is a member of the cluster that the body names, `{"id": "c1", "rank": 0, "role": "worker"}`.
 """
 
-from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -31,35 +31,28 @@ class PodEvents:
 
     def routes(self) -> list[Route]:
         """The route of each event."""
-        events: dict[str, Callable[[str, bytes], None]] = {"fail": self._fail, "exit": self._exit, "join": self._join}
         return [
-            Route(f"/emulator/pods/{{pod_id}}/{name}", self._answered(event), methods=["POST"])
-            for name, event in events.items()
+            Route(f"/emulator/pods/{{pod_id}}/{event}", partial(self._answer, event), methods=["POST"])
+            for event in ("fail", "exit", "join")
         ]
 
-    def _answered(self, event: Callable[[str, bytes], None]) -> Callable[[Request], object]:
-        async def answer(request: Request) -> Response:
-            pod_id: str = request.path_params["pod_id"]
-            try:
-                body = await read_bounded_body(request, BODY_BYTES_MAX)
-                if not self._world.knows(pod_id):
-                    raise not_found_problem()
-                event(pod_id, body)
-            except ProblemRefusal as problem:
-                return AnswerResponse(OutgoingAnswer(answer=problem.answer()))
-            return Response(status_code=204)
-
-        return answer
-
-    def _fail(self, pod_id: str, _body: bytes) -> None:
-        self._world.fail(pod_id, self._clock.now())
-
-    def _exit(self, pod_id: str, _body: bytes) -> None:
-        self._world.exit(pod_id, self._clock.now())
-
-    def _join(self, pod_id: str, body: bytes) -> None:
+    async def _answer(self, event: str, request: Request) -> Response:
+        pod_id: str = request.path_params["pod_id"]
         try:
-            cluster = msgspec.json.decode(body, type=ClusterRecord)
-        except (ValueError, RecursionError):
-            raise malformed_problem() from None
-        self._world.join(pod_id, cluster)
+            body = await read_bounded_body(request, BODY_BYTES_MAX)
+            if not self._world.knows(pod_id):
+                raise not_found_problem()
+            if event == "join":
+                self._world.join(pod_id, _cluster_in(body))
+            else:
+                (self._world.fail if event == "fail" else self._world.exit)(pod_id, self._clock.now())
+        except ProblemRefusal as problem:
+            return AnswerResponse(OutgoingAnswer(answer=problem.answer()))
+        return Response(status_code=204)
+
+
+def _cluster_in(body: bytes) -> ClusterRecord:
+    try:
+        return msgspec.json.decode(body, type=ClusterRecord)
+    except (ValueError, RecursionError):
+        raise malformed_problem() from None

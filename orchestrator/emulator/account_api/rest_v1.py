@@ -63,8 +63,8 @@ class AccountApi:
         self._access = access
         self._clock = delivery.clock
         self._documents = cache(documents)
-        self.rest = AccountGate(delivery, partial(rest_refusal, FAILURE))
-        self.graphql = AccountGate(delivery, partial(graphql_refusal, FAILURE))
+        self.rest = AccountGate(delivery, FAILURE.answer_v1)
+        self.graphql = AccountGate(delivery, FAILURE.answer_graphql)
 
     def routes(self) -> list[Route]:
         """All routes of this API."""
@@ -101,7 +101,7 @@ class AccountApi:
                 self._checked_key(request, scope)
                 answer = await self._within_limits(self.rest, operation, call, request)
             except ServiceRefusal as refusal:
-                return rest_refusal(refusal)
+                return refusal.answer_v1()
             return msgspec.structs.replace(answer, changes=request.method != "GET")
 
         return await self.rest.answer(operate)
@@ -113,7 +113,7 @@ class AccountApi:
                 caller = None if is_public else self._access.caller_of(self._checked_key(request))
                 return await self._within_limits(self.graphql, GRAPHQL, partial(self._document, caller), request)
             except ServiceRefusal as refusal:
-                return graphql_refusal(refusal)
+                return refusal.answer_graphql()
 
         return await self.graphql.answer(operate)
 
@@ -199,15 +199,3 @@ def _asked_for(request: Request, parameter: str) -> bool:
 
 def _json(content: object) -> HttpAnswer:
     return HttpAnswer(status=HTTPStatus.OK, body=msgspec.json.encode(content))
-
-
-def rest_refusal(refusal: ServiceRefusal) -> HttpAnswer:
-    """The refusal as v1 says it."""
-    body = msgspec.json.encode({"error": refusal.error, "status": refusal.status})
-    return HttpAnswer(status=refusal.status, body=body, headers=refusal.headers)
-
-
-def graphql_refusal(refusal: ServiceRefusal) -> HttpAnswer:
-    """The refusal as GraphQL says it, where no operation was begun."""
-    body = msgspec.json.encode({"errors": [{"message": refusal.error}]})
-    return HttpAnswer(status=refusal.status, body=body, headers=refusal.headers)

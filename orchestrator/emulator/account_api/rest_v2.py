@@ -23,6 +23,7 @@ from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.delivery import AnswerDelivery
+from orchestrator.emulator.http.request_body import read_bounded_body
 from orchestrator.units import MIB
 
 BODY_BYTES_MAX = MIB
@@ -128,19 +129,9 @@ def ok(content: object, status: HTTPStatus = HTTPStatus.OK) -> HttpAnswer:
     return HttpAnswer(status=status, body=msgspec.json.encode(content))
 
 
-async def read_json_body(request: Request) -> bytes:
-    """The whole body. Raises Problem 413 for one that is too long, ConnectionCut if its sender hangs up."""
-    body = b""
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > BODY_BYTES_MAX:
-                raise ProblemRefusal(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {BODY_BYTES_MAX} bytes"
-                )
-    except ClientDisconnect:
-        raise ConnectionCut from None
-    return body
+def read_json_body(request: Request) -> Awaitable[bytes]:
+    """The whole body. Raises Refusal 413 for one that is too long, ConnectionCut if its sender hangs up."""
+    return read_bounded_body(request, BODY_BYTES_MAX)
 
 
 async def _check_length(request: Request, bytes_max: int) -> None:

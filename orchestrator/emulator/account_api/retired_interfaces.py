@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orchestrator.emulator.account_api.rest_v1 import GRAPHQL_PATHS, PUBLIC_PATH, graphql_refusal, rest_refusal
+from orchestrator.emulator.account_api.rest_v1 import GRAPHQL_PATHS, PUBLIC_PATH
 from orchestrator.emulator.account_api.rest_v2 import METHODS
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.problems import ProblemRefusal
@@ -40,12 +40,12 @@ def retired_routes(without: Mapping[str, int]) -> list[Route]:
     ]
 
 
-def _problem(refusal: ServiceRefusal) -> HttpAnswer:
-    return ProblemRefusal(refusal.status, refusal.error).answer()
-
-
 _FORMS: Mapping[str, Callable[[ServiceRefusal], HttpAnswer]] = MappingProxyType(
-    {"v1": rest_refusal, "v2": _problem, "graphql": graphql_refusal}
+    {
+        "v1": ServiceRefusal.answer_v1,
+        "v2": lambda refusal: ProblemRefusal(refusal.status, refusal.error).answer(),
+        "graphql": ServiceRefusal.answer_graphql,
+    }
 )
 
 

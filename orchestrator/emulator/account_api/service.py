@@ -15,7 +15,7 @@ from orchestrator.emulator.account_api.rest_v2_account import AccountV2Api
 from orchestrator.emulator.account_api.retired_interfaces import retired_routes
 from orchestrator.emulator.account_api.serverless_routes import ServerlessApi
 from orchestrator.emulator.contract.callers import CallerAccess
-from orchestrator.emulator.contract.paging import Pages
+from orchestrator.emulator.contract.paging import PAGE_MAX, Pages
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.not_found import UnservedCalls
@@ -35,17 +35,16 @@ class AccountInterfaces:
         access: CallerAccess,
         delivery: AnswerDelivery,
         *,
-        pages: Pages | None = None,
+        page_size: int = PAGE_MAX,
         without: Mapping[str, int] | None = None,
         notes: UnservedCalls | None = None,
         strict: bool = False,
     ) -> None:
-        pages = pages or Pages()
         self._account = account
         self._notes = notes or UnservedCalls()
         self._strict = strict
         api = AccountApi(account, access, delivery, documents=self._documents)
-        rest, pods = (RestV2(access, delivery, account.rng, pages) for _ in range(2))
+        rest, pods = (RestV2(access, delivery, account.rng, Pages(page_size)) for _ in range(2))
         self.fronts: Mapping[str, AccountGate] = {
             "pods": pods.front,
             "rest": api.rest,

@@ -87,7 +87,18 @@ class ServiceRefusal(Exception):
 
     def answer(self) -> HttpAnswer:
         """The refusal as it goes over the wire: `{"error": "<text>"}` (as observed)."""
-        return HttpAnswer(status=self.status, body=msgspec.json.encode({"error": self.error}), headers=self.headers)
+        return self._as({"error": self.error})
+
+    def answer_v1(self) -> HttpAnswer:
+        """The same as REST v1 says it."""
+        return self._as({"error": self.error, "status": self.status})
+
+    def answer_graphql(self) -> HttpAnswer:
+        """The same as GraphQL says it, where no operation was begun."""
+        return self._as({"errors": [{"message": self.error}]})
+
+    def _as(self, body: object) -> HttpAnswer:
+        return HttpAnswer(status=self.status, body=msgspec.json.encode(body), headers=self.headers)
 
 
 def converted(value: object, kind: type[T]) -> T:

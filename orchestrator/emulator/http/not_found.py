@@ -9,7 +9,6 @@ import logging
 from collections.abc import Collection
 from http import HTTPStatus
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -63,12 +62,8 @@ def refusal_answer(path: str, status: int, sentence: str, headers: tuple[tuple[s
     first, _, rest = path.strip("/").partition("/")
     if first == "v2" and rest.partition("/")[0] in AREAS:
         return ProblemRefusal(status, sentence, headers=headers).answer()
-    answer = ServiceRefusal(status, sentence, headers).answer()
-    if first == "graphql":
-        return msgspec.structs.replace(answer, body=msgspec.json.encode({"errors": [{"message": sentence}]}))
-    if first == "v1":
-        return msgspec.structs.replace(answer, body=msgspec.json.encode({"error": sentence, "status": status}))
-    return answer
+    refusal = ServiceRefusal(status, sentence, headers)
+    return {"graphql": refusal.answer_graphql, "v1": refusal.answer_v1}.get(first, refusal.answer)()
 
 
 class UnservedAnswer:

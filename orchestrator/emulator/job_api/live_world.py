@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import anyio
 
 from orchestrator.clock import Clock
+from orchestrator.emulator.contract.answers import ServiceRefusal
+from orchestrator.emulator.jobs.jobs import FINISHED
 from orchestrator.emulator.jobs.world import Due, World
 from orchestrator.units import SECOND_US
 
@@ -86,6 +88,13 @@ class LiveWorld:
             if not watches:
                 del self._watches[job_id]
                 self.world.table.unwatch(job_id)
+
+    async def until_ended(self, endpoint: str, job_id: str, changed: Callable[[str], None]) -> None:
+        """Returns once the job has ended or is gone; `changed` is called with the endpoint before each pause."""
+        with self.watching(job_id) as watch, suppress(ServiceRefusal):
+            while self.world.status(endpoint, job_id, self.now()).status not in FINISHED:
+                changed(endpoint)
+                await watch.change()
 
     def notify(self, job_ids: Iterable[str]) -> None:
         """Something has happened to these jobs."""

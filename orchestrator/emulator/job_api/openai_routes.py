@@ -8,6 +8,7 @@ as `data: <JSON>`, and at the end `data: [DONE]`.
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
@@ -99,26 +100,14 @@ class OpenAiApi:
         return record.id, question.stream is True
 
     async def _answer(self, endpoint: str, job_id: str, request: Request) -> HttpAnswer:
-        with self._live.watching(job_id) as watch:
-
-            async def wait() -> None:
-                while not self._has_ended(endpoint, job_id):
-                    self._changed(endpoint)
-                    await watch.change()
-
-            is_there = await hold_request(request, float("inf"), wait)
+        until_ended = partial(self._live.until_ended, endpoint, job_id, self._changed)
+        is_there = await hold_request(request, float("inf"), until_ended)
         if not is_there:
             raise ConnectionCut
         try:
             return _answer_of(self._world.status(endpoint, job_id, self._live.now()))
         except ServiceRefusal:  # its time to live is over
             return ServiceRefusal(500, "the job was deleted").answer()
-
-    def _has_ended(self, endpoint: str, job_id: str) -> bool:
-        try:
-            return self._world.status(endpoint, job_id, self._live.now()).status in FINISHED
-        except ServiceRefusal:
-            return True
 
     async def _events(self, endpoint: str, job_id: str, *, is_cut: bool) -> AsyncIterator[bytes]:
         """The job's chunks as they come. With `is_cut` the connection breaks after the first of them."""

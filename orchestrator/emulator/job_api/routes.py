@@ -201,15 +201,8 @@ class JobApi:
 
     async def _end_of(self, endpoint: str, job_id: str, wait_ms: int, request: Request) -> ServiceRecord:
         """The job's record once it has ended, or after `wait_ms` however it is. Raises Refusal 404."""
-        with self._live.watching(job_id) as watch:
-
-            async def wait() -> None:
-                with suppress(ServiceRefusal):
-                    while self._world.status(endpoint, job_id, self._live.now()).status not in FINISHED:
-                        self._changed(endpoint)
-                        await watch.change()
-
-            await hold_request(request, self._seconds(wait_ms), wait)
+        until_ended = partial(self._live.until_ended, endpoint, job_id, self._changed)
+        await hold_request(request, self._seconds(wait_ms), until_ended)
         return self._world.status(endpoint, job_id, self._live.now())
 
     async def _stream(self, endpoint: str, job_id: str, request: Request) -> StreamReply:

@@ -11,7 +11,6 @@ from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, Gpu
 from orchestrator.account.transport.graphql import GraphQLError
 from orchestrator.account.transport.rest import ProblemError
 from orchestrator.client import Service
-from orchestrator.emulator.contract.paging import Pages
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.server import Emulator
 from tests.account.accounts import ALL, TEMPLATE, URL, met_by
@@ -130,14 +129,14 @@ async def test_one_script_has_the_same_result_by_each_interface_and_with_the_old
     told: dict[tuple[str, str], list[object]] = {}
     for noun, interface, gpu in BY:
         clock = VirtualClock()
-        client = met_by(account(clock, pages=Pages(2)), clock, interface)
+        client = met_by(account(clock, page_size=2), clock, interface)
         found = await STORIES[noun](client, gpu)
         assert told.setdefault((noun, gpu), found) == found, (noun, interface)
     for without, unsayable in WITHOUT:
         for (noun, gpu), expected in told.items():
             if gpu not in unsayable:
                 clock = VirtualClock()
-                client = met_by(account(clock, pages=Pages(2), without=without), clock)
+                client = met_by(account(clock, page_size=2, without=without), clock)
                 assert await STORIES[noun](client, gpu) == expected, (noun, gpu, without)
 
 

@@ -242,7 +242,7 @@ async def test_what_all_operations_have_in_common() -> None:
 
 
 async def test_a_list_comes_in_pages_newest_first() -> None:
-    v2 = V2(pages=Pages(2))
+    v2 = V2(page_size=2)
     names = [(await v2.made("/templates", {**TEMPLATE, "name": f"t{n}"}))["name"] for n in range(5)]
     seen, cursor = [], ""
     while True:

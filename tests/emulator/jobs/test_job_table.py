@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.emulator.jobs.timers import STALE_MIN, Timers
+from orchestrator.emulator.jobs.job_table import STALE_MIN, Timers
 
 keys = st.sampled_from("abcdef")
 steps = st.lists(
