@@ -102,7 +102,7 @@ ONE_ROW: Final = Walk(
                 "engine/sending/request_builder.py::RequestBuilder.body",
                 "ledger/sqlite/sent_marks.py::Marks.mark",
                 "client/jobs/serverless.py::ServerlessEndpoint.run",
-                "client/jobs/serverless.py::ServerlessEndpoint._send",
+                "client/jobs/serverless.py::ServerlessEndpoint.send",
                 "client/http/transport.py::Transport.send",
                 "engine/sending/request_sender.py::RequestSender._on_result",
                 "core/service/outcomes.py::run_outcome",

@@ -8,9 +8,6 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
 All that a user of `Service` needs has its name here.
 """
 
-from orchestrator.client.http import lazy_httpx  # noqa: F401  before anything imports httpx
-
-# isort: split
 from orchestrator.client.http.in_process import Deliverer, InProcess
 from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
 from orchestrator.client.jobs.jobs import EndpointJobs

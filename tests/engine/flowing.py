@@ -12,7 +12,7 @@ import httpx
 
 from orchestrator.api.flows.flow_files import LocalFiles
 from orchestrator.client import Service
-from orchestrator.client.http.notification_post import post_notification
+from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import Clock
 from orchestrator.core.pipelines.pipeline import INPUT, Pipeline, Schedule, Stage
 from orchestrator.engine.engine import Engine, open_engine

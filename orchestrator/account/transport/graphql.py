@@ -16,10 +16,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from orchestrator.client.http.backends import OK_MAX, Request, header_table
+from orchestrator.client.http.backends import OK_MAX, Headers, Request
 from orchestrator.client.jobs.refusals import UNKNOWN, AnswerError, Refusal, RefusedError, errors_about, read_refusal
 from orchestrator.client.jobs.retries import repeated
-from orchestrator.client.jobs.serverless import key_of, service_url
+from orchestrator.client.jobs.serverless import service_url
 from orchestrator.client.jobs.service import Service
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
@@ -64,12 +64,12 @@ class GraphQL:
         self._shown = str(self._url)
         self._transport = service.transport_to(self._url)
         self._sleep = service.sleep
-        headers, api_key = dict(service.headers), key_of(service.headers)
+        headers = {**service.headers, "Content-Type": "application/json"}
         if key_place == "query":
-            del headers[b"Authorization"]
-            self._url = self._url.copy_set_param("api_key", api_key)
-        self._headers = header_table({**headers, b"Content-Type": b"application/json"})
-        self._redactor = partial(Redactor, {HIDDEN: api_key})
+            del headers["Authorization"]
+            self._url = self._url.copy_set_param("api_key", service.api_key)
+        self._headers = Headers(headers)
+        self._redactor = partial(Redactor, {HIDDEN: service.api_key})
 
     def __repr__(self) -> str:
         return f"GraphQL({self._shown!r})"

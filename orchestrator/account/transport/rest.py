@@ -21,7 +21,7 @@ import httpx
 import msgspec
 
 from orchestrator.account.transport.quotas import RateQuota
-from orchestrator.client.http.backends import OK_MAX, Coming, Request, header_table
+from orchestrator.client.http.backends import OK_MAX, Coming, Headers, Request
 from orchestrator.client.jobs.refusals import (
     PROBABLE,
     UNKNOWN,
@@ -33,7 +33,7 @@ from orchestrator.client.jobs.refusals import (
     read_refusal,
 )
 from orchestrator.client.jobs.retries import REPEAT_S_MIN, may_pass, repeated
-from orchestrator.client.jobs.serverless import checked_id, key_of, service_url
+from orchestrator.client.jobs.serverless import checked_id, service_url
 from orchestrator.client.jobs.service import Service
 from orchestrator.core.limits.ratelimit_headers import Window, read_windows
 from orchestrator.core.service.account_interfaces import Interface
@@ -62,14 +62,6 @@ class ProblemError(RefusedError):
     """The REST interface turned a request down, with or without a problem document."""
 
 
-def team_header(team_id: str) -> dict[bytes, bytes]:
-    """The header with which a signed-in user acts for a team (contract of pods, Authentication 4).
-
-    Raises `UsageError` for what fits in no header.
-    """
-    return {b"X-Team-Id": checked_id(team_id, "team").encode("ascii")}
-
-
 def encode_body(body: object) -> bytes:
     """A body as JSON. Raises `UsageError` for text that no encoding can carry."""
     try:
@@ -94,8 +86,10 @@ class Rest:
         """Raises `UsageError` for a URL or a team that cannot be used."""
         url = service_url(base)
         self._base = str(url)
-        self._headers = {**service.headers, **(team_header(team_id) if team_id else {})}
-        self._key = key_of(self._headers)
+        self._headers = dict(service.headers)
+        if team_id:  # a signed-in user acts for a team (contract of pods, Authentication 4)
+            self._headers["X-Team-Id"] = checked_id(team_id, "team")
+        self._key = service.api_key
         self._transport = service.transport_to(url)
         self._clock = service.clock
         self.sleep = service.sleep
@@ -172,8 +166,8 @@ class Rest:
         Returns when the service ends it, raises `Unanswered` where it is cut or `silence_s` long nothing comes, and is
         not repeated: `last_id` is the last event of the stream before this one.
         """
-        more = {b"Accept": b"text/event-stream", **({b"Last-Event-ID": last_id.encode("ascii")} if last_id else {})}
-        headers = header_table({**self._headers, **more})
+        more = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+        headers = Headers({**self._headers, **more})
         request = Request("GET", str(httpx.URL(f"{self._base}{path}")), headers, coming=coming, is_endless=True)
         with errors_about(doing):
             answer = await self._exchange(request, silence_s)
@@ -198,8 +192,8 @@ class Rest:
     ) -> T:
         redactor = Redactor({HIDDEN: self._key}, sent=hidden)
         consequence = "" if method == "GET" else UNKNOWN
-        headers = self._headers if body is None else {**self._headers, b"Content-Type": b"application/json"}
-        request = Request(method, str(httpx.URL(f"{self._base}{path}")), header_table(headers), body or b"")
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
+        request = Request(method, str(httpx.URL(f"{self._base}{path}")), Headers(headers), body or b"")
 
         async def ask() -> Answer:
             with errors_about(doing, consequence):

@@ -7,12 +7,11 @@ from typing import Final
 import anyio
 
 from orchestrator.client import ServerlessEndpoint, Service
-from orchestrator.client.http.bare_post import post_without_key
+from orchestrator.client.http.posts import post_without_key
 from orchestrator.clock import Clock
 from orchestrator.core.diagnosis.facts import ServiceState, WebhookState
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.answers import Answer
-from orchestrator.core.service.clock_skew import ahead_us
+from orchestrator.core.service.answers import Answer, clock_ahead_us
 from orchestrator.core.service.health import Health, health_of, is_of_service
 from orchestrator.core.service.webhook_token import SELF_TESTS, hook_url, self_test_answer, token
 from orchestrator.errors import Hurdle, NotSent, Unanswered, UsageError
@@ -57,13 +56,13 @@ async def _asked(service: Service, service_url: str, endpoint: str, within_s: fl
         status=answer.status,
         is_of_service=is_of_service(answer.status, answer.body),
         health=health,
-        ahead_us=ahead_us(answer.headers.get("date"), sent_at=answer.sent_at, answered_at=answer.answered_at),
+        ahead_us=clock_ahead_us(answer),
     )
 
 
 async def _health(api: ServerlessEndpoint, within_s: float) -> Answer:
     permit = await api.limiter.permit(Operation.HEALTH)
-    return await api.call(permit, Operation.HEALTH, "health", within_s=within_s)
+    return await api.send(permit, Operation.HEALTH, api.question("health"), within_s=within_s)
 
 
 async def webhook_state(url: str, key: bytes, clock: Clock, *, within_s: float) -> WebhookState:

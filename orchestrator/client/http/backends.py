@@ -70,11 +70,6 @@ class Carried(msgspec.Struct, frozen=True):
     body: bytes
 
 
-def header_table(headers: Mapping[bytes, bytes]) -> Headers:
-    """`headers` as a request wants them; made once, it serves any number of requests."""
-    return CIMultiDict((name.decode("ascii"), value.decode("ascii")) for name, value in headers.items())
-
-
 class Carrier(Protocol):
     """Carries one request to where its URL says, once, and follows no redirect."""
 

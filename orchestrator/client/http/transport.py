@@ -16,25 +16,23 @@ rules:
 
 import re
 import urllib.request
-from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import aiohttp
 import httpx
+import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
 
-from orchestrator.client.http.backends import OK_MAX, AiohttpCarrier, Carried, Carrier, HttpxCarrier, Request
+from orchestrator.client.http.backends import OK_MAX, AiohttpCarrier, Carrier, HttpxCarrier, Request
 from orchestrator.client.http.idle_timeout import IdleWatch
-from orchestrator.client.http.proxies import proxy_of
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.clock import Clock
-from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
 from orchestrator.core.service.addresses import is_loopback
-from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.answers import Answer, retry_after_s
 from orchestrator.core.text.json_compact import without_mark
 from orchestrator.errors import CutShort, Hurdle, NotSent, Unanswered, UsageError, bare
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.units import MIB
 
 CONNECT_S_MAX: Final = 10.0
 """How long a connection may take, name look-up and TLS included."""
@@ -76,7 +74,11 @@ _WORDS: Final = {
 """Of a connection, what users meet most."""
 
 _PROXY_AUTHENTICATION: Final = 407
-_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_USABLE: Final = frozenset({"http", "https"})
+_HELP: Final = (
+    "set HTTPS_PROXY (HTTP_PROXY for an http:// service) to http://HOST:PORT, or name the service in NO_PROXY"
+)
 
 
 class Transport:
@@ -124,14 +126,24 @@ class Transport:
         `NotSent`, `Unanswered`, or what `check_proxy` does. A cancelled call closes its connection; the request may
         have taken effect.
         """
-        self.check_proxy()
+        if self._proxy is not None:
+            self.check_proxy()
         sent_at = self._clock.now()
         limit_s = self._request_s if within_s is None else within_s
         failure: NotSent | Unanswered
         idle_timeout = self._watch.begin(limit_s, is_endless=request.is_endless)
         try:
             with idle_timeout.scope:
-                return self._answer(await self._carrier.carry(request, idle_timeout), sent_at)
+                carried = await self._carrier.carry(request, idle_timeout)
+                now, status = self._clock.now(), carried.status
+                return Answer(
+                    status=status,
+                    body=without_mark(carried.body),
+                    sent_at=sent_at,
+                    answered_at=now,
+                    retry_after_s=None if status <= OK_MAX else retry_after_s(carried.headers, now),
+                    headers=carried.headers,
+                )
             failure = Unanswered(f"no complete answer: nothing came for {limit_s:g} s")
             failure.hurdle = Hurdle.TIME_OUT
         except aiohttp.ClientHttpProxyError as error:
@@ -155,17 +167,6 @@ class Transport:
             raise failure
         finally:
             del failure  # this frame has the request, and the error has this frame
-
-    def _answer(self, carried: Carried, sent_at: int) -> Answer:
-        now, status = self._clock.now(), carried.status
-        return Answer(
-            status=status,
-            body=without_mark(carried.body),
-            sent_at=sent_at,
-            answered_at=now,
-            retry_after_s=None if status <= OK_MAX else _retry_after_s(carried.headers, now),
-            headers=carried.headers,
-        )
 
     def _meaning(self, error: Exception, request: Request) -> NotSent | Unanswered:
         cause = error.__cause__ if isinstance(error, httpx.HTTPError) else error
@@ -210,6 +211,9 @@ def _host(request: Request) -> str:
     return httpx.URL(request.url).netloc.decode("ascii", "replace")
 
 
+# --- what the environment says of a proxy: whoever shows it shows its `name`, never its credentials
+
+
 def environment_proxy(url: httpx.URL) -> str | None:
     """The proxy that the environment (HTTPS_PROXY, NO_PROXY, …; on macOS the system) names for `url`.
 
@@ -220,29 +224,38 @@ def environment_proxy(url: httpx.URL) -> str | None:
     return urllib.request.getproxies().get(url.scheme)
 
 
-def _retry_after_s(headers: Mapping[str, str], now: int) -> float | None:
-    return retry_after_s(headers.get("retry-after"), now, date=headers.get("date"))
+class Proxy(msgspec.Struct, frozen=True, kw_only=True):
+    """A proxy, or why it cannot be used."""
+
+    url: str = ""
+    """With its credentials, if it has any."""
+
+    name: str = ""
+    """Host and port, to be shown."""
+
+    fault: str | None = None
+    """What is wrong with it and what to do; nothing can be sent through it then."""
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.name})"
 
 
-def retry_after_s(header: str | None, now: int, *, date: str | None = None) -> float | None:
-    """`Retry-After` in seconds from `now`: it comes as seconds or as an HTTP date. None where it makes no sense.
+def proxy_of(text: str) -> Proxy:
+    """The proxy that `text` names; without a scheme it is `http://`, as for every other program.
 
-    `date` is when the answer was stamped, by the clock that the wish was made by: ours may go an hour behind it. An
-    hour at most: nobody means to be asked again in the next century.
+    Of a text that cannot be read nothing is shown: any part of it may be a password.
     """
-    if header is None:
-        return None
-    if _SECONDS.fullmatch(header.strip()):
-        return min(float(header), RETRY_AFTER_S_MAX)
-    at_s, stamped_s = _seconds(header), _seconds(date)
-    if at_s is None:
-        return None
-    return min(max(0.0, at_s - (now / SECOND_US if stamped_s is None else stamped_s)), RETRY_AFTER_S_MAX)
-
-
-def _seconds(date: str | None) -> float | None:
-    """The Unix time of an HTTP date; None where it makes no sense."""
+    text = text.strip()
+    scheme = _SCHEME.match(text)
+    if scheme is not None and scheme[1].lower() not in _USABLE:
+        kind = scheme[1].lower()
+        return Proxy(fault=f"the environment names a proxy of the kind {kind}://, which cannot be used here: {_HELP}")
+    address = text if scheme is not None else f"http://{text}"
     try:
-        return None if date is None else parsedate_to_datetime(date).timestamp()
-    except (ValueError, OverflowError):
-        return None
+        url = URL(address)
+        name = f"{url.host_subcomponent}:{url.port}"
+    except ValueError:
+        url, name = URL(), ""
+    if not url.host or url.path not in ("", "/") or url.query_string or url.fragment:
+        return Proxy(fault=f"the proxy that the environment names cannot be read: {_HELP}")
+    return Proxy(url=address, name=name)

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Final, TypeVar
 
 import anyio
+import msgspec
 
-from orchestrator.client.http.backends import Coming
+from orchestrator.client.http.backends import Request
 from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.client.jobs import records
 from orchestrator.client.jobs.job_request import (
@@ -103,8 +104,8 @@ class EndpointJobs:
         finished, within its TTL.
         """
         body = job_body(job_input, policy=policy, webhook=webhook, s3_config=s3_config, bytes_max=RUN_BODY_BYTES_MAX)
-        redactor = _redactor(s3_config)
-        return await self._once("run", Operation.RUN, "run", records.read_accepted, body=body, redactor=redactor)
+        request = self._api.submission("run", body)
+        return await self._once("run", Operation.RUN, request, records.read_accepted, redactor=_redactor(s3_config))
 
     async def runsync(
         self,
@@ -129,9 +130,8 @@ class EndpointJobs:
         record = await self._once(
             "runsync",
             Operation.RUNSYNC,
-            "runsync" if wait is None else f"runsync?wait={wait}",
+            self._api.submission("runsync" if wait is None else f"runsync?wait={wait}", body),
             records.read_job,
-            body=body,
             within_s=(RUNSYNC_WAIT_MS_DEFAULT if wait is None else wait) / 1000 + REQUEST_S_MAX,
             redactor=_redactor(s3_config),
         )
@@ -158,26 +158,26 @@ class EndpointJobs:
         return JobStream(partial(self._stream_part, checked_id(job_id, "job")), partial(self.status, job_id))
 
     async def _stream_part(self, job_id: str) -> StreamPart:
-        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, f"stream/{job_id}", records.read_stream)
+        request = self._api.question(f"stream/{job_id}")
+        ask = partial(self._once, f"stream of {job_id}", Operation.STREAM, request, records.read_stream)
         return await repeated(
             ask, self._sleep, may_help=lambda error: not isinstance(error, Unanswered) and may_pass(error)
         )
 
     async def cancel(self, job_id: str) -> JobRecord:
         """Stops a job that waits or runs (`POST /cancel/{job_id}`)."""
-        path = f"cancel/{checked_id(job_id, 'job')}"
-        return await self._once(f"cancel {job_id}", Operation.CANCEL, path, records.read_job, is_order=True)
+        request = self._api.order(f"cancel/{checked_id(job_id, 'job')}")
+        return await self._once(f"cancel {job_id}", Operation.CANCEL, request, records.read_job)
 
     async def retry(self, job_id: str) -> JobRecord:
         """Queues a failed or timed-out job again, with its id and input (`POST /retry/{job_id}`)."""
-        path = f"retry/{checked_id(job_id, 'job')}"
-        return await self._once(f"retry {job_id}", Operation.RETRY, path, records.read_job, is_order=True)
+        request = self._api.order(f"retry/{checked_id(job_id, 'job')}")
+        return await self._once(f"retry {job_id}", Operation.RETRY, request, records.read_job)
 
     async def purge_queue(self) -> Purged:
         """Takes every job that waits out of the queue (`POST /purge-queue`); what runs goes on."""
-        return await self._once(
-            "purge-queue", Operation.PURGE_QUEUE, "purge-queue", partial(read_as, Purged), is_order=True
-        )
+        request = self._api.order("purge-queue")
+        return await self._once("purge-queue", Operation.PURGE_QUEUE, request, partial(read_as, Purged))
 
     async def health(self) -> Health:
         """How many jobs and workers are in which state (`GET /health`)."""
@@ -217,16 +217,10 @@ class EndpointJobs:
         text = None if body is None else json_object_text(body, "the body")
         check_size(text or b"", RUNSYNC_BODY_BYTES_MAX)
         tell = None if on_event is None else partial(_tell_events, records.EventReader(), on_event)
-        call = partial(
-            self._once,
-            f"openai{path}",
-            Operation.OPENAI,
-            f"openai{path}",
-            records.read_answer,
-            body=text,
-            within_s=OPENAI_S_MAX,
-            coming=tell,
-        )
+        doing = f"openai{path}"
+        request = self._api.question(doing) if text is None else self._api.submission(doing, text)
+        request = msgspec.structs.replace(request, coming=tell)
+        call = partial(self._once, doing, Operation.OPENAI, request, records.read_answer, within_s=OPENAI_S_MAX)
         answer = await (repeated(call, self._sleep) if text is None else call())
         if tell is not None:
             tell(200, b"\n")  # the last line need not have an end
@@ -234,19 +228,16 @@ class EndpointJobs:
 
     async def _asked(self, doing: str, operation: Operation, path: str, read: Callable[[bytes], T]) -> T:
         """The answer to a question, which is asked again while that may help."""
-        return await repeated(partial(self._once, doing, operation, path, read), self._sleep)
+        return await repeated(partial(self._once, doing, operation, self._api.question(path), read), self._sleep)
 
     async def _once(
         self,
         doing: str,
         operation: Operation,
-        path: str,
+        request: Request,
         read: Callable[[bytes], T],
         *,
-        body: bytes | None = None,
-        is_order: bool = False,
         within_s: float | None = None,
-        coming: Coming | None = None,
         redactor: Redactor = _NOTHING,
     ) -> T:
         """The answer to one request, read. Every error begins with `doing`."""
@@ -254,9 +245,7 @@ class EndpointJobs:
             if self._notify is not None:
                 self._notify()
             permit = await self._api.limiter.permit(operation)
-            answer = await self._api.call(
-                permit, operation, path, body=body, is_order=is_order, within_s=within_s, coming=coming
-            )
+            answer = await self._api.send(permit, operation, request, within_s=within_s)
             if not 200 <= answer.status < 300:  # noqa: PLR2004  the range is the definition of success
                 raise JobRefusedError(doing, operation, read_refusal(answer, redactor))
             try:

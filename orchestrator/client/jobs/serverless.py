@@ -5,14 +5,14 @@ prepared parts, since a client object that merges headers and parses URLs for ea
 """
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 import httpx
 import msgspec
+from multidict import CIMultiDict
 
 from orchestrator import __version__
-from orchestrator.client.http.backends import Coming, Request, header_table
+from orchestrator.client.http.backends import Request
 from orchestrator.client.http.bodies import Leaving
 from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
@@ -36,7 +36,7 @@ _API_KEY: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
 class ServerlessEndpoint:
-    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `headers` are `request_headers`.
+    """One endpoint. `base` is `{serverless_url}/v2/{endpoint_id}`, see `endpoint_url`; `api_key` is its user's.
 
     A request needs a permit, got by `limiter.permit` (which waits for the limits) and used up by the call it is handed
     to. So the caller decides *what* to send at the last moment. Calls raise `NotSent` when the request never left,
@@ -44,9 +44,7 @@ class ServerlessEndpoint:
     `Answer` like any other. No call repeats a request by itself.
     """
 
-    def __init__(
-        self, base: httpx.URL, headers: Mapping[bytes, bytes], limiter: RateLimiter, transport: Transport, clock: Clock
-    ) -> None:
+    def __init__(self, base: httpx.URL, api_key: str, limiter: RateLimiter, transport: Transport, clock: Clock) -> None:
         self.url = str(base)
         """`{serverless_url}/v2/{endpoint_id}`."""
 
@@ -59,9 +57,9 @@ class ServerlessEndpoint:
 
         self._transport = transport
         self._clock = clock
-        self._redactor = Redactor({HIDDEN: key_of(headers)})
-        self._headers = header_table(headers)
-        self._submit_headers = header_table({**headers, b"Content-Type": b"application/json"})
+        self._redactor = Redactor({HIDDEN: api_key})
+        self._headers = CIMultiDict(request_headers(api_key))
+        self._submit_headers = CIMultiDict({**self._headers, "Content-Type": "application/json"})
 
     def __repr__(self) -> str:
         return f"ServerlessEndpoint({self.url!r})"
@@ -71,8 +69,7 @@ class ServerlessEndpoint:
 
         `leaving` is called just before its last bytes are handed over: what ends before that has no effect there.
         """
-        request = self._submission("run", body, leaving)
-        return await self._send(permit, Operation.RUN, request)
+        return await self.send(permit, Operation.RUN, self.submission("run", body, leaving))
 
     async def openai(
         self, permit: Permit, route: str, body: bytes, *, within_s: float, leaving: Leaving | None = None
@@ -80,27 +77,24 @@ class ServerlessEndpoint:
         """`POST /openai{route}` with `body`; the answer, which is the result, may take `within_s`."""
         if ROUTE.fullmatch(route) is None:
             raise ValueError(f"{route!r} is no path below /openai")
-        request = self._submission(f"openai{route}", body, leaving)
-        return await self._send(permit, Operation.OPENAI, request, within_s=within_s)
+        request = self.submission(f"openai{route}", body, leaving)
+        return await self.send(permit, Operation.OPENAI, request, within_s=within_s)
 
     async def status(self, permit: Permit, remote_id: str) -> Answer:
         """`GET /status/{remote_id}`."""
-        request = self._question(_job_path("status", remote_id))
-        return await self._send(permit, Operation.STATUS, request)
+        return await self.send(permit, Operation.STATUS, self.question(_job_path("status", remote_id)))
 
     async def retry(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /retry/{remote_id}`."""
-        request = self._order(_job_path("retry", remote_id))
-        return await self._send(permit, Operation.RETRY, request)
+        return await self.send(permit, Operation.RETRY, self.order(_job_path("retry", remote_id)))
 
     async def cancel(self, permit: Permit, remote_id: str) -> Answer:
         """`POST /cancel/{remote_id}`."""
-        request = self._order(_job_path("cancel", remote_id))
-        return await self._send(permit, Operation.CANCEL, request)
+        return await self.send(permit, Operation.CANCEL, self.order(_job_path("cancel", remote_id)))
 
     async def health(self, permit: Permit) -> Answer:
         """`GET /health`."""
-        return await self._send(permit, Operation.HEALTH, self._question("health"))
+        return await self.send(permit, Operation.HEALTH, self.question("health"))
 
     async def health_permit(self) -> Permit | None:
         """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait
@@ -123,43 +117,25 @@ class ServerlessEndpoint:
         answer = await self.health_answer()
         return None if answer is None else health_of(answer.status, answer.body)
 
-    async def call(
-        self,
-        permit: Permit,
-        operation: Operation,
-        path: str,
-        *,
-        body: bytes | None = None,
-        is_order: bool = False,
-        within_s: float | None = None,
-        coming: Coming | None = None,
-    ) -> Answer:
-        """`POST {url}/{path}` with the JSON `body`; without one a `GET`, or a bare `POST` where that `is_order`.
-
-        `within_s` is for what the service holds on purpose; `coming` is told of the answer as it comes. The caller has
-        checked whatever came into the `path`.
-        """
-        if body is not None:
-            request = self._submission(path, body)
-        else:
-            request = self._order(path) if is_order else self._question(path)
-        if coming is not None:
-            request = msgspec.structs.replace(request, coming=coming)
-        return await self._send(permit, operation, request, within_s=within_s)
-
-    def _question(self, path: str) -> Request:
+    def question(self, path: str) -> Request:
+        """`GET {url}/{path}`. The caller has checked whatever came into the `path`; so for the others."""
         return Request("GET", f"{self.url}/{path}", self._headers)
 
-    def _order(self, path: str) -> Request:
+    def order(self, path: str) -> Request:
+        """`POST {url}/{path}` without a body."""
         return Request("POST", f"{self.url}/{path}", self._headers)
 
-    def _submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
+    def submission(self, path: str, body: bytes, leaving: Leaving | None = None) -> Request:
+        """`POST {url}/{path}` with the JSON `body`."""
         return Request("POST", f"{self.url}/{path}", self._submit_headers, body, leaving)
 
-    async def _send(
+    async def send(
         self, permit: Permit, operation: Operation, request: Request, *, within_s: float | None = None
     ) -> Answer:
-        """Sends `request` and ends `permit` according to what came of it."""
+        """Sends `request`, and ends `permit` according to what came of it.
+
+        `within_s` is for what the service holds on purpose.
+        """
         permit.use(operation)
         try:
             answer = await self._transport.send(request, within_s=within_s)
@@ -225,18 +201,13 @@ def service_url(text: str) -> httpx.URL:
     return httpx.URL(scheme=url.scheme, host=url.host, port=url.port, path=url.path.rstrip("/"))
 
 
-def request_headers(api_key: str) -> dict[bytes, bytes]:
+def request_headers(api_key: str) -> dict[str, str]:
     """What every request carries. Raises `UsageError`, without quoting it, for a key that fits in no header."""
     if _API_KEY.fullmatch(api_key) is None:
         raise UsageError("the API key is empty, too long, or has blanks or other characters that fit in no header")
     return {
-        b"Authorization": b"Bearer " + api_key.encode("ascii"),
-        b"Accept": b"application/json",
-        b"Accept-Encoding": b"identity",
-        b"User-Agent": b"orchestrator/" + __version__.encode("ascii"),
+        "Authorization": f"Bearer {api_key}",
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": f"orchestrator/{__version__}",
     }
-
-
-def key_of(headers: Mapping[bytes, bytes]) -> str:
-    """The key in `request_headers`."""
-    return headers.get(b"Authorization", b"").removeprefix(b"Bearer ").decode("ascii")

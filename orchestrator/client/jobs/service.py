@@ -43,6 +43,7 @@ class Service:
         self._url = str(url)
         self.headers = request_headers(api_key)
         """What every request carries, the key among it."""
+        self.api_key = api_key
         self._limits = dict(limits or {})
         self._pacing: Pacing = pacing
         self._carrier = transport
@@ -71,7 +72,7 @@ class Service:
             limiter = RateLimiter(self.clock, self._limits, pacing=self._pacing)
             base = endpoint_url(self._url, endpoint_id)
             endpoint = EndpointJobs(
-                ServerlessEndpoint(base, self.headers, limiter, self._transport, self.clock), self.sleep
+                ServerlessEndpoint(base, self.api_key, limiter, self._transport, self.clock), self.sleep
             )
             self._endpoints[endpoint_id] = endpoint
         return endpoint

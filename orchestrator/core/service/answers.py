@@ -4,17 +4,23 @@ The HTTP status decides what an answer means. Bodies are tolerated in every form
 documented nowhere.
 """
 
+import re
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
+from orchestrator.units import SECOND_US
 
 HINT_CHARS_MAX: Final = 200
 """How much of an error body is shown to people."""
+
+_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,6})?")
 
 _any_json = msgspec.json.Decoder(object)
 
@@ -73,6 +79,43 @@ POINTLESS: Final = {
 
 OF_THE_ADDRESS: Final = frozenset({404, 405, 410})
 """Of these the address may be to blame: who reads of them has to see it."""
+
+
+def retry_after_s(headers: Mapping[str, str], now: int) -> float | None:
+    """What an answer that came at `now` asks to wait, in seconds or by an HTTP date. None where it asks for nothing, or
+    for what makes no sense.
+
+    The answer's own date says by which clock the wish was made: ours may go an hour behind it. An hour at most: nobody
+    means to be asked again in the next century.
+    """
+    wish = headers.get("retry-after", "")
+    if _SECONDS.fullmatch(wish.strip()):
+        return min(float(wish), RETRY_AFTER_S_MAX)
+    at_s, stamped_s = _date_s(wish), _date_s(headers.get("date"))
+    if at_s is None:
+        return None
+    return min(max(0.0, at_s - (now / SECOND_US if stamped_s is None else stamped_s)), RETRY_AFTER_S_MAX)
+
+
+def clock_ahead_us(answer: Answer) -> int | None:
+    """How far our clock is ahead of the one that has stamped `answer`, at least; negative where it is behind, 0 where
+    the two may agree, None for no date or what is none.
+
+    It was stamped between our sending and the answer, in whole seconds.
+    """
+    stamped_s = _date_s(answer.headers.get("date"))
+    if stamped_s is None:
+        return None
+    stamped_at = round(stamped_s) * SECOND_US
+    return max(0, answer.sent_at - stamped_at - SECOND_US) + min(0, answer.answered_at - stamped_at)
+
+
+def _date_s(text: str | None) -> float | None:
+    """The Unix time of an HTTP date; None where it makes no sense."""
+    try:
+        return None if text is None else parsedate_to_datetime(text).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def hint_of(body: bytes) -> str:

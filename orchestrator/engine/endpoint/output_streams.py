@@ -97,7 +97,7 @@ class OutputStreams:
     async def _part(self, remote_id: str) -> StreamPart | None:
         permit = await self._api.limiter.permit(Operation.STREAM)
         try:
-            answer = await self._api.call(permit, Operation.STREAM, f"stream/{remote_id}")
+            answer = await self._api.send(permit, Operation.STREAM, self._api.question(f"stream/{remote_id}"))
         except (NotSent, Unanswered):
             return None
         if answer.status != 200:  # noqa: PLR2004  a refusal has no effect

@@ -11,8 +11,8 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
-from orchestrator.client.http.notification_post import PostNotification, post_notification
 from orchestrator.client.http.open_files import open_files_allowed
+from orchestrator.client.http.posts import PostNotification, post_notification
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import anyio
 import httpx
 import pytest
+from multidict import CIMultiDict
 
-from orchestrator.client.http.backends import Request, header_table
+from orchestrator.client.http.backends import Request
 from orchestrator.client.http.idle_timeout import RATE_MIN, TICK_S, IdleWatch
 from orchestrator.client.http.transport import REQUEST_S_MAX, Transport
 from orchestrator.core.service.answers import Answer
@@ -18,7 +19,7 @@ from tests.simulation.run import run
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
-REQUEST = Request("POST", "http://h/v2/ep/run", header_table({}), b"{}")
+REQUEST = Request("POST", "http://h/v2/ep/run", CIMultiDict(), b"{}")
 
 
 class Slow(httpx.AsyncBaseTransport):

@@ -10,8 +10,9 @@ import anyio.to_thread
 import msgspec
 import pytest
 from anyio.abc import SocketStream
+from multidict import CIMultiDict
 
-from orchestrator.client.http.backends import Request, header_table
+from orchestrator.client.http.backends import Request
 from orchestrator.client.http.bodies import PIECE_BYTES
 from orchestrator.client.http.transfer_slots import LARGE_BYTES
 from orchestrator.client.http.transport import Transport
@@ -53,11 +54,11 @@ async def hasty() -> AsyncIterator[Transport]:
 
 
 def get(address: str) -> Request:
-    return Request("GET", f"http://{address}/v2/abc/status/r-1", header_table({}))
+    return Request("GET", f"http://{address}/v2/abc/status/r-1", CIMultiDict())
 
 
 def post(address: str, body: bytes = BODY) -> Request:
-    return Request("POST", f"http://{address}/v2/abc/run", header_table({}), body)
+    return Request("POST", f"http://{address}/v2/abc/run", CIMultiDict(), body)
 
 
 def served(body: bytes, *, pieces: int = 1) -> Handler:

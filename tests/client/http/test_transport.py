@@ -11,15 +11,15 @@ import anyio
 import httpx
 import pytest
 from anyio.abc import SocketStream
+from multidict import CIMultiDict
 
-from orchestrator.client.http.backends import AiohttpCarrier, Request, header_table
+from orchestrator.client.http.backends import AiohttpCarrier, Request
 from orchestrator.client.http.idle_timeout import IdleWatch
 from orchestrator.client.http.transfer_slots import TransferSlots
-from orchestrator.client.http.transport import Transport, environment_proxy, retry_after_s
+from orchestrator.client.http.transport import Transport, environment_proxy
 from orchestrator.clock import SystemClock
 from orchestrator.core.service.answers import Answer
 from orchestrator.errors import NotSent, Unanswered, UsageError
-from orchestrator.units import SECOND_US
 from tests.client.raw_server import Handler, answering, closed_port, read_request, response, serving
 from tests.few_files import no_file_left, settled
 
@@ -52,7 +52,7 @@ async def hasty() -> AsyncIterator[Transport]:
 
 def request_to(address: str, *, method: str = "POST", scheme: str = "http") -> Request:
     body = b'{"input":{}}' if method == "POST" else b""
-    headers = header_table({b"Authorization": f"Bearer {KEY}".encode(), b"Accept-Encoding": b"identity"})
+    headers = CIMultiDict({"Authorization": f"Bearer {KEY}", "Accept-Encoding": "identity"})
     return Request(method, f"{scheme}://{address}/v2/abc/run", headers, body)
 
 
@@ -458,26 +458,6 @@ async def test_an_answered_request_leaves_neither_key_nor_path_in_the_log(
 
 
 # --- settings --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("3", 3),
-        (" 1.5 ", 1.5),
-        ("Sat, 01 Jan 2000 00:01:00 GMT", 60),
-        ("Fri, 31 Dec 1999 23:00:00 GMT", 0),
-        ("", None),
-        ("-3", None),
-        ("inf", None),
-        ("soon", None),
-        ("9" * 400, None),
-        ("Sat, 99 Jan 2000 00:01:00 GMT", None),
-    ],
-)
-def test_retry_after_comes_as_seconds_or_as_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after_s(header, 946_684_800 * SECOND_US) == seconds
 
 
 def test_the_environment_names_the_proxy_but_never_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:

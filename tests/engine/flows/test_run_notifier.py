@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from orchestrator.api.flows.notification_senders import send_run_notification
 from orchestrator.api.foreground.run import run
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.client.http.notification_post import post_notification
+from orchestrator.client.http.posts import post_notification
 from orchestrator.core.gates.brakes import MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.pipelines.run_news import RunNews

@@ -15,8 +15,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request past the queue is given up like any other, after half a minute",
         path="orchestrator/client/jobs/serverless.py::ServerlessEndpoint.openai",
-        old="return await self._send(permit, Operation.OPENAI, request, within_s=within_s)",
-        new="return await self._send(permit, Operation.OPENAI, request)",
+        old="return await self.send(permit, Operation.OPENAI, request, within_s=within_s)",
+        new="return await self.send(permit, Operation.OPENAI, request)",
         tests=(f"{_HERE}test_an_answer_may_take_as_long_as_an_execution",),
     ),
     Fault(

@@ -136,7 +136,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a request that left in part gives its slot back at once",
-        path="orchestrator/client/jobs/serverless.py::ServerlessEndpoint._send",
+        path="orchestrator/client/jobs/serverless.py::ServerlessEndpoint.send",
         old="may have counted it by its head\n    permit.given_up(self._clock.now())",
         new="may have counted it by its head\n    permit.not_sent()",
         tests=("tests/client/jobs/test_serverless.py::test_a_request_that_left_in_part_may_have_been_counted",),

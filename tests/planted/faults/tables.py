@@ -129,7 +129,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an answer behind a byte order mark is no news",
-        path="orchestrator/client/http/transport.py::Transport._answer",
+        path="orchestrator/client/http/transport.py::Transport.send",
         old="body=without_mark(carried.body),",
         new="body=carried.body,",
         tests=("tests/api/runs/test_program.py::test_answers_that_begin_with_a_byte_order_mark_are_answers",),

@@ -3,7 +3,7 @@
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.client.http.notification_post import post_notification
+from orchestrator.client.http.posts import post_notification
 from orchestrator.clock import SystemClock
 from orchestrator.errors import NotSent
 from tests.client.raw_server import answering, closed_port, read_request, response, serving
