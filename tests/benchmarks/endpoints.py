@@ -140,7 +140,7 @@ async def _work(ledger: Path, url: str, jobs: int, places: list[str]) -> int:
         runs = [await _taken_in(engine, url, place, jobs) for place in places]
         await engine.runs.learn_settings()
         async with engine.working():
-            sessions = [await engine.take_on(run) for run in runs]
+            sessions = [await engine.host.take_on(run) for run in runs]
             await engine.collect()
             await engine.keep_up()
             started, cpu_started = time.perf_counter(), time.process_time()

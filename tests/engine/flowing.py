@@ -125,4 +125,4 @@ async def flowing(
                 webhook_bytes=lambda: 0,
             )
             yield Flowing(engine, await engine.carry_out_flows(files, firing), heard)
-            engine.in_flight.cancel_scope.cancel()
+            engine.groups.in_flight.cancel_scope.cancel()

@@ -89,17 +89,29 @@ class Process:
         self.warnings = heard.warnings
         self.steps: list[Transition] = []
         self.ledger.writer.subscribe(self.steps.extend)
-        served = engine.endpoints.served(self.run.endpoint_id)
-        self.api: ServerlessEndpoint = served.api
+        served = engine.endpoints.served[self.run.endpoint_id]
+        self.api: ServerlessEndpoint = served.endpoint.api
         self.endpoint, self.collector = served.endpoint, served.collector
         self.endpoint.is_local = is_local
-        self.endpoints = engine.endpoints
-        self.progress, self.control, self.dispatcher = session.progress, engine.control, session.own.dispatcher
+        self.endpoints = engine.endpoints.endpoints
+        self.progress, self.control, self.dispatcher = session.progress, engine.host.control, session.own.dispatcher
         self.dispatcher.add(session.own.sending)
         self.builder = session.own.sending.builder
-        self.canceller, self.inbox, self.stuck = engine.canceller, engine.inbox, engine.stuck
-        self.reconciler, self.pruner, self.janitor = engine.reconciler, engine.pruner, engine.janitor
-        self.in_flight, self.taking, self.task_pool = engine.in_flight, engine.taking, engine.task_pool
+        self.canceller, self.inbox, self.stuck = (
+            engine.maintenance.canceller,
+            engine.listener.inbox,
+            engine.maintenance.stuck,
+        )
+        self.reconciler, self.pruner, self.janitor = (
+            engine.maintenance.reconciler,
+            engine.maintenance.pruner,
+            engine.maintenance.janitor,
+        )
+        self.in_flight, self.taking, self.task_pool = (
+            engine.groups.in_flight,
+            engine.groups.taking,
+            engine.groups.task_pool,
+        )
         self.listener: ASGIApp = listener_application(
             engine.listener.webhooks
             or Webhooks(key=KEY, sink=self.inbox, clock=self.clock)  # which nobody told the service of
@@ -114,12 +126,15 @@ class Process:
 
     async def recover(self) -> Recovered:
         """Recovers, and starts nothing."""
-        return await self.janitor.recover(self.engine.endpoints.adopt, endpoints=(self.endpoint.id,))
+        return await self.janitor.recover((self.endpoint.id,))
 
     async def start(self, *names: str) -> Self:
         """Starts parts by name: dispatcher, collector, janitor, inbox, canceller."""
         for name in names:
-            await self.taking.start(getattr(self, name).serve)
+            if name == "dispatcher":
+                await self.dispatcher.begin(self.taking)
+            else:
+                await self.taking.start(getattr(self, name).serve)
         return self
 
     async def finish(self) -> None:
@@ -230,8 +245,8 @@ async def process(
         if settings is not None:
             engine.runs.settings_of[run.id] = braked(settings, breaker)
         async with engine.working():
-            yield Process(engine, await engine.take_on(run), clock, heard, is_local=is_local)
-            engine.in_flight.cancel_scope.cancel()
+            yield Process(engine, await engine.host.take_on(run), clock, heard, is_local=is_local)
+            engine.groups.in_flight.cancel_scope.cancel()
 
 
 def gate_results(endpoint: Endpoint, run: int, controls: RunControls) -> list[GateResult]:

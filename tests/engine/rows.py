@@ -4,11 +4,14 @@ import functools
 import hashlib
 import sqlite3
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from orchestrator.core.service.row_variables import NO_KEYS, OwnKeys, RowVariables
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import migrations
+from orchestrator.settings.run_settings import RunSettings
 
 
 def rows(number: int, *, policy: bytes | None = None, s3_config: bytes | None = None) -> list[Row]:
@@ -43,3 +46,8 @@ def empty_ledger(path: Path) -> Path:
     if not path.exists():
         path.write_bytes(_migrated())
     return path
+
+
+def variables(environ: Mapping[str, str], keys: OwnKeys = NO_KEYS) -> Callable[[RunSettings], RowVariables]:
+    """What rows may have of `environ`, by the settings of their run."""
+    return lambda settings: RowVariables(environ, settings.allow_env, keys)

@@ -121,7 +121,7 @@ async def life(folder: Path, seed: int, transport: Scripted, clock: VirtualClock
 async def go_on(p: Flowing, flow: int) -> None:
     """Somebody goes on with a flow that is held, since it needs more rows."""
     assert await p.ledger.flows.proceed(flow)
-    p.engine.control.on_change()
+    p.engine.host.control.on_change()
     p.scheduler.on_change()
     while True:
         seen = p.scheduler.changes

@@ -23,7 +23,7 @@ async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) 
             async with open_engine(request.ledger, request.connection, given, Silent()) as engine:
                 lent = await engine.ledger.runs.scaling_overrides.all()
                 if len(urls := {each.service_url for each in lent}) == 1:
-                    engine.services.use_key_for(*urls)  # as of a `resume`
-                return await engine.workers.tidy()
+                    engine.endpoints.services.use_key_for(*urls)  # as of a `resume`
+                return await engine.host.workers.tidy()
     except BaseExceptionGroup as group:
         raise leading(group) from group

@@ -59,7 +59,7 @@ async def _serve(host: Host) -> list[RunStatus]:
         async with host.working(engine):
             recovered, _ = await host.begin(engine, Firing.ALWAYS)
             messages.say_recovered(host.view, recovered)
-            await engine.serving.serve_all()
+            await engine.host.serve_all()
             host.view.say(f"serving {host.path}; stop with Ctrl-C")
             host.ready(engine)
             await ServedRunsNews(engine, host.view).serve()

@@ -77,7 +77,7 @@ class Foreground:
         async with self._host.opened() as engine, self._intake.turn(engine.ledger, self._request):
             try:
                 run, settings = await self._found(engine.ledger)
-                engine.use_key_for(run)
+                engine.endpoints.services.use_key_for(run.service_url)
                 async with self._host.working(engine):
                     engine.runs.settings_of[run.id] = settings
                     await self._work(engine, run, settings, around)
@@ -89,7 +89,7 @@ class Foreground:
 
     async def _work(self, engine: Engine, run: Run, settings: run_settings.RunSettings, around: TaskGroup) -> None:
         """Takes the run on, collects, takes its input in, sends, and waits until it is over."""
-        session = await engine.take_on(run)
+        session = await engine.host.take_on(run)
         self._stands_as(session, around)
         recovered, _ = await self._host.begin(engine, Firing.HANDED_OVER)
         if self._intake.is_begun:
@@ -105,10 +105,10 @@ class Foreground:
         await self._intake.say_reopened(engine.ledger, self._request)
         if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
             self._view.say(f"{run.name}: {told}")
-        await engine.workers.raise_for(run)
+        await engine.host.workers.raise_for(run)
         await session.send()
-        self._under_way(around, engine.taking, engine.ledger, run, settings)
-        engine.taking.start_soon(tell_after_canary, engine.ledger, session, self._request.connection, self._view)
+        self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
+        engine.groups.taking.start_soon(tell_after_canary, engine.ledger, session, self._request.connection, self._view)
         self._host.ready(engine)
         while True:
             await session.until_over(self._view.warn)

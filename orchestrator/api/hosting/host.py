@@ -122,7 +122,7 @@ class Host:
                 messages.say_opened(self.view, engine.ledger)
                 self.engine = engine
                 if self.is_stopped_by_others:
-                    engine.stops_when_asked(self.stop)
+                    engine.commands.stops_when_asked(self.stop)
                     around.start_soon(self._stop_when_asked, engine)
                 yield engine
             around.cancel_scope.cancel()
@@ -131,7 +131,7 @@ class Host:
     async def working(self, engine: Engine) -> AsyncIterator[None]:
         """Listens, and lets the engine work inside of the block, which `stop` cuts short; see `Engine.working`."""
         await engine.runs.learn_settings()
-        await engine.listen()
+        await engine.listener.serve()
         async with engine.working():
             yield
 
@@ -158,7 +158,7 @@ class Host:
 
     def ready(self, engine: Engine) -> None:
         """Whoever waits for it is told that the work has begun, and from now on why runs stand still."""
-        engine.taking.start_soon(tell_standstills, engine)
+        engine.groups.taking.start_soon(tell_standstills, engine)
         self.view.ready()
 
 

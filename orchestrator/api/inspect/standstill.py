@@ -13,8 +13,7 @@ from orchestrator.api.inspect.doctor import facts_of
 from orchestrator.api.inspect.service_probe import service_state
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.engine.engine import Engine
-from orchestrator.engine.hosting.run_registry import Standstill
-from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.run_session import RunSession, Standstill
 from orchestrator.errors import OrchestratorError
 from orchestrator.settings.values import LOCAL
 from orchestrator.units import SECOND_US
@@ -44,23 +43,21 @@ async def tell_standstills(engine: Engine) -> None:
 
 async def _look(engine: Engine, session: RunSession) -> int:
     """Has the run say why nothing of it moves; returns for how long that is so."""
-    run, now = session.run.id, engine.clock.now()
-    stands = session.progress.stands
-    before = engine.runs.standstills.get(run)
+    now, stands, before = engine.ledger.now(), session.progress.stands, session.standstill
     if before is None or before.stands != stands:
-        engine.runs.standstills[run] = Standstill(stands=stands, since=now)
+        session.standstill = Standstill(stands=stands, since=now)
         return 0
     quiet_us = now - before.since
     if quiet_us >= QUIET_US and now >= before.due_at:
         due_at = now + max(QUIET_US, min(quiet_us // 2, AGAIN_US_MAX))
         sentence = await _sentence(engine, session)
-        engine.runs.standstills[run] = msgspec.structs.replace(before, due_at=due_at, sentence=sentence)
+        session.standstill = msgspec.structs.replace(before, due_at=due_at, sentence=sentence)
     return quiet_us
 
 
 async def _sentence(engine: Engine, session: RunSession) -> str | None:
     run, said = session.run, session.of_run
-    service = None if run.service_url == LOCAL else engine.services.at(run.service_url)
+    service = None if run.service_url == LOCAL else engine.endpoints.services.at(run.service_url)
     is_told = said.unreachable_since is not None or session.controls.pause or session.controls.cancel
     if service is None or session.is_over or is_told:
         return None

@@ -143,7 +143,7 @@ class LedgerSession:
     async def _work(self, task_status: TaskStatus[None], *, is_first: bool) -> None:
         """Works on the ledger, whose lock is held, until stopped."""
         async with self.host.opened() as engine:
-            engine.services.functions.update(self.functions)
+            engine.endpoints.services.functions.update(self.functions)
             async with self.host.working(engine):
                 recovered, scheduler = await self.host.begin(engine, self.flows.firing)
                 messages.say_recovered(self.view, recovered)
@@ -169,7 +169,7 @@ class LedgerSession:
     def hurry(self) -> None:
         """Once stopped: nobody waits for requests in flight any more."""
         if self._engine is not None:
-            self._engine.in_flight.cancel_scope.cancel()
+            self._engine.groups.in_flight.cancel_scope.cancel()
 
     @property
     def is_open(self) -> bool:
@@ -200,7 +200,7 @@ class LedgerSession:
         """`endpoint` stands for `function`."""
         self.functions[endpoint] = function
         if self._engine is not None:
-            self._engine.services.functions[endpoint] = function
+            self._engine.endpoints.services.functions[endpoint] = function
 
     async def attach(self, run: Run) -> AttachedRun:
         """Has `run` served from now on, by its settings in the ledger. Raises `UsageError` where nobody can."""
@@ -237,7 +237,7 @@ class LedgerSession:
         runs = engine.runs
         runs.settings_of[run.id] = run.settings
         runs.held.pop(run.id, None)
-        return runs.sessions.get(run.id) or await engine.take_on(run)
+        return runs.sessions.get(run.id) or await engine.host.take_on(run)
 
     async def look(self, attached: AttachedRun, *, at_once: bool = False) -> None:
         """Rows have come for the run: whoever serves it is told, though another process now and then or `at_once`."""

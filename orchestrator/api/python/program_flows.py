@@ -36,7 +36,7 @@ class ProgramFlows:
         if self.firing is not Firing.HANDED_OVER:
             scheduler.take_up(self.firing)
         if self.firing is Firing.ALWAYS:
-            await engine.serving.serve_all()
+            await engine.host.serve_all()
 
     async def carry_out(self, ledger: Ledger) -> None:
         """Flows are carried out from now on: here, or by whoever works on the ledger."""
@@ -58,7 +58,7 @@ class ProgramFlows:
         host = self._host
         try:
             if self._engine is not None and self._scheduler is not None:
-                await self._engine.serving.serve_all()
+                await self._engine.host.serve_all()
                 self._scheduler.take_up(Firing.ALWAYS)
             else:
                 host.view.say(f"{holder(host.path)} works on this ledger; this program serves it once that has ended")
@@ -106,7 +106,7 @@ class ProgramFlows:
     def changed(self) -> None:
         """An engine of this program's notices only by itself what it has written."""
         if self._engine is not None and self._scheduler is not None:
-            self._engine.control.on_change()
+            self._engine.host.control.on_change()
             self._scheduler.on_change()
 
     def settled(self) -> None:

@@ -4,7 +4,6 @@ It keeps a plan in memory of every outstanding job (`core.polling.poll_plan`), w
 answer means is decided in `core`, too; polling alone must be able to do everything, webhooks only make it cheaper.
 """
 
-from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, assert_never
 
@@ -14,13 +13,9 @@ from anyio.abc import TaskStatus
 
 from orchestrator.client import Permit
 from orchestrator.core.jobs.deadlines import safe_until
-from orchestrator.core.jobs.job import Job, sure_of
-from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
@@ -43,7 +38,7 @@ from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.poll_loop import keep_polling
 from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Ledger
@@ -63,108 +58,24 @@ class Collector:
         self._ledger = ledger
         self._clock = endpoint.clock
         self._task_pool = task_pool
-        self._wakeup = Wakeup()
         self._segments = SegmentTracker(endpoint=endpoint, ledger=ledger)
-        self._plan = PollPlan(
-            learned=endpoint.estimates.durations.whole,
-            execution=endpoint.estimates.durations.execution,
-            retention_of=self._retention_us,
-            per_s=endpoint.estimates.status_per_s,
-            webhooks=endpoint.estimates.webhook_health.healthy,
-            watch_of=self._segments.watch_us,
-        )
-        self._finished = FinishedJobs(
-            endpoint=endpoint, ledger=ledger, plan=self._plan, segments=self._segments, validators=validators
-        )
-        self._turns = QuestionTurns(endpoint=endpoint, plan=self._plan)
+        self._outstanding = endpoint.outstanding
+        self._plan = endpoint.outstanding.plan
+        self._wakeup = endpoint.outstanding.wakeup
+        self._finished = FinishedJobs(endpoint=endpoint, ledger=ledger, segments=self._segments, validators=validators)
+        self._turns = QuestionTurns(endpoint=endpoint)
         self._posted: set[int] = set()
         """Jobs whose step is on its way into the ledger."""
-        self._wakes_at = 0
-        self._missing = MissingJobCheck(endpoint=endpoint, ledger=ledger, plan=self._plan)
+
+        self._missing = MissingJobCheck(endpoint=endpoint, ledger=ledger)
         self._counted_on_us = endpoint.estimates.retention.counted_on_us
-        ledger.writer.subscribe(self._on_steps)
+        ledger.writer.subscribe(endpoint.outstanding.on_steps)
         endpoint.changes.add(self._wakeup.wake)
-
-    @property
-    def outstanding(self) -> int:
-        """How many jobs are in the plan."""
-        return len(self._plan)
-
-    def soonest_deadline(self) -> int | None:
-        """The earliest time at which a result may be lost if nobody asks, in microseconds UTC."""
-        return self._plan.deadlines.soonest()
-
-    def adopt(self, jobs: Iterable[Job], *, ask_now: bool) -> None:
-        """Takes over outstanding jobs of an earlier process."""
-        now = self._clock.now()
-        for found in jobs:
-            job, is_unsure = sure_of(found, now)
-            self._endpoint.health.has_worked = True
-            if job.remote_id is not None:
-                self._endpoint.remote_ids.give(job.remote_id, job.id)
-            # Whether a /retry was answered, the earlier process knew: the ledger is asked should it fail.
-            doubt = None if job.is_first_execution else ReasonCode.RETRY_UNANSWERED
-            self._plan.add(job, at_once=ask_now or is_unsure, retry_in_doubt=doubt, is_unsure=is_unsure)
-        self._wakeup.wake()
-
-    def knows(self, job: int) -> bool:
-        """Whether `job` is in the plan."""
-        return self._plan.get(job) is not None
-
-    def forget(self, job: int) -> None:
-        """`job` is no longer outstanding."""
-        self._plan.drop(job)
-        self._segments.forget(job)
-        self._endpoint.stuck_detector.forget(job)
-
-    def revive(self) -> int:
-        """Plans anew, at once, whatever should have been asked for long ago; returns how many jobs that are."""
-        now = self._clock.now()
-        late = self._plan.overdue(now - LATE_US)
-        for entry in late:
-            self._plan.schedule(entry, now)
-        if late:
-            self._wakeup.wake()
-        return len(late)
-
-    def hint(self, job: int) -> None:
-        """A webhook said something about `job` that has to be asked for."""
-        if self._plan.hint(job, self._clock.now()):
-            self._wakeup.wake()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Asks until cancelled."""
         task_status.started()
         await keep_polling(self._poll, self._wakeup)
-
-    # --- the plan
-
-    def _on_steps(self, taken: Sequence[Transition]) -> None:
-        left = False
-        for step in taken:
-            if step.before.endpoint != self._endpoint.id:  # whatever a step gives: what it leaves was here
-                continue
-            if step.after.state is State.OUTSTANDING:
-                doubt = doubt_of_retry(step.reason)
-                job, is_unsure = sure_of(step.after, self._clock.now())
-                at_once = is_unsure or doubt is ReasonCode.RETRY_REFUSED
-                self._planned(self._plan.add(job, at_once=at_once, retry_in_doubt=doubt, is_unsure=is_unsure))
-            elif step.before.state is State.OUTSTANDING:
-                self.forget(step.after.id)
-                left = True
-        if left and self._plan.has_news:
-            self._wakeup.wake()
-
-    def _planned(self, entry: Entry) -> None:
-        """Wakes whoever asks if he would sleep too long."""
-        if entry.ask_at is not None and entry.ask_at < self._wakes_at:
-            self._wakeup.wake()
-
-    def _retention_us(self, job: Job) -> int:
-        return self._endpoint.estimates.retention_us(job.run)
-
-    def _agreed_us(self, job: Job) -> int:
-        return self._endpoint.estimates.agreed_us(job.run)
 
     async def _poll(self) -> float:
         """Asks for whatever is due; returns the seconds until more is."""
@@ -175,25 +86,18 @@ class Collector:
             permit = await self._turns.leave()
             if permit is None:
                 continue
-            entry = self._next()
+            # Waiting for it may have changed everything.
+            entry = self._plan.next(self._clock.now()) if self._turns.wait_us() == 0 else None
             if entry is None:
                 permit.give_back()
                 break
+            self._turns.asked()
             self._task_pool.launch(partial(self._ask, entry, permit))
         now = self._clock.now()
         wakes_at = self._plan.wakes_at(now)
-        self._wakes_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
+        self._outstanding.asked_at = now + int(IDLE_S * SECOND_US) if wakes_at is None else wakes_at
         held_us = self._turns.wait_us()
-        return IDLE_S if held_us is None else max(0, self._wakes_at - now, held_us) / SECOND_US
-
-    def _next(self) -> Entry | None:
-        """What to ask for with the turn that has come; waiting for it may have changed everything."""
-        if self._turns.wait_us() != 0:
-            return None
-        entry = self._plan.next(self._clock.now())
-        if entry is not None:
-            self._turns.asked()
-        return entry
+        return IDLE_S if held_us is None else max(0, self._outstanding.asked_at - now, held_us) / SECOND_US
 
     def _is_due(self) -> bool:
         now = self._clock.now()
@@ -304,7 +208,7 @@ class Collector:
         is_queued = record.status == QUEUED
         begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
         self._plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)
-        self._planned(entry)
+        self._outstanding.planned(entry)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
         entry.troubles += 1
@@ -313,7 +217,7 @@ class Collector:
     def _reschedule(self, entry: Entry, ask_at: int) -> None:
         if self._plan.get(entry.job.id) is entry:  # else it came to its end while we looked at the endpoint's health
             self._plan.schedule(entry, ask_at, is_firm=True)
-            self._planned(entry)
+            self._outstanding.planned(entry)
 
     async def _no_news(self, entry: Entry, answer: NoNews) -> None:
         """Asked for again until the result can no longer be there; only then is the execution over.
@@ -325,10 +229,10 @@ class Collector:
         self._task_pool.launch(partial(self._ledger.runs.count, job.run, NO_NEWS))
         if answer.is_of_another:
             self._endpoint.disbelieve(OF_ANOTHER)
-        if now < safe_until(job, self._agreed_us(job)):
+        if now < safe_until(job, self._endpoint.estimates.agreed_us(job.run)):
             self._ask_again(entry, None)
         elif answer.is_torn:
-            message = "the service's answer about the finished job could not be decoded"
+            message = "the service's answer about the finished job could not be escalation_of"
             await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
         elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):
             self._ask_again(entry, None)

@@ -6,7 +6,6 @@ from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import backoff_us
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.answers import Trouble
@@ -21,21 +20,19 @@ from orchestrator.ledger import Ledger
 
 
 class FinishedJobs:
-    """Of one endpoint. `plan` has the jobs that are collected there."""
+    """Of one endpoint."""
 
     def __init__(
         self,
         *,
         endpoint: Endpoint,
         ledger: Ledger,
-        plan: PollPlan,
         segments: SegmentTracker,
         validators: ValidationPool,
     ) -> None:
         self._endpoint = endpoint
         self._clock = endpoint.clock
         self._ledger = ledger
-        self._plan = plan
         self._segments = segments
         self._validators = validators
 
@@ -59,7 +56,7 @@ class FinishedJobs:
             record = whole
         self._endpoint.estimates.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
-            self._plan.began(entry, begun_at - (job.sent_at or 0))
+            self._endpoint.outstanding.plan.began(entry, begun_at - (job.sent_at or 0))
         if entry.retry_in_doubt is not None and await self._is_same_failure(entry, record):
             return transitions.deferred(
                 job,

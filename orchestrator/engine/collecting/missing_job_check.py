@@ -4,7 +4,6 @@ from typing import Final, NamedTuple
 
 from orchestrator.core.jobs.deadlines import Absence, absence, lost_gap_us, safe_until
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.health import health_of
@@ -25,12 +24,12 @@ class Lost(NamedTuple):
 
 
 class MissingJobCheck:
-    """Of one endpoint. `plan` has the jobs that are collected there."""
+    """Of one endpoint."""
 
-    def __init__(self, *, endpoint: Endpoint, ledger: Ledger, plan: PollPlan) -> None:
+    def __init__(self, *, endpoint: Endpoint, ledger: Ledger) -> None:
         self._endpoint = endpoint
         self._ledger = ledger
-        self._plan = plan
+        self._plan = endpoint.outstanding.plan
         self._well_at = 0
         self._judged_at = 0
         self._many_missing = False

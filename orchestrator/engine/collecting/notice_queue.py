@@ -3,7 +3,6 @@
 from collections import deque
 from typing import Final
 
-from orchestrator.clock import Clock
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
 from orchestrator.units import MIB
@@ -25,11 +24,8 @@ class NoticeQueue:
     memory is empty.
     """
 
-    def __init__(
-        self, ledger: Ledger, clock: Clock, *, waiting_max: int = WAITING_MAX, bytes_max: int = BYTES_MAX
-    ) -> None:
+    def __init__(self, ledger: Ledger, *, waiting_max: int = WAITING_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._ledger = ledger
-        self._clock = clock
         self._waiting_max = waiting_max
         self._bytes_max = bytes_max
         self._waiting: deque[Notice] = deque()
@@ -78,12 +74,12 @@ class NoticeQueue:
     def add_early(self, notice: Notice) -> None:
         """`notice` has its turn after a while: what counts for more is still to come."""
         if not self._early:
-            self._early_until = self._clock.now() + EARLY_US
+            self._early_until = self._ledger.now() + EARLY_US
         self._early.append(notice)
 
     async def batch(self) -> list[Notice]:
         """The notices whose turn it is; none where nothing waits."""
-        if self._early and self._clock.now() >= self._early_until:
+        if self._early and self._ledger.now() >= self._early_until:
             for notice in self._early:
                 self.add(notice)
             self._early.clear()

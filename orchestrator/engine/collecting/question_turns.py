@@ -12,7 +12,6 @@ from orchestrator.core.jobs.deadlines import ASK_GAP_US_MIN, safe_until
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.imposed_pause import ImposedPause
-from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.answers import Pointless, Trouble
 from orchestrator.core.service.outcomes import AskAgain, Gone, StatusOutcome, Terminal, Unfinished
@@ -32,11 +31,13 @@ LEAVE_S: Final = 1.0
 
 @dataclass(kw_only=True, eq=False)
 class QuestionTurns:
-    """Of one endpoint, and the plan of its outstanding jobs."""
+    """Of one endpoint."""
 
     endpoint: Endpoint
-    plan: PollPlan
     _pause: ImposedPause = field(init=False, default_factory=ImposedPause)
+
+    def __post_init__(self) -> None:
+        self._deadlines = self.endpoint.outstanding.plan.deadlines
 
     def wait_us(self) -> int | None:
         """How long no question may go since none is answered, all are refused, or none is wanted; None for as long as
@@ -49,7 +50,7 @@ class QuestionTurns:
         if until <= now:
             self._pause.over()
             return least_us
-        imposed_us = self._pause.wait_us(now, until=until, respite=self.plan.deadlines.respite(now))
+        imposed_us = self._pause.wait_us(now, until=until, respite=self._deadlines.respite(now))
         return None if imposed_us is None else max(least_us, imposed_us)
 
     async def leave(self) -> Permit | None:
@@ -67,9 +68,9 @@ class QuestionTurns:
         now = self.endpoint.clock.now()
         self.endpoint.health.questions.refusals.asked(now)
         if self.endpoint.health.questions.breaker.is_tripped:
-            lost_at = self.plan.deadlines.respite(now).lost_at
+            lost_at = self._deadlines.respite(now).lost_at
             self.endpoint.health.questions.breaker.record_sent(now, left_us=None if lost_at is None else lost_at - now)
-        if (until := self._unwanted_until()) > now and self._pause.asked(now, self.plan.deadlines.respite(now)):
+        if (until := self._unwanted_until()) > now and self._pause.asked(now, self._deadlines.respite(now)):
             self.endpoint.warn(f"{self._why(until)}, but results would be gone by then: single ones are asked for")
 
     def answered(self, outcome: StatusOutcome) -> bool:

@@ -5,7 +5,7 @@ the next segment begins with. What has been written once is not written again: w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.segments import (
@@ -24,14 +24,9 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.transitions.segment_writes import Reported
 
 
-def is_resumable(endpoint: Endpoint, job: Job) -> bool:
-    """Whether the latest submission of `job` is a segment: others were sent before its run became resumable."""
-    return job.segment > 0 and endpoint.settings_of[job.run].resumable
-
-
 async def known_progress(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, SegmentProgress]:
     """How far those of `jobs` have come that are resumable."""
-    long = [job.id for job in jobs if is_resumable(endpoint, job)]
+    long = [job.id for job in jobs if endpoint.outstanding.is_resumable(job)]
     return await ledger.jobs.segments.standings(long) if long else {}
 
 
@@ -41,25 +36,12 @@ class SegmentTracker:
 
     endpoint: Endpoint
     ledger: Ledger
-    _seen: dict[int, tuple[int | None, int]] = field(init=False, default_factory=dict)
-    """By job: its submission, and the `seq` of the latest report of it that was written; -1 for none."""
-
-    def watch_us(self, job: Job) -> int | None:
-        """How often `job` is to be asked how far it is; 0 for not at all, None where it is not resumable."""
-        if not is_resumable(self.endpoint, job):
-            return None
-        return self.endpoint.estimates.here_us(self.endpoint.settings_of[job.run].progress_every_us)
-
-    def forget(self, job: int) -> None:
-        """`job` is no longer outstanding."""
-        if self._seen:
-            self._seen.pop(job, None)
 
     async def observe(self, job: Job, record: Record, sent_at: int) -> None:
         """A question that was sent at `sent_at` found `job` unfinished: keeps what is new in the answer."""
-        if record.status == QUEUED or not is_resumable(self.endpoint, job):
+        if record.status == QUEUED or not self.endpoint.outstanding.is_resumable(job):
             return
-        submission, seq = self._seen.get(job.id, (None, -1))
+        submission, seq = self.endpoint.outstanding.reported.get(job.id, (None, -1))
         is_first = submission != job.submission
         report = report_of(record)
         if report is not None and (is_first or (report.seq or 0) > seq):
@@ -67,7 +49,7 @@ class SegmentTracker:
         elif is_first:
             begun_at = begun_at_of(job, record, sent_at) or sent_at
             await self.ledger.jobs.segments.begun(job=job.id, submission=job.submission or 0, begun_at=begun_at)
-            self._seen[job.id] = job.submission, -1
+            self.endpoint.outstanding.reported[job.id] = job.submission, -1
 
     async def _keep(self, job: Job, report: Report, record: Record, sent_at: int) -> None:
         if report.too_large:
@@ -85,10 +67,10 @@ class SegmentTracker:
         )
         [latest] = await self.ledger.jobs.segments.report([said])
         if latest is not None:
-            self._seen[job.id] = job.submission, latest.seq
+            self.endpoint.outstanding.reported[job.id] = job.submission, latest.seq
             self.endpoint.stuck_detector.moved(job, latest.reported_at)
             if latest.owes_cancel:
-                self.endpoint.owed()
+                self.endpoint.owed.wake()
 
     async def end(self, job: Job, record: Record | None) -> SegmentEnd | None:
         """How the latest segment of `job` ended, of which `record` tells; None where it is not resumable."""

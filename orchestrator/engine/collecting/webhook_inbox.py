@@ -13,10 +13,9 @@ from typing import Final
 import anyio
 from anyio.abc import TaskStatus
 
-from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job, is_terminal
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.run_counters import NO_NEWS
+from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from orchestrator.core.jobs.segments import SegmentProgress, segment_end
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
@@ -30,10 +29,11 @@ from orchestrator.engine.collecting.notice_steps import (
     on_notice,
     tells_of_end,
 )
-from orchestrator.engine.collecting.segment_tracker import is_resumable
 from orchestrator.engine.collecting.validation_pool import GOOD, Validation, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.engine.runtime.task_pool import Request
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import Submitted
@@ -46,9 +46,7 @@ GATHER_S: Final = 0.02
 
 IDLE_S: Final = 5.0
 
-Hint = Callable[[Job], None]
 _Key = tuple[int, str]
-PaidTwice = Callable[[int, int], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -81,8 +79,8 @@ class WebhookInbox:
     """Of one process: a `NoticeSink` for the listener, and the one who works through what it took.
 
     A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
-    from there, in pages, once memory is empty. `paid_twice` is told how many submissions of a run turned out to be one
-    too many; `owed` is called when one that is owed a `/cancel` can be named at last. An output that `validators` look
+    from there, in pages, once memory is empty. `progress` of runs counts submissions that turned out to be one too
+    many; `owed` is woken when one that is owed a `/cancel` can be named at last. An output that `validators` look
     at leaves the line meanwhile, so that the others do not wait; `launch` runs what does that.
     """
 
@@ -90,27 +88,23 @@ class WebhookInbox:
         self,
         *,
         ledger: Ledger,
-        clock: Clock,
-        endpoint_of: Callable[[int], Endpoint | None],
-        hint: Hint,
+        endpoints: Mapping[int, Endpoint],
         validators: ValidationPool,
         launch: Callable[[Request], None],
-        paid_twice: PaidTwice = lambda _run, _n: None,
-        owed: Callable[[], None] = lambda: None,
+        progress: Mapping[int, Progress],
+        owed: Subscribers,
         waiting_max: int = WAITING_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
         self._ledger = ledger
-        self._clock = clock
-        self._endpoint_of = endpoint_of
-        self._hint = hint
+        self._endpoints = endpoints
         self._validators = validators
         self._launch = launch
         self._in_validation: dict[_Key, Notice] = {}
         self._validations: dict[_Key, Validation] = {}
-        self._paid_twice = paid_twice
+        self._progress = progress
         self._owed = owed
-        self._queue = NoticeQueue(ledger, clock, waiting_max=waiting_max, bytes_max=bytes_max)
+        self._queue = NoticeQueue(ledger, waiting_max=waiting_max, bytes_max=bytes_max)
         self._polling = anyio.Lock()
         self._wakeup = Wakeup()
 
@@ -199,7 +193,7 @@ class WebhookInbox:
             job = found.jobs.get(found.job_of.get(notice.submission, 0))
             if job is None:
                 sorted_out.settled.append(Settled(notice))
-            elif (endpoint := self._endpoint_of(found.endpoint_of[notice.submission])) is None:
+            elif (endpoint := self._endpoints.get(found.endpoint_of[notice.submission])) is None:
                 pass  # it stays in the ledger for the process that will serve that endpoint
             elif job.id in sorted_out.by_job or job.id in sorted_out.late:
                 sorted_out.again.append(notice)  # one step for each job and batch
@@ -225,17 +219,18 @@ class WebhookInbox:
 
     async def _standings(self, found: Submitted) -> Mapping[int, SegmentProgress]:
         """How far the jobs that are resumable have come."""
-        long = [
-            job.id
-            for job in found.jobs.values()
-            if job.segment and (endpoint := self._endpoint_of(job.endpoint)) is not None and is_resumable(endpoint, job)
-        ]
+        there = [(job, self._endpoints[job.endpoint]) for job in found.jobs.values() if job.endpoint in self._endpoints]
+        long = [job.id for job, endpoint in there if endpoint.outstanding.is_resumable(job)]
         return await self._ledger.jobs.segments.standings(long) if long else {}
+
+    def _ask(self, job: Job) -> None:
+        if (endpoint := self._endpoints.get(job.endpoint)) is not None:
+            endpoint.outstanding.hint(job.id)
 
     def _disbelieve(self, notice: Notice, job: Job, endpoint: Endpoint, into: "_SortedOut") -> None:
         endpoint.disbelieve(WEBHOOK_OF_ANOTHER)
         if not is_terminal(job):
-            self._hint(job)
+            self._ask(job)
         into.foreign.append((job.run, notice))
 
     def _sort_out(self, notice: Notice, job: Job, found: Submitted, endpoint: Endpoint, into: "_SortedOut") -> None:
@@ -252,7 +247,7 @@ class WebhookInbox:
         )
         step = made if isinstance(made, Transition) else None
         if made is Instead.ASK:
-            self._hint(job)
+            self._ask(job)
         if step is None and end is not None and end.report is not None:
             said = Reported(job=job.id, submission=notice.submission, report=end.report, at=notice.received_at)
             into.reports.append(said)
@@ -279,13 +274,14 @@ class WebhookInbox:
         if late := list(sorted_out.late.values()):
             more = await self._ledger.jobs.submissions.ran(late)
             for run, n in more.items():
-                self._paid_twice(run, n)
+                if run in self._progress:
+                    self._progress[run].tally(PAID_TWICE, n)
         if sorted_out.reports:
             await self._ledger.jobs.segments.report(sorted_out.reports)
         if unnamed := sorted_out.unnamed:
             named = await self._ledger.jobs.cancels.name(unnamed)
             if named:
-                self._owed()
+                self._owed.wake()
 
     def _tell_endpoints(self, settled: Iterable[Notice], found: Submitted) -> None:
         """What notices say of their endpoints: once for each, when it is settled, however often it was gone through.
@@ -294,7 +290,7 @@ class WebhookInbox:
         """
         for notice in settled:
             job, record = found.jobs.get(found.job_of.get(notice.submission, 0)), notice.record
-            endpoint = None if job is None else self._endpoint_of(found.endpoint_of[notice.submission])
+            endpoint = None if job is None else self._endpoints.get(found.endpoint_of[notice.submission])
             if job is not None and endpoint is not None and record is not None and record.status in TERMINAL_STATUSES:
                 is_news = notice.submission == job.submission and job.is_first_execution and not is_terminal(job)
                 endpoint.on_webhook(job, record, notice.received_at, is_news=is_news)

@@ -1,21 +1,23 @@
-"""What the parts of one process share about one endpoint: its interface, what was learned of it, and its health."""
+"""What the parts of one process share about one endpoint: its interface, health, what was learned of it, our jobs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.limits.rate_pacer import Limit
+from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.core.text.next_step import Wording, plain
+from orchestrator.engine.endpoint.claimed_jobs import ClaimedJobs
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.endpoint.health import EndpointHealth
 from orchestrator.engine.endpoint.output_streams import OutputStreams
+from orchestrator.engine.endpoint.outstanding_jobs import OutstandingJobs
 from orchestrator.engine.endpoint.probe import EndpointProbe
 from orchestrator.engine.endpoint.run_failures import RunFailures
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
@@ -28,7 +30,7 @@ class Endpoint:
     """One endpoint of the service, as this process uses it.
 
     `id` is its number in the ledger. `warn` says something that the user should not miss, in which `word` words what
-    people can do. `owed` is called when something is to be cancelled at the service, and `scrub` takes secrets out of
+    people can do. `owed` is woken when something is to be cancelled at the service, and `scrub` takes secrets out of
     what the service says.
     """
 
@@ -38,12 +40,15 @@ class Endpoint:
     settings_of: Mapping[int, RunSettings]
     retries: RetryBudgets
     webhooks: bool
-    status_limit: Limit
     warn: Callable[[str], None]
-    owed: Callable[[], None] = lambda: None
+    owed: Subscribers = field(default_factory=Subscribers)
     word: Wording = plain
     is_local: bool = False
     scrub: Callable[[bytes], bytes] = bytes
+    written: Learned = field(init=False, default=Learned())
+    """What the ledger has of what was learned here."""
+
+    claimed: ClaimedJobs = field(init=False, default_factory=ClaimedJobs)
     remote_ids: RemoteIds = field(init=False, default_factory=RemoteIds)
     stuck_detector: StuckDetector = field(init=False, default_factory=StuckDetector)
     changes: Subscribers = field(init=False, default_factory=Subscribers)
@@ -60,11 +65,29 @@ class Endpoint:
             self.clock,
             self.settings_of,
             webhooks=self.webhooks,
-            status_limit=self.status_limit,
+            status_limit=self.api.limiter.limit(Operation.STATUS),
             warn=self.warn,
             changes=self.changes,
         )
         self.output_streams = OutputStreams(self.api, self.settings_of, warn=self.warn, scrub=self.scrub)
+        self.outstanding = OutstandingJobs(
+            self.id,
+            self.clock,
+            self.settings_of,
+            estimates=self.estimates,
+            remote_ids=self.remote_ids,
+            stuck_detector=self.stuck_detector,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing of ours."""
+        return not self.outstanding and not self.claimed.in_flight
+
+    def adopt(self, jobs: Sequence[Job]) -> None:
+        """Takes over jobs that an earlier process has left here, which are asked for at once."""
+        self.health.has_worked = self.health.has_worked or bool(jobs)
+        self.outstanding.adopt(jobs)
 
     def why_stopped(self, run: int) -> str | None:
         """Why going on submitting jobs of `run` is pointless for now, if so."""
@@ -89,6 +112,7 @@ class Endpoint:
 
     def recall(self, learned: Learned) -> None:
         """Begins with what an earlier process knew; but how long results are kept is found out anew."""
+        self.written = learned
         self.api.time_scale, self.health.probing.why = learned.time_scale, learned.refused
         self.health.probing.status = learned.refused_status
 

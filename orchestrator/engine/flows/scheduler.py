@@ -26,7 +26,6 @@ from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, Wakeup, keep_polling
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Command, Reply
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import SECOND_US
 
@@ -46,8 +45,6 @@ class Firing(Enum):
     HANDED_OVER = "handed-over"
     """Only then, and until then flows are not carried out either."""
 
-
-LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
 
 LOOK_S: Final = 30.0
 """It looks at least as often."""
@@ -99,11 +96,6 @@ class Scheduler:
     def fire_no_more(self) -> None:
         """Ends what `take_up` of `ALWAYS` began; flows are still carried out."""
         self.firing = Firing.ASKED
-
-    async def tick_asked(self, _command: Command) -> Reply:
-        """Carries out a TICK."""
-        self.tick()
-        return LOOKS
 
     def tick(self) -> None:
         """Looks, and carries out what is due."""

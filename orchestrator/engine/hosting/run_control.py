@@ -14,6 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.engine.sending.brakes import ServedBrakes
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.run_controls import ControlledRun, RunControls
@@ -27,16 +28,16 @@ AGAIN_S: Final = 1.0
 class RunController:
     """Of every run whose endpoint this process serves, those that it only collects for included.
 
-    `brakes` hear of those that people had go on. `say` is told of a run (its number and name) what is asked of it,
-    `changed` is called when that is something else, `owed` when something is to be cancelled.
+    `brakes` hear of those that people had go on. `warn` tells the person what is asked of one,
+    `changed` is called when that is something else, `owed` is woken when something is to be cancelled.
     """
 
     ledger: Ledger
     brakes: ServedBrakes
     is_served: Callable[[int], bool]
-    say: Callable[[int, str, str], None]
+    warn: Callable[[str], None]
     changed: Callable[[], None]
-    owed: Callable[[], None]
+    owed: Subscribers
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
     _asked: dict[int, ControlledRun] = field(init=False, default_factory=dict)
 
@@ -68,12 +69,14 @@ class RunController:
 
     def _tell(self, run: int, name: str) -> None:
         controls = self.controls(run)
+        if not self.is_served(run):
+            return  # another process tells
         if controls.cancel:
-            self.say(run, name, "is cancelled: nothing more is sent, and what is at the service is cancelled there")
+            self.warn(f"{name} is cancelled: nothing more is sent, and what is at the service is cancelled there")
         elif controls.pause:
-            self.say(run, name, "is paused: nothing more is sent; what is at the service is collected")
+            self.warn(f"{name} is paused: nothing more is sent; what is at the service is collected")
         else:
-            self.say(run, name, "continues")
+            self.warn(f"{name} continues")
 
     async def _poll(self) -> float:
         await self.follow()
@@ -89,4 +92,4 @@ class RunController:
             pass
         now = self.ledger.now()
         while await self.ledger.jobs.cancels.owe_run(run, most=PAGE, now=now):
-            self.owed()
+            self.owed.wake()

@@ -1,7 +1,6 @@
 """Serves runs, holds them, releases them, moves them to another endpoint and forgets them, as people ask."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import anyio
 import msgspec
@@ -12,35 +11,75 @@ from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.service.answers import Pointless
 from orchestrator.core.service.outcomes import run_outcome
 from orchestrator.engine.commands.retry_jobs import retry_chosen
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
-from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
-from orchestrator.engine.ports.service_registry import ServiceRegistry
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, OF_ANOTHER, Command, NewEndpoint, Reply
+from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
 
 
-@dataclass(kw_only=True, eq=False)
 class RunHost:
-    """What one engine does with its `runs` once it keeps up. `take_on` and `reach` are the engine's, `say` tells the
-    person something, and `beat` writes down how this process stands.
+    """What one engine does with its `runs` while it works. `reach` is the engine's, and `said` what this process
+    says of itself.
     """
 
-    ledger: Ledger
-    runs: RunRegistry
-    services: ServiceRegistry
-    workers: WorkerScaling
-    take_on: Callable[[Run], Awaitable[RunSession]]
-    reach: Callable[[Run], Awaitable[None]]
-    say: Callable[[str], None]
-    beat: Callable[[], Awaitable[None]]
-    asked_before: int = 0
-    """The number of the last command that was asked before this engine was there."""
+    def __init__(
+        self,
+        ledger: Ledger,
+        dependencies: Dependencies,
+        view: View,
+        *,
+        runs: RunRegistry,
+        endpoints: EndpointRegistry,
+        groups: WorkGroups,
+        reach: Callable[[Run], Awaitable[None]],
+        said: Callable[[], ProcessReport],
+    ) -> None:
+        self.ledger = ledger
+        self.runs = runs
+        self.endpoints = endpoints
+        self.groups = groups
+        self.reach = reach
+        self._said = said
+        self.say = view.say
+        self.workers = WorkerScaling(
+            ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, view=view
+        )
+        self.control = RunController(
+            ledger=ledger,
+            brakes=runs.brakes,
+            is_served=endpoints.of_run.__contains__,
+            warn=view.warn,
+            changed=runs.on_change,
+            owed=endpoints.owed,
+        )
+
+    async def take_on(self, run: Run) -> RunSession:
+        """Serves `run` from now on; nothing of it is sent before its session's `send`.
+
+        Raises `UsageError` where its endpoint cannot be used, or its validator.
+        """
+        self.endpoints.validators.load(self.runs.settings_of.get(run.id, run.settings))
+        with anyio.CancelScope(shield=True):  # whoever stops it as it begins is told how it stands
+            await self.reach(run)
+            session = await self.runs.open_session(
+                run, control=self.control, taking=self.groups.taking, said=self._said
+            )
+        for there in await self.ledger.runs.elsewhere(run.id):
+            await self.reach(there)
+            await self.runs.extend(session, there)
+        await self.reach_escalation(run)
+        return session
 
     async def serve_all(self) -> None:
         """Serves every run of which something is left."""
@@ -58,7 +97,7 @@ class RunHost:
         session = self.runs.sessions.get(run.id)
         try:
             if session is None:
-                self.services.check_reach(run)
+                self.endpoints.services.check_reach(run)
                 session = await self.take_on(run)
             await self.reach_escalation(run)  # its settings may be others by now
             await session.recount()
@@ -87,30 +126,22 @@ class RunHost:
                 self.say(f"{run.name} can be served now: it goes on")
 
     async def serve_asked(self, command: Command) -> Reply:
-        """Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""
-        if command.id <= self.asked_before:
-            return OF_ANOTHER
+        """Carries out a SERVE."""
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
         held = await self.serve(run)
-        await self.beat()  # who asked looks there next
         return Reply("it is served" if held is None else f"it is held: {held}")
 
     async def release_asked(self, command: Command) -> Reply:
         """Carries out a RELEASE."""
-        if command.id <= self.asked_before:
-            return OF_ANOTHER
         assert command.run is not None
         self.runs.held.pop(command.run, None)
         if (session := self.runs.sessions.get(command.run)) is not None:
             await session.release()
-        await self.beat()
         return Reply("no more of it is sent")
 
     async def rebind_asked(self, command: Command) -> Reply:
         """Carries out a REBIND, once what is under way has shown whether the former endpoint takes jobs of the run."""
-        if command.id <= self.asked_before:
-            return OF_ANOTHER
         if (run := await self._run(command.run)) is None:
             return Reply(NO_RUN, is_refused=True)
         asked = msgspec.json.decode(command.argument, type=NewEndpoint)
@@ -124,7 +155,7 @@ class RunHost:
                 await session.go_on()
             return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
         [run] = await self.ledger.runs.all([run.id])
-        self.runs.unbind(run.id)
+        self.endpoints.of_run.pop(run.id)
         await self.reach(run)
         if session is not None:
             await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))
@@ -162,7 +193,7 @@ class RunHost:
         """
         settings = self.runs.settings_of.get(run.id, run.settings)
         for endpoint in endpoints_named(settings.escalate):
-            if endpoint != run.endpoint and not self.runs.is_placed(run.id, endpoint):
+            if endpoint != run.endpoint and not self.endpoints.retries.is_placed(run.id, endpoint):
                 await self._elsewhere(run, endpoint)
 
     async def look_again(self, number: int) -> None:
@@ -181,9 +212,8 @@ class RunHost:
     async def _check(self, run: Run) -> ServerlessEndpoint:
         """The endpoint where `run` is. Raises `UsageError` where nothing could be sent there."""
         if run.service_url != LOCAL:
-            self.services.check_reach(run)
-        service = await self.services.of(run, self.runs.settings_of[run.id])
-        return service.endpoint(LOCAL_ENDPOINT if run.service_url == LOCAL else run.endpoint).api
+            self.endpoints.services.check_reach(run)
+        return await self.endpoints.services.endpoint_of(run, self.runs.settings_of[run.id])
 
     async def _run(self, number: int | None) -> Run | None:
         found = [] if number is None else await self.ledger.runs.all([number])

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.openai import Via
@@ -26,6 +27,18 @@ class RunAtEndpoint(NamedTuple):
     endpoint: Endpoint
     dispatcher: Dispatcher
     sending: RunSender
+
+
+class Standstill(Struct, frozen=True, kw_only=True):
+    """For how long a run has stood as it does. Times are microseconds UTC."""
+
+    stands: tuple[int, ...]
+    since: int
+    due_at: int = 0
+    """When it is next found out why."""
+
+    sentence: str | None = None
+    """Why, where something holds it up."""
 
 
 class RunSession(ServedRun):
@@ -55,6 +68,12 @@ class RunSession(ServedRun):
         self._is_sending = False
         self._is_released = False
         self._parts = [part]
+        self.standstill: Standstill | None = None
+        """Since when nothing of it has moved, and why, as far as somebody has found out."""
+
+        self.ended_at: int | None = None
+        """Since when it has nothing more to do, as far as somebody has looked."""
+
         part.endpoint.changes.add(progress.nudge)
 
     @property
@@ -96,7 +115,7 @@ class RunSession(ServedRun):
         """Whether even `/status` is refused, wherever anything is to be collected."""
         shut = [part.endpoint.health.uncollectable is not None for part in self._parts]
         return any(shut) and all(
-            is_shut or part.dispatcher.is_idle() for is_shut, part in zip(shut, self._parts, strict=True)
+            is_shut or part.endpoint.is_idle for is_shut, part in zip(shut, self._parts, strict=True)
         )
 
     @property
@@ -122,6 +141,10 @@ class RunSession(ServedRun):
     def part(self, endpoint: int) -> RunAtEndpoint | None:
         """Its part at the endpoint of that number, where it has one."""
         return next((part for part in self._parts if part.endpoint.id == endpoint), None)
+
+    def note_end(self, now: int, *, has_ended: bool) -> None:
+        """Somebody has looked whether it has nothing more to do."""
+        self.ended_at = (self.ended_at or now) if has_ended else None
 
     async def recount(self) -> None:
         """Jobs may have come that no step tells of."""

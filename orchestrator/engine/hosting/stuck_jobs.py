@@ -4,7 +4,7 @@ What `/status` showed is in the endpoint's `stuck_detector`. `/health` is asked 
 and twice before anything is said: a worker is idle for a moment between two jobs, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,7 @@ from orchestrator.core.polling.latency import DurationHistogram
 from orchestrator.core.polling.stuck_jobs import Suspect, running_us_max, waiting_us_max
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger import Ledger
 from orchestrator.settings.values import OnStuck
 from orchestrator.units import MILLISECOND_US, SECOND_US
@@ -33,12 +33,12 @@ NOTHING_LEARNED: Final = DurationHistogram()
 
 @dataclass(kw_only=True, eq=False)
 class StuckJobs:
-    """Looks at every endpoint that this process serves; `owed` is called when something is to be cancelled."""
+    """Looks at every endpoint that this process serves; `owed` is woken when something is to be cancelled."""
 
     ledger: Ledger
-    endpoints: EndpointRegistry
+    endpoints: Mapping[int, Endpoint]
     warn: Callable[[str], None]
-    owed: Callable[[], None]
+    owed: Subscribers
     _idle_before: set[int] = field(init=False, default_factory=set)
     _found: dict[int, StuckSummary] = field(init=False, default_factory=dict)
     _told_at: int | None = field(init=False, default=None)
@@ -50,7 +50,7 @@ class StuckJobs:
     async def run_once(self) -> None:
         """One look at everything."""
         found: dict[int, StuckSummary] = {}
-        for endpoint in self.endpoints.all():
+        for endpoint in list(self.endpoints.values()):  # meanwhile another may come in
             running, waiting = self._running(endpoint), await self._waiting(endpoint)
             known = {suspect.job for suspect in running}
             stalled = [suspect for suspect in self._stalled(endpoint) if suspect.job not in known]
@@ -131,7 +131,7 @@ class StuckJobs:
         """Cancels them at the service. Their end, when it is collected, sends them anew."""
         now = self.ledger.now()
         if await self.ledger.jobs.cancels.owe(jobs, CancelWhy.STUCK, now=now):
-            self.owed()
+            self.owed.wake()
 
     def _tell(self, summary: StuckSummary, oldest: Suspect, *, stalled: int, resubmit: bool) -> None:
         now = self.ledger.now()

@@ -2,20 +2,26 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from anyio.abc import TaskGroup
+from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.core.service.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.service.webhook_token import TOKEN_CHARS_MAX, hook_url
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
-from orchestrator.engine.hosting.endpoint_registry import Webhook
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.ports.dependencies import Dependencies, Listening
-from orchestrator.ledger import webhook_key
+from orchestrator.engine.runtime.work_groups import WorkGroups
+from orchestrator.ledger import Ledger, webhook_key
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 if TYPE_CHECKING:
     from orchestrator.web.webhook_routes import Webhooks
+
+
+class Webhook(NamedTuple):
+    """How the service reaches us: the key of the tokens, and the base URL."""
+
+    key: bytes
+    base_url: str
 
 
 class WebhookListener:
@@ -23,20 +29,29 @@ class WebhookListener:
 
     def __init__(
         self,
-        ledger: Path,
+        ledger: Ledger,
         connection: ConnectionSettings,
         dependencies: Dependencies,
         *,
-        sink: WebhookInbox,
-        scrub: Callable[[bytes], bytes],
+        endpoints: EndpointRegistry,
+        groups: WorkGroups,
     ) -> None:
+        self.inbox = WebhookInbox(
+            ledger=ledger,
+            endpoints=endpoints.endpoints,
+            validators=endpoints.validators,
+            launch=groups.launch,
+            progress=endpoints.retries.progress,
+            owed=endpoints.owed,
+        )
+        self._outer = groups.outer
         self._server: Listening | None = None
         self.webhook: Webhook | None = None
         """What the service is told, where it is told anything."""
 
         self.webhooks: Webhooks | None = None
         if connection.listen is not None:
-            self._bind(ledger, connection.listen, connection.webhook_url, dependencies, sink, scrub)
+            self._bind(ledger.path, connection.listen, connection.webhook_url, dependencies, endpoints.secrets.scrub)
 
     def _bind(
         self,
@@ -44,7 +59,6 @@ class WebhookListener:
         listen: str,
         public_url: str | None,
         dependencies: Dependencies,
-        sink: WebhookInbox,
         scrub: Callable[[bytes], bytes],
     ) -> None:
         from orchestrator.web.application import listener_application  # noqa: PLC0415  no other run needs a web server
@@ -53,7 +67,7 @@ class WebhookListener:
         key = webhook_key(ledger)
         public = None if public_url is None else webhook_base_url(public_url)
         prefix = path_prefix(public) if public else ""
-        self.webhooks = Webhooks(key=key, sink=sink, clock=dependencies.clock, prefix=prefix, scrub=scrub)
+        self.webhooks = Webhooks(key=key, sink=self.inbox, clock=dependencies.clock, prefix=prefix, scrub=scrub)
         self._server = dependencies.listener(listener_application(self.webhooks), parse_address(listen))
         self.webhook = Webhook(key, public or webhook_base_url(self._server.url))
 
@@ -67,7 +81,7 @@ class WebhookListener:
         """How many bytes the URL of a webhook adds to a request, at most."""
         return 0 if self.webhook is None else len(hook_url(self.webhook.base_url, "0" * TOKEN_CHARS_MAX))
 
-    async def serve(self, outer: TaskGroup) -> None:
-        """Takes webhooks from now on, for as long as `outer` lives."""
+    async def serve(self) -> None:
+        """Takes webhooks from now on, until the very end, so that as few as possible are missed."""
         if self._server is not None:
-            await outer.start(self._server.serve)
+            await self._outer.start(self._server.serve)

@@ -5,7 +5,7 @@ process does not. They are raised before the run's first job is sent, and stay a
 something to send or outstanding; the last one ends it. What a person changes meanwhile is left alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -22,11 +22,13 @@ from orchestrator.core.gates.scaling_override import (
     restored,
 )
 from orchestrator.core.service.profiles import address_of
-from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
+from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.hosting.run_session import RunSession
-from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
+from orchestrator.engine.ports.account_endpoints import AccountEndpoints
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
+from orchestrator.engine.runtime.view import View
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -74,20 +76,14 @@ class WorkerScaling:
         ledger: Ledger,
         runs: RunRegistry,
         services: ServiceRegistry,
-        account: MakeAccountEndpoints,
-        rest_url: str,
-        say: Callable[[str], None],
-        warn: Callable[[str], None],
-        word: Wording,
+        dependencies: Dependencies,
+        view: View,
     ) -> None:
         self._ledger = ledger
         self._runs = runs
         self._services = services
-        self._account = account
-        self._word = word
-        self._rest_url = rest_url
-        self._say = say
-        self._warn = warn
+        self._dependencies = dependencies
+        self._view = view
         self._lent: dict[int, LentEndpoint] | None = None
         """By the numbers of their endpoints; None: nobody has looked yet."""
 
@@ -105,7 +101,7 @@ class WorkerScaling:
             return
         if run.service_url == LOCAL:
             raise UsageError(f"{run.endpoint} is a function of yours: it has no workers that {_named(wish)} raises")
-        if not knows_account(self._rest_url, run.service_url):
+        if not knows_account(self._services.rest_url, run.service_url):
             raise UsageError(
                 f"{_named(wish)} needs <setting rest-url>: where is the REST interface that goes with"
                 f" {run.service_url}?"
@@ -130,7 +126,7 @@ class WorkerScaling:
                 try:
                     await self.raise_for(session.run)
                 except UsageError as error:
-                    self._warn(error.message)
+                    self._view.warn(error.message)
                 self._settled.add(session.run.endpoint_id)
         failed = None
         for number in [number for number in lent if number not in wanted]:
@@ -145,8 +141,8 @@ class WorkerScaling:
         with anyio.move_on_after(END_S_MAX, shield=True), suppress(StorageError):
             for each in await self.tidy():
                 if not each.is_put_back:
-                    step = self._word(Suggestion(NextStep.RESTORE_WORKERS))
-                    self._warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
+                    step = self._dependencies.word(Suggestion(NextStep.RESTORE_WORKERS))
+                    self._view.warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
 
     async def tidy(self) -> list[PutBack]:
         """Puts everything back that was raised for runs of this ledger, by whichever process."""
@@ -171,12 +167,12 @@ class WorkerScaling:
 
     async def _raise(self, run: Run, wish: WantedWorkers) -> None:
         lent = await self._known()
-        endpoints = self._endpoints(run.service_url, self._rest_url)
+        endpoints = self._endpoints(run.service_url, self._services.rest_url)
         now = await endpoints.bounds(run.endpoint)
         known = lent.get(run.endpoint_id)
         self._settled.add(run.endpoint_id)
         if known is not None and is_changed_by_hand(known.loan, now):
-            self._warn(f"{run.endpoint}: somebody has made it {now} meanwhile; it is left so")
+            self._view.warn(f"{run.endpoint}: somebody has made it {now} meanwhile; it is left so")
             return
         before = now if known is None else known.loan.before
         others = [self._wish_of(each.run) for each in self._wanting() if each.run.endpoint_id == run.endpoint_id]
@@ -188,11 +184,11 @@ class WorkerScaling:
             endpoint_id=run.endpoint_id,
             service_url=run.service_url,
             endpoint=run.endpoint,
-            rest_url=self._rest_url,
+            rest_url=self._services.rest_url,
             loan=loan,
             lent_at=self._ledger.now(),
         )
-        await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)
+        await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._services.rest_url, loan)
         try:
             await endpoints.set_bounds(run.endpoint, wanted)
         except RefusedError as error:
@@ -202,7 +198,7 @@ class WorkerScaling:
                     lent[run.endpoint_id] = known
                     await self._ledger.runs.scaling_overrides.write(run.endpoint_id, known.rest_url, known.loan)
             raise
-        self._say(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
+        self._view.say(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
 
     def _wish_of(self, run: Run) -> WantedWorkers:
         settings = self._runs.settings_of[run.id]
@@ -212,7 +208,7 @@ class WorkerScaling:
         service = self._services.at(service_url)
         if service is None:
             raise UsageError(f"there is no API key for {service_url}")
-        return self._account(service, rest_url)
+        return self._dependencies.account(service, rest_url)
 
     async def _tried(self, lent: LentEndpoint) -> OrchestratorError | None:
         done = await self._put_back(lent)
@@ -236,7 +232,7 @@ class WorkerScaling:
                 told = f"somebody has made it {now} meanwhile; it is left so"
             now = then
         await self._forget(lent)
-        self._say(f"{lent.endpoint}: {told}")
+        self._view.say(f"{lent.endpoint}: {told}")
         return self._came(lent, now, told, is_put_back=True)
 
     def _came(self, lent: LentEndpoint, now: Bounds | None, told: str, *, is_put_back: bool) -> PutBack:

@@ -6,7 +6,7 @@ is harmless; what came of it, `/status` says.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -17,13 +17,11 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.outcomes import cancel_outcome
-from orchestrator.engine.commands.cancel_jobs import cancel_chosen
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.errors import NotSent, Unanswered
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Command, Reply
 from orchestrator.ledger.jobs.cancels import OwedCancel
 from orchestrator.units import SECOND_US
 
@@ -44,9 +42,9 @@ CLOSE_LOOKS_FOR_US: Final = 180_000_000
 
 
 class Canceller:
-    """Settles what is owed at `endpoints`; a job whose `/cancel` was answered is asked for at once."""
+    """Settles what is owed at `endpoints`, as `owed` tells; a job whose `/cancel` was answered is asked for at once."""
 
-    def __init__(self, ledger: Ledger, endpoints: EndpointRegistry) -> None:
+    def __init__(self, ledger: Ledger, endpoints: Mapping[int, Endpoint], owed: Subscribers) -> None:
         self._ledger = ledger
         self._endpoints = endpoints
         self._wakeup = Wakeup()
@@ -54,7 +52,7 @@ class Canceller:
         self._polling = anyio.Lock()
         self._closely_until = 0
         ledger.writer.subscribe(self._on_steps)
-        endpoints.on_owed(self.wake)
+        owed.add(self.wake)
 
     def wake(self) -> None:
         """Something is owed."""
@@ -72,10 +70,6 @@ class Canceller:
             self._closely_until = soon  # an earlier process has put something off
         task_status.started()
         await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
-
-    async def carry_out(self, command: Command) -> Reply:
-        """Carries out a CANCEL_JOBS."""
-        return await cancel_chosen(self._ledger, self.wake, command)
 
     async def finish(self) -> None:
         """Settles what is due now, so that nothing too many goes on running when a run is over."""
@@ -110,7 +104,7 @@ class Canceller:
                     await self._ledger.jobs.cancels.settle(until)
         for owed in page:
             if owed.submission in until and owed.why is not CancelWhy.EXTRA:
-                self._endpoints.ask_now(owed.endpoint, owed.job)
+                self._endpoints[owed.endpoint].outstanding.hint(owed.job)
 
     async def _cancel(self, endpoint: Endpoint, owed: OwedCancel, until: dict[int, int | None]) -> None:
         """One request; `until` learns when the next one is due, or that none is."""

@@ -24,7 +24,6 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.uncertain_grace import settle_at
-from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
@@ -83,7 +82,7 @@ class Janitor:
     def __init__(
         self,
         ledger: Ledger,
-        endpoints: EndpointRegistry,
+        endpoints: Mapping[int, Endpoint],
         settings_of: Mapping[int, RunSettings],
         duties: Sequence[Duty] = (),
     ) -> None:
@@ -97,9 +96,9 @@ class Janitor:
         self._wakeup = Wakeup()
         ledger.writer.subscribe(self._on_steps)
 
-    async def recover(self, adopt: Callable[[list[Job]], None], *, endpoints: Collection[int]) -> Recovered:
-        """Puts in order what an earlier process left at `endpoints`, which this process serves from now on; hands
-        outstanding jobs to `adopt`, a page at a time.
+    async def recover(self, endpoints: Collection[int]) -> Recovered:
+        """Puts in order what an earlier process left at `endpoints`, which this process serves from now on, and has
+        them adopt their outstanding jobs, a page at a time.
 
         Jobs found in `submitting` are uncertain, unless they provably never left: those are queued again. An embedded
         service has forgotten its jobs: they are queued again, and not counted as lost.
@@ -121,7 +120,9 @@ class Janitor:
             kept = [job for job in page if not self._is_local(job)]
             outstanding += len(kept)
             repay.update(map(self._repaid_for, kept))
-            adopt([job for job in kept if job.id not in retried])
+            for job in kept:
+                if job.id not in retried:
+                    self._endpoints[job.endpoint].adopt((job,))
         return Recovered(
             outstanding=outstanding,
             uncertain=uncertain,
@@ -142,16 +143,15 @@ class Janitor:
             yield [job for job in page if is_meant(job.endpoint)]
 
     def _is_served(self, endpoint: int) -> bool:
-        return self._endpoints.get(endpoint) is not None
+        return endpoint in self._endpoints
 
     def _is_local(self, job: Job) -> bool:
-        endpoint = self._endpoints.get(job.endpoint)
-        return endpoint is not None and endpoint.is_local
+        return self._endpoints[job.endpoint].is_local
 
     def _left(self, job: Job, never_left: Collection[int]) -> Transition:
-        endpoint = self._endpoints.get(job.endpoint)
-        assert endpoint is not None
-        return left_submitting(endpoint, job, self._ledger.now(), never_left=job.submission in never_left)
+        return left_submitting(
+            self._endpoints[job.endpoint], job, self._ledger.now(), never_left=job.submission in never_left
+        )
 
     def _repaid_for(self, job: Job) -> Trouble | None:
         """The trouble for which `job` will be sent again, unless its result is or was there after all; None for none.
@@ -167,9 +167,8 @@ class Janitor:
         elif not job.unfinished_at:
             trouble = None  # nobody knows: the clock was ahead of whoever saw it last
         else:
-            endpoint = self._endpoints.get(job.endpoint)
-            assert endpoint is not None
-            trouble = _GONE[absence(job, now=now, retention_us=endpoint.estimates.agreed_us(job.run))]
+            retention_us = self._endpoints[job.endpoint].estimates.agreed_us(job.run)
+            trouble = _GONE[absence(job, now=now, retention_us=retention_us)]
         return trouble if trouble is not None and is_tried_again(job, trouble, limits=settings.limits) else None
 
     # --- settling
@@ -219,15 +218,13 @@ class Janitor:
 
     def _settled(self, job: Job, *, is_over: bool) -> Transition:
         """Nobody adopted it in time: the run's policy decides, unless the run `is_over`, cancelled."""
-        endpoint = self._endpoints.get(job.endpoint)
-        assert endpoint is not None
         if is_over:
             return transitions.cancelled_on_request(job, at=self._ledger.now())
         message = "the answer to its submission never came, and no webhook told of it"
         outcome = Outcome(
             submission=job.submission, remote_id=None, status=None, trouble=Trouble.UNCERTAIN, message=message
         )
-        return on_failed(endpoint, job, outcome, reason="nobody adopted it")
+        return on_failed(self._endpoints[job.endpoint], job, outcome, reason="nobody adopted it")
 
 
 def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool) -> Transition:

@@ -5,14 +5,14 @@ for ever: so it is put back to work, and logged.
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.maintenance.janitor import left_submitting
 from orchestrator.ledger import Ledger
 
@@ -28,7 +28,7 @@ class Reconciler:
     """Compares for the endpoints that this process serves."""
 
     ledger: Ledger
-    endpoints: EndpointRegistry
+    endpoints: Mapping[int, Endpoint]
     _suspicious: set[int] = field(init=False, default_factory=set)
 
     async def run_once(self) -> None:
@@ -41,13 +41,11 @@ class Reconciler:
             await self._adopt_unattended(endpoint)
         self._suspicious = suspicious
         for endpoint in counts:
-            plan = self.endpoints.collector(endpoint)
-            if plan is not None and (revived := plan.revive()):
+            if endpoint in self.endpoints and (revived := self.endpoints[endpoint].outstanding.revive()):
                 log.warning("%d outstanding jobs had not been asked for in time: asking now", revived)
 
     def _differs(self, endpoint: int, outstanding: int) -> bool:
-        plan = self.endpoints.collector(endpoint)
-        return plan is not None and plan.outstanding < outstanding
+        return endpoint in self.endpoints and len(self.endpoints[endpoint].outstanding) < outstanding
 
     async def _settle_stale_claims(self) -> None:
         now, after = self.ledger.now(), (0, 0)
@@ -62,25 +60,23 @@ class Reconciler:
     def _is_stale(self, job: Job, now: int) -> bool:
         """Whether `job` was claimed long ago, and no request in flight is about it."""
         claimed_at = max(job.sent_at or 0, job.unfinished_at or 0)
-        is_ours = self.endpoints.get(job.endpoint) is not None
-        return is_ours and now - claimed_at > CLAIM_US_MAX and not self.endpoints.is_in_flight(job.id)
+        endpoint = self.endpoints.get(job.endpoint)
+        return endpoint is not None and now - claimed_at > CLAIM_US_MAX and job.id not in endpoint.claimed
 
     def _left(self, job: Job, never_left: Collection[int], now: int) -> Transition:
-        endpoint = self.endpoints.get(job.endpoint)
-        assert endpoint is not None
-        return left_submitting(endpoint, job, now, never_left=job.submission in never_left)
+        return left_submitting(self.endpoints[job.endpoint], job, now, never_left=job.submission in never_left)
 
-    async def _adopt_unattended(self, endpoint: int) -> None:
-        plan, after, adopted = self.endpoints.collector(endpoint), (0, 0), 0
-        assert plan is not None
+    async def _adopt_unattended(self, number: int) -> None:
+        endpoint, after, adopted = self.endpoints[number], (0, 0), 0
+        outstanding = endpoint.outstanding
         while page := await self.ledger.jobs.in_state(state=State.OUTSTANDING, after=after, most=PAGE):
             after = (page[-1].due_at, page[-1].id)
-            unattended = [job for job in page if job.endpoint == endpoint and not plan.knows(job.id)]
-            plan.adopt(unattended, ask_now=True)
+            unattended = [job for job in page if job.endpoint == number and outstanding.plan.get(job.id) is None]
+            endpoint.adopt(unattended)
             adopted += len(unattended)
             now = await self.ledger.jobs.of(ids=[job.id for job in unattended])
             for job in unattended:  # whose end came between the question and its answer: no step tells of it any more
                 if now[job.id].state is not State.OUTSTANDING:
-                    plan.forget(job.id)
+                    outstanding.forget(job.id)
         if adopted:
             log.warning("%d outstanding jobs were in nobody's plan: asking for them now", adopted)

@@ -6,13 +6,14 @@ from typing import Any
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from orchestrator.client import Service
+from orchestrator.client import ServerlessEndpoint, Service
 from orchestrator.client.http.open_files import requests_part
 from orchestrator.client.jobs.allowance import within_connections
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.profiles import is_same_account
-from orchestrator.core.service.row_variables import OwnKeys
+from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
 from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
@@ -38,8 +39,14 @@ class ServiceRegistry:
         self.requests_per_worker = connection.requests_per_worker
         """The factor of the dynamic rule, where the user has set it (contract, Limits)."""
 
+        self.rest_url = connection.rest_url
+        """Where the REST interface is that goes with the account."""
+
         self.functions: dict[str, Callable[[dict[str, Any]], Any]] = {}
         """Functions of this program's, by the endpoints that stand for them: these need no file to be loaded from."""
+
+        self.secret_variables: frozenset[str] = frozenset()
+        """Further variables that hold a secret of ours, as pipelines name them."""
 
         self._services: dict[str, Service] = {}
 
@@ -67,13 +74,13 @@ class ServiceRegistry:
             f" with <setting service-key={run.service_url}=env:NAME>"
         )
 
-    async def of(self, run: Run, settings: RunSettings) -> Service:
-        """The service of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
+    async def endpoint_of(self, run: Run, settings: RunSettings) -> ServerlessEndpoint:
+        """The endpoint of `run`. Raises `UsageError` where it has none, as of a function that cannot be loaded."""
         is_local = run.service_url == LOCAL
         name = run.endpoint if is_local else run.service_url
         if name not in self._services:
             self._services[name] = await self._embedded(run, settings) if is_local else self._real(name)
-        return self._services[name]
+        return self._services[name].endpoint(LOCAL_ENDPOINT if is_local else run.endpoint).api
 
     def at(self, service_url: str) -> Service | None:
         """The service at that URL; None where there is no key for it."""
@@ -94,9 +101,12 @@ class ServiceRegistry:
         further = self._connection.keys
         return {"": self._connection.api_key} | {url: key for url in further if (key := self._key_for(url))}
 
-    def own_keys(self, others: frozenset[str]) -> OwnKeys:
-        """What must not leave for a row; `others` are more variables that hold a secret of ours."""
-        return own_keys(self._connection, self._dependencies.environ, others)
+    def row_variables(self, settings: RunSettings) -> RowVariables:
+        """The environment variables that rows of a run with these settings may have; none of our own keys is among
+        them.
+        """
+        environ = self._dependencies.environ
+        return RowVariables(environ, settings.allow_env, own_keys(self._connection, environ, self.secret_variables))
 
     def _key_for(self, url: str) -> str:
         return self._connection.key_for(url, self._dependencies.environ)

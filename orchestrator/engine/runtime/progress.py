@@ -39,10 +39,9 @@ class Progress:
         self._is_counted = True
         self.nudge()
 
-    def tally(self, run: int, name: str, n: int) -> None:
+    def tally(self, name: str, n: int) -> None:
         """`n` more in a cumulative counter that no step of the feed raises."""
-        if run == self._run:
-            self._counts[name] += n
+        self._counts[name] += n
 
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """Takes in the steps of a transaction."""

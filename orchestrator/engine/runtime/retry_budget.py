@@ -25,8 +25,10 @@ class RetryBudgets:
 
     def __init__(self, settings_of: Mapping[int, RunSettings]) -> None:
         self._settings_of = settings_of
+        self.progress: dict[int, Progress] = {}
+        """How the runs stand of which that is followed."""
+
         self._numbers: dict[tuple[int, str], int] = {}
-        self._progress: dict[int, Progress] = {}
         self._promised: Counter[int] = Counter()
         """Repetitions that were granted, and that the feed has not told of yet."""
 
@@ -38,14 +40,6 @@ class RetryBudgets:
         """Whether it may."""
         return (run, endpoint) in self._numbers
 
-    def follow(self, run: int, progress: Progress) -> None:
-        """By `progress` it is known how many executions of `run` were repeated."""
-        self._progress[run] = progress
-
-    def is_followed(self, run: int) -> bool:
-        """Whether that is known."""
-        return run in self._progress
-
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """Takes in the steps of a transaction."""
         if self._promised:
@@ -55,7 +49,7 @@ class RetryBudgets:
 
     def why_spent(self, run: int, trouble: Trouble) -> str | None:
         """Why no execution of `run` may be repeated that ended in `trouble`; None where one may, which counts then."""
-        share, progress = self._settings_of[run].retry_budget, self._progress.get(run)
+        share, progress = self._settings_of[run].retry_budget, self.progress.get(run)
         if share is None or progress is None or trouble not in EXECUTIONS:
             return None
         allowed = budget_of(share, progress.total)

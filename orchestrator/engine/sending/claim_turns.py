@@ -3,7 +3,7 @@
 Whether anything may go is decided in `core.gates`, and whose turn it is in `core.limits.fair_share`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from orchestrator.core.gates import gates
@@ -12,7 +12,6 @@ from orchestrator.core.limits.fair_share import FairShare
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
-from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.run_sender import AHEAD_US, IDLE_S, RunSender
 from orchestrator.units import SECOND_US
 
@@ -29,18 +28,14 @@ AHEAD_S: Final = AHEAD_US / SECOND_US
 
 
 class ClaimTurns:
-    """Of the runs that send at one endpoint. `claimed` are the jobs that are claimed or on their way there."""
+    """Of the runs that send at one endpoint."""
 
-    def __init__(
-        self, *, endpoint: Endpoint, task_pool: TaskPool, outstanding: Callable[[], int], claimed: ClaimedJobs
-    ) -> None:
+    def __init__(self, *, endpoint: Endpoint, task_pool: TaskPool) -> None:
         self.runs: dict[int, RunSender] = {}
         self.share = FairShare()
         self._endpoint = endpoint
         self._clock = endpoint.clock
         self._task_pool = task_pool
-        self._outstanding = outstanding
-        self._claimed = claimed
         self._counted_at = -COUNT_EVERY_US
 
     def remove(self, run: int) -> None:
@@ -61,7 +56,7 @@ class ClaimTurns:
             if none_s := run.none_s(operation):
                 again_s = min(again_s, none_s)
                 continue
-            result = run.gate(in_flight=len(self._claimed), by_retry=operation is Operation.RETRY)
+            result = run.gate(in_flight=len(self._endpoint.claimed), by_retry=operation is Operation.RETRY)
             if isinstance(result, Closed):
                 closed_s = AHEAD_S if result.until is None else self._until_s(result.until)
                 again_s = min(again_s, max(closed_s, AHEAD_S / 4))
@@ -85,7 +80,9 @@ class ClaimTurns:
     def is_open(self, operation: Operation) -> bool:
         """Whether any run may send by `operation`."""
         by_retry = operation is Operation.RETRY
-        gates_of_runs = (run.gate(in_flight=len(self._claimed), by_retry=by_retry) for run in self.runs.values())
+        gates_of_runs = (
+            run.gate(in_flight=len(self._endpoint.claimed), by_retry=by_retry) for run in self.runs.values()
+        )
         return any(not isinstance(result, Closed) for result in gates_of_runs)
 
     def is_recalled(self, run: int) -> bool:
@@ -108,7 +105,7 @@ class ClaimTurns:
     def _room(self, run: RunSender) -> RoomFacts:
         endpoint = self._endpoint
         return RoomFacts(
-            at_service=self._outstanding() + len(self._claimed),
+            at_service=len(endpoint.outstanding) + len(endpoint.claimed),
             own=run.at_service,
             status_per_s=endpoint.estimates.status_per_s,
             retention_us=endpoint.estimates.retention_us(run.run),
@@ -116,7 +113,7 @@ class ClaimTurns:
             finished_per_s=endpoint.estimates.throughput.per_s(self._clock.now()),
             running=endpoint.estimates.running,
             line_is_full=endpoint.api.up.waiting > 0,
-            input_bytes=self._claimed.room_bytes,
+            input_bytes=endpoint.claimed.room_bytes,
         )
 
     def _count_running(self) -> None:

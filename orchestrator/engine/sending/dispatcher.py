@@ -4,10 +4,9 @@ The intent is durable before a request leaves, so that a crash leaves no job in 
 be in doubt.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition import Transition
@@ -30,19 +29,15 @@ class Dispatcher:
         endpoint: Endpoint,
         ledger: Ledger,
         task_pool: TaskPool,
-        outstanding: Callable[[], int],
         validators: ValidationPool,
     ) -> None:
         self._endpoint = endpoint
-        self._outstanding = outstanding
         self.sender = RequestSender(endpoint=endpoint, ledger=ledger, task_pool=task_pool, validators=validators)
-        self.turns = ClaimTurns(
-            endpoint=endpoint, task_pool=task_pool, outstanding=outstanding, claimed=self.sender.claimed
-        )
+        self.turns = ClaimTurns(endpoint=endpoint, task_pool=task_pool)
         self._lanes = tuple(
             Lane(operation, endpoint=endpoint, turns=self.turns, sender=self.sender) for operation in SENDING
         )
-        self.is_serving = False
+        self._is_serving = False
         ledger.writer.subscribe(self._on_steps)
         endpoint.changes.add(self.wake)
 
@@ -59,17 +54,10 @@ class Dispatcher:
 
     async def begin(self, taking: TaskGroup) -> None:
         """Sends from now on, in `taking`, unless it does: several runs may begin at the same moment."""
-        if not self.is_serving:
-            self.is_serving = True
-            await taking.start(self.serve)
-
-    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Sends until cancelled. What was claimed and not yet sent is then given back."""
-        self.is_serving = True
-        async with anyio.create_task_group() as group:
+        if not self._is_serving:
+            self._is_serving = True
             for lane in self._lanes:
-                await group.start(lane.serve)
-            task_status.started()
+                await taking.start(lane.serve)
 
     def wake(self) -> None:
         """Something is different: it is looked again what may go."""
@@ -85,7 +73,3 @@ class Dispatcher:
             self.turns.runs[run].on_queued()
             for lane in self._lanes:
                 lane.wake()
-
-    def is_idle(self) -> bool:
-        """Whether the endpoint has nothing of ours."""
-        return not self._outstanding() and not self.sender.in_flight

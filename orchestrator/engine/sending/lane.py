@@ -67,7 +67,7 @@ class Lane:
             return unanswered_s
         if unanswered_s is None:
             most = ready[run.run]
-            claims = await run.claim(self._operation, most, self._sender.claimed)
+            claims = await run.claim(self._operation, most)
             self._turns.share.sent(run.run, len(claims), run.weight)
             if len(claims) < most:
                 await run.look_ahead(self._operation)

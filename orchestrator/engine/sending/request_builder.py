@@ -1,7 +1,7 @@
 """The body of a `POST /run`: the stored input spliced in unchanged, with policy, object storage and webhook."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from orchestrator.core.jobs.escalation import escalation_of, policy_with
 from orchestrator.core.jobs.segments import Resume, long_policy, resumed_input, soft_us, until_us
 from orchestrator.core.service.openai import Via, direct_request
-from orchestrator.core.service.row_variables import OwnKeys, RowVariables
+from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import decode_s3_config
 from orchestrator.core.service.webhook_token import hook_url, token
 from orchestrator.core.text.durations import (
@@ -64,23 +64,21 @@ class RequestBuilder:
 
     `settings` is asked each time: a changed policy applies from the next submission. `webhook` is the key and the base
     URL under which the service reaches the listener, or None. `run_key` tells the run from those of other ledgers, and
-    `here_us` is how long a time of the service's lasts here. Secrets are looked up in `environ` now, at the last
-    moment, and stand in nothing that is kept; none of our own `keys` is among them.
+    `here_us` is how long a time of the service's lasts here. Secrets are looked up in `variables` now, at the last
+    moment, and stand in nothing that is kept.
     """
 
     def __init__(
         self,
         settings: Callable[[], RunSettings],
-        environ: Mapping[str, str],
+        variables: Callable[[RunSettings], RowVariables],
         webhook: tuple[bytes, str] | None,
         *,
         run_key: str = "",
         here_us: Callable[[int], int] = int,
-        keys: Callable[[], OwnKeys] = OwnKeys,
     ) -> None:
-        self._keys = keys
         self._settings = settings
-        self._environ = environ
+        self._variables = variables
         self._webhook = webhook
         self._run_key = run_key
         self._here_us = here_us
@@ -109,7 +107,7 @@ class RequestBuilder:
         if policy != NO_POLICY:
             parts += [b',"policy":', encode_policy(policy)]
         if payload.s3_config is not None:
-            resolved = self._variables.resolve(decode_s3_config(payload.s3_config))
+            resolved = self._variables(self._settings()).resolve(decode_s3_config(payload.s3_config))
             parts += [b',"s3Config":', msgspec.json.encode(resolved)]
         if self._webhook is not None and claim.job.submission is not None:
             key, base = self._webhook
@@ -127,13 +125,9 @@ class RequestBuilder:
         within_us = self._policy(payload, given=claim.job.escalated).timeout_ms * MILLISECOND_US
         return Question(request.route, request.body, self._here_us(within_us) / SECOND_US)
 
-    @property
-    def _variables(self) -> RowVariables:
-        return RowVariables(self._environ, self._settings().allow_env, self._keys())
-
     def is_set(self, name: str) -> bool:
         """Whether the environment variable `name` is set, and rows may have it."""
-        return self._variables.has(name)
+        return self._variables(self._settings()).has(name)
 
     def _policy(self, payload: Payload, resume: Resume | None = None, given: bytes | None = None) -> Policy:
         settings = self._settings()

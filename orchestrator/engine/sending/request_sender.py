@@ -28,7 +28,6 @@ from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
-from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.direct_responses import DirectResponses
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
 from orchestrator.engine.sending.response_steps import interrupted, on_response, put_back_until, rejected
@@ -38,10 +37,7 @@ from orchestrator.units import SECOND_US
 
 
 class RequestSender:
-    """Of one endpoint. `task_pool` is where requests in flight live: they outlast the taking of new work.
-
-    A job is among the `claimed` from its claim until what came of it is written, or until it is given back.
-    """
+    """Of one endpoint. `task_pool` is where requests in flight live: they outlast the taking of new work."""
 
     def __init__(self, *, endpoint: Endpoint, ledger: Ledger, task_pool: TaskPool, validators: ValidationPool) -> None:
         self._endpoint = endpoint
@@ -49,17 +45,11 @@ class RequestSender:
         self._clock = endpoint.clock
         self._task_pool = task_pool
         self._direct = DirectResponses(endpoint, validators)
-        self._in_flight: set[int] = set()
-        self.claimed = ClaimedJobs()
-
-    @property
-    def in_flight(self) -> int:
-        """How many jobs are on their way."""
-        return len(self._in_flight)
+        self._claimed = endpoint.claimed
 
     def launch(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
         """Sends `claim` beside everything else that is in flight."""
-        self._in_flight.add(claim.job.id)
+        self._claimed.in_flight.add(claim.job.id)
         self._task_pool.launch(partial(self._send, claim, permit, builder))
 
     async def give_back(self, claims: Sequence[Claim]) -> None:
@@ -68,7 +58,7 @@ class RequestSender:
             return
         now = self._clock.now()
         for claim in claims:
-            self.claimed.release(claim.job.id)
+            self._claimed.release(claim.job.id)
         with anyio.CancelScope(shield=True):
             await self._ledger.writer.apply(
                 [put_back_until(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
@@ -88,18 +78,14 @@ class RequestSender:
             permit.give_back()
             step = rejected(job, f"not sent: {error}", now=sent_at)
         except BaseException:
-            self._left_flight(job.id)
+            self._claimed.release(job.id)
             raise
         self._ledger.writer.submit(step, partial(self._landed, job.id))
 
     def _landed(self, job: int, error: Exception | None) -> None:
-        self._left_flight(job)
+        self._claimed.release(job)
         if error is not None:
             self._task_pool.fail(error)
-
-    def _left_flight(self, job: int) -> None:
-        self._in_flight.discard(job)
-        self.claimed.release(job)
 
     async def _request(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> Answer | NotSent | Unanswered:
         """What came of the request for `claim`. If we end before it is known, it is written that nobody knows."""

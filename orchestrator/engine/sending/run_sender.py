@@ -17,8 +17,8 @@ from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
+from orchestrator.engine.runtime.progress import Progress
 from orchestrator.engine.sending.brakes import RunBrakes
-from orchestrator.engine.sending.claimed_jobs import ClaimedJobs
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.engine.sending.ttl_filter import TtlFilter
@@ -43,9 +43,7 @@ SENDING: Final = (Operation.RUN, Operation.OPENAI, Operation.RETRY)
 class RunSender:
     """The jobs of one run for one endpoint, until they are claimed.
 
-    `controls` is what people have asked of it, `at_service` how many of its jobs the service may hold, and `is_idle`
-    whether the endpoint has nothing of ours. `emptied` is called when there is nothing more to claim. `at_endpoint` is
-    how many jobs of all runs the endpoint has.
+    `controls` is what people have asked of it; `progress` hears when there is nothing more to claim.
     """
 
     def __init__(
@@ -56,26 +54,21 @@ class RunSender:
         ledger: Ledger,
         builder: RequestBuilder,
         controls: Callable[[], RunControls],
-        at_service: Callable[[], int],
-        is_idle: Callable[[], bool],
-        emptied: Callable[[], None],
+        progress: Progress,
         brakes: RunBrakes,
-        at_endpoint: Callable[[], int],
     ) -> None:
         self.run = run
         self.brakes = brakes
-        self._at_endpoint = at_endpoint
         self.builder = builder
         self._endpoint = endpoint
         self._ledger = ledger
         self._clock = endpoint.clock
         self._controls = controls
-        self._at_service = at_service
-        self._prospects = TtlFilter(endpoint=endpoint, is_idle=is_idle)
+        self._progress = progress
+        self._prospects = TtlFilter(endpoint)
         self._none_before = dict.fromkeys(SENDING, 0)
         """No job is due before, unless the feed tells of one."""
 
-        self._emptied = emptied
         self._has_queued = dict.fromkeys(SENDING, True)
         """As far as is known."""
 
@@ -89,7 +82,7 @@ class RunSender:
     @property
     def at_service(self) -> int:
         """How many of its jobs the service may hold."""
-        return self._at_service()
+        return self._progress.at_service
 
     def on_queued(self) -> None:
         """There may be something to claim."""
@@ -110,7 +103,7 @@ class RunSender:
         """Whether jobs may be claimed, and how many, where so many of all runs are claimed or on their way."""
         self._endpoint.runs.look_for_variables(self.run, self.builder.is_set)
         found = self._gate_results(self._controls(), in_flight=in_flight, by_retry=by_retry)
-        at_endpoint = self._at_endpoint() + in_flight
+        at_endpoint = len(self._endpoint.outstanding) + in_flight
         return gates.narrowest(
             found + self.brakes.gate_results(self._endpoint, at_endpoint=at_endpoint, by_retry=by_retry)
         )
@@ -127,7 +120,7 @@ class RunSender:
         """Why nothing is sent, or single ones only, but for what people ask, in one sentence; None where nothing is
         wrong.
         """
-        brakes = self.brakes.gate_results(self._endpoint, at_endpoint=self._at_endpoint())
+        brakes = self.brakes.gate_results(self._endpoint, at_endpoint=len(self._endpoint.outstanding))
         return gates.blocking_reason([*self._gate_results(RunControls()), *brakes])
 
     @property
@@ -138,7 +131,7 @@ class RunSender:
     @property
     def hold(self) -> Hold | None:
         """Which brake holds the run; see `RunBrakes.hold`."""
-        return self.brakes.hold(self._endpoint, at_endpoint=self._at_endpoint())
+        return self.brakes.hold(self._endpoint, at_endpoint=len(self._endpoint.outstanding))
 
     @property
     def crawl_s(self) -> float | None:
@@ -151,9 +144,9 @@ class RunSender:
         """Whether not even what is claimed may be sent."""
         return gates.recalls(self._gate_results(self._controls()))
 
-    async def claim(self, operation: Operation, most: int, claimed_jobs: ClaimedJobs) -> list[Claim]:
-        """Claims jobs that are due for `operation`, as far as they are worth sending; `claimed_jobs` has them."""
-        by_retry = operation is Operation.RETRY
+    async def claim(self, operation: Operation, most: int) -> list[Claim]:
+        """Claims jobs that are due for `operation`, as far as they are worth sending."""
+        claimed_jobs, by_retry = self._endpoint.claimed, operation is Operation.RETRY
         claim = partial(
             self._ledger.jobs.claims.take,
             self.run,
@@ -193,7 +186,7 @@ class RunSender:
                 ).claims
             claimed_jobs.add(instead)
             claims = claims + instead
-        return await self._without_hopeless(claims, outlook, claimed_jobs)
+        return await self._without_hopeless(claims, outlook)
 
     @property
     def _retries_are_due(self) -> bool:
@@ -205,9 +198,7 @@ class RunSender:
         """How long a job lasts there, in time of here."""
         return self._endpoint.estimates.here_us(self.builder.ttl_us(payload))
 
-    async def _without_hopeless(
-        self, claims: list[Claim], outlook: TtlOutlook, claimed_jobs: ClaimedJobs
-    ) -> list[Claim]:
+    async def _without_hopeless(self, claims: list[Claim], outlook: TtlOutlook) -> list[Claim]:
         """Those of `claims` that are not given up, as no execution is as short as their TTL."""
         good: list[Claim] = []
         hopeless: list[Transition] = []
@@ -215,7 +206,7 @@ class RunSender:
             ttl_us = (claim.job.ttl_at or 0) - (claim.job.sent_at or 0)
             if outlook.of(ttl_us) is TtlVerdict.HOPELESS:
                 self._prospects.tell(TtlVerdict.HOPELESS, ttl_us)
-                claimed_jobs.release(claim.job.id)
+                self._endpoint.claimed.release(claim.job.id)
                 hopeless.append(self._hopeless(claim.job, ttl_us))
             else:
                 good.append(claim)
@@ -239,7 +230,7 @@ class RunSender:
             self._none_before[operation] = due_at
             self._has_queued[operation] = has_queued
             if self.is_empty and not was_empty:
-                self._emptied()
+                self._progress.nudge()
 
     async def _next_due_at(self, operation: Operation) -> tuple[int, bool]:
         """When another job of the run is due for `operation`, or to look again: the feed tells of those to come; and

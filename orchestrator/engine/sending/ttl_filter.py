@@ -1,6 +1,5 @@
 """Which jobs of a run have a TTL that leaves room for them: the others are passed over, and go as soon as it does."""
 
-from collections.abc import Callable
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,12 +16,11 @@ AGAIN_US: Final = MINUTE_US
 
 
 class TtlFilter:
-    """How far one run's claims have passed jobs over. `is_idle`: whether the endpoint has none of ours."""
+    """How far one run's claims have passed jobs over."""
 
-    def __init__(self, *, endpoint: Endpoint, is_idle: Callable[[], bool]) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._clock = endpoint.clock
-        self._is_idle = is_idle
         self._passed = HEAD
         self._again_at = 0
         self._latest = Claimed([], HEAD, is_at_end=True)
@@ -30,7 +28,7 @@ class TtlFilter:
 
     def outlook(self) -> TtlOutlook:
         """Which TTLs can be met now."""
-        return TtlOutlook(self._endpoint.estimates.durations, is_idle=self._is_idle())
+        return TtlOutlook(self._endpoint.estimates.durations, is_idle=self._endpoint.is_idle)
 
     def behind(self, outlook: TtlOutlook) -> Passed:
         """Behind whom the next look begins: those who were passed over, while they all are late.

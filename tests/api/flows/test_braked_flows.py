@@ -42,7 +42,7 @@ async def begun(p: Flowing, pipeline: Pipeline) -> None:
 
 async def continued(p: Flowing) -> None:
     assert await p.ledger.flows.proceed((await p.flow(FIRST)).id)
-    p.engine.control.on_change()
+    p.engine.host.control.on_change()
     p.scheduler.on_change()
 
 
@@ -110,7 +110,7 @@ async def test_a_flow_goes_on_once_the_brake_lets_its_run_go_on(tmp_path: Path) 
         run = await p.ledger.runs.named(f"{FIRST}/caption")
         assert run is not None
         await obeyed(p.ledger, Action.CONTINUE, run=run.id)
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         await anyio.sleep(30)
         flow = await p.flow(FIRST)
         assert (flow.state, flow.is_braked, flow.why) == ("running", False, "")

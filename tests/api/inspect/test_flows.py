@@ -177,7 +177,7 @@ async def test_too_many_failed_rows_hold_the_flow_until_a_person_goes_on(tmp_pat
         assert any("is held" in line for line in p.warnings)
 
         assert await p.ledger.flows.proceed(flow.id)
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         p.scheduler.on_change()
         await anyio.sleep(400)
         flow = await p.flow(FIRST)
@@ -192,12 +192,12 @@ async def test_a_paused_flow_sends_nothing_and_a_cancelled_one_ends_with_its_run
         await anyio.sleep(400)
         flow = await p.flow(FIRST)
         assert await p.ledger.flows.pause(flow.id, "looked at")
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         p.scheduler.on_change()
         await anyio.sleep(60)
         assert (await p.flow(FIRST)).state == "held"
         assert await p.ledger.flows.cancel(flow.id, "enough")
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         p.scheduler.on_change()
         await anyio.sleep(600)
         flow = await p.flow(FIRST)
@@ -306,7 +306,7 @@ async def test_doctor_advises_what_goes_on_with_a_flow(tmp_path: Path) -> None:
         await applied(p.ledger, a_pipeline(tmp_path, every(0.1)), now=p.ledger.now())
         p.scheduler.on_change()
         await anyio.sleep(390)
-        p.engine.in_flight.cancel_scope.cancel()
+        p.engine.groups.in_flight.cancel_scope.cancel()
     ledger, around = tmp_path / "l.db", Dependencies(clock=clock, connect=async_creator, environ={})
     found = await doctor(DoctorRequest(ledger=ledger, connection=ConnectionSettings(api_key="")), around)
     assert {each.advice for each in found.findings} == {f"orchestrator tick --ledger {ledger}"}

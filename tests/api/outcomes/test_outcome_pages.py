@@ -25,7 +25,7 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.engine.process import KEY, process
-from tests.engine.rows import rows
+from tests.engine.rows import rows, variables
 from tests.engine.scripted import COMPLETED, FAILED, Scripted, numbered
 from tests.simulation.clock import VirtualClock
 
@@ -43,22 +43,22 @@ def claim(input_: bytes = b'{"a": 1}', policy: bytes | None = None, s3_config: b
 
 def test_the_input_is_spliced_in_byte_by_byte() -> None:
     odd = b'{"n": 12345678901234567890123, "f": 1.0e+2,  "n": "\\u00e9"}'
-    assert RequestBuilder(RunSettings, {}, None).body(claim(odd)) == b'{"input":' + odd + b"}"
+    assert RequestBuilder(RunSettings, variables({}), None).body(claim(odd)) == b'{"input":' + odd + b"}"
 
 
 def test_policies_are_merged_and_the_row_wins() -> None:
     settings = RunSettings(policy=Policy(ttl_ms=60_000, low_priority=True))
-    bodies = RequestBuilder(lambda: settings, {}, None)
+    bodies = RequestBuilder(lambda: settings, variables({}), None)
     body = msgspec.json.decode(bodies.body(claim(policy=b'{"ttl":30000}')))
     assert body["policy"] == {"ttl": 30_000, "lowPriority": True}
     assert bodies.ttl_us(claim(policy=b'{"ttl":30000}').payload) == 30 * SECOND_US
     assert bodies.ttl_us(claim().payload) == 60 * SECOND_US
-    assert RequestBuilder(RunSettings, {}, None).ttl_us(claim().payload) == 86_400 * SECOND_US
+    assert RequestBuilder(RunSettings, variables({}), None).ttl_us(claim().payload) == 86_400 * SECOND_US
 
 
 def test_a_changed_policy_applies_from_the_next_body() -> None:
     current = RunSettings()
-    bodies = RequestBuilder(lambda: current, {}, None)
+    bodies = RequestBuilder(lambda: current, variables({}), None)
     assert b"policy" not in bodies.body(claim())
     current = RunSettings(policy=Policy(execution_timeout_ms=5_000))
     assert b'"policy":{"executionTimeout":5000}' in bodies.body(claim())
@@ -67,7 +67,7 @@ def test_a_changed_policy_applies_from_the_next_body() -> None:
 def test_secrets_are_looked_up_at_the_last_moment_and_a_missing_one_is_named_but_not_shown() -> None:
     references = b'{"accessId":"env:WHO","accessSecret":"env:SECRET","bucketName":"b"}'
     environ = {"WHO": "me", "SECRET": "hush"}
-    bodies = RequestBuilder(lambda: RunSettings(allow_env=("WHO", "SECRET")), environ, None)
+    bodies = RequestBuilder(lambda: RunSettings(allow_env=("WHO", "SECRET")), variables(environ), None)
     body = msgspec.json.decode(bodies.body(claim(s3_config=references)))
     assert body["s3Config"] == {"accessId": "me", "accessSecret": "hush", "bucketName": "b"}
     del environ["SECRET"]
@@ -76,7 +76,7 @@ def test_secrets_are_looked_up_at_the_last_moment_and_a_missing_one_is_named_but
 
 
 def test_the_webhook_carries_the_token_of_the_submission() -> None:
-    body = msgspec.json.decode(RequestBuilder(RunSettings, {}, (KEY, "https://h/x")).body(claim()))
+    body = msgspec.json.decode(RequestBuilder(RunSettings, variables({}), (KEY, "https://h/x")).body(claim()))
     assert body["webhook"] == f"https://h/x/hooks/{token(KEY, 77)}"
 
 
@@ -209,7 +209,7 @@ async def test_what_had_ended_before_is_no_speed() -> None:
 def test_what_was_granted_counts_against_the_budget_before_it_is_written() -> None:
     retries = RetryBudgets({1: RunSettings(retry_budget=200_000)})
     progress = Progress(1, {"outstanding": 10, "retried_executions": 1}, margin_min_s=None, clock=VirtualClock())
-    retries.follow(1, progress)
+    retries.progress[1] = progress
 
     assert retries.why_spent(1, Trouble.FAILED) is None
     assert retries.why_spent(1, Trouble.FAILED) == "the retry budget of the run is spent (20% of 10 jobs: 2)"

@@ -8,10 +8,10 @@ import pytest
 
 from orchestrator.api.outcomes.result_files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.runs.run_identity import check_reach
+from orchestrator.client import Service
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.core.service.answers import Pointless
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.health import SUSPECT_US, WARN_AGAIN_US
@@ -71,9 +71,10 @@ def test_a_resume_may_listen_without_a_url_for_the_service_on_this_machine_alone
 
 
 def endpoint_that_says(say: Callable[[str], None]) -> Endpoint:
+    clock = VirtualClock()
     return Endpoint(
-        id=1, api=None, clock=VirtualClock(), settings_of={}, retries=RetryBudgets({}), webhooks=False, status_limit=CONTRACT_LIMITS[Operation.STATUS],  # type: ignore[arg-type]  # not asked
-        warn=say,
+        id=1, api=Service("http://service", "key", clock).endpoint("ep").api, clock=clock, settings_of={},
+        retries=RetryBudgets({}), webhooks=False, warn=say,
     )  # fmt: skip
 
 

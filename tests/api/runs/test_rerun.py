@@ -121,7 +121,7 @@ def test_killed_as_its_input_was_taken_in_nothing_is_paid_again(tmp_path: Path) 
 
     async def goes_on(commits: CommitWatch | None = None) -> None:
         async with flowing(tmp_path, transport=transport, clock=clock, commits=commits) as p:
-            await p.engine.serving.serve_all()
+            await p.engine.host.serve_all()
             await p.idle()
 
     name = run(fails_in_part)
@@ -143,7 +143,7 @@ async def test_what_has_not_ended_is_not_carried_out_anew(tmp_path: Path) -> Non
             await flow_rerun(tmp_path / "l.db", name, "embed", dependencies=READING)
         with pytest.raises(UsageError, match="no stage called 'emved'"):
             await flow_rerun(tmp_path / "l.db", name, "emved", dependencies=READING)
-        p.engine.in_flight.cancel_scope.cancel()
+        p.engine.groups.in_flight.cancel_scope.cancel()
 
 
 async def test_a_flow_that_has_ended_goes_on_with_jobs_that_are_queued_again(tmp_path: Path) -> None:

@@ -86,13 +86,13 @@ async def test_a_state_that_says_not_finished_moves_the_deadline_and_an_unknown_
     async with process(tmp_path / "db", transport, settings=settings(60)) as p:
         await p.start("dispatcher", "collector")
         await anyio.sleep(50.2)
-        deadline = p.collector.soonest_deadline()
+        deadline = p.endpoint.outstanding.plan.deadlines.soonest()
         assert deadline is not None
         assert (deadline - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
         assert 49 <= transport.since_sent("status")[-1] <= 51, "by the deadline, and not twice within a second"
         transport.scripts["status"] = IN_PROGRESS
         await anyio.sleep(2)
-        assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND > 57
+        assert ((p.endpoint.outstanding.plan.deadlines.soonest() or 0) - p.clock.now()) / SECOND > 57
     assert max(gaps(transport.times("status"))) <= 10
 
 
@@ -143,8 +143,8 @@ async def test_a_hint_cuts_the_wait_short_and_one_for_an_unknown_job_does_nothin
         await anyio.sleep(10)
         assert transport.times("status") == []
         hinted_s = anyio.current_time()
-        p.collector.hint(1)
-        p.collector.hint(99)
+        p.endpoint.outstanding.hint(1)
+        p.endpoint.outstanding.hint(99)
         await anyio.sleep(0.1)
         assert transport.times("status") == [pytest.approx(hinted_s)]
 
@@ -169,11 +169,13 @@ async def test_a_job_at_its_ttl_is_asked_for_shortly_before_and_then_failed_as_t
 
 async def test_the_time_that_it_is_safe_to_stay_away_ends_with_the_ttl(tmp_path: Path) -> None:
     async with process(tmp_path / "db", Scripted(), settings=settings(policy=Policy(ttl_ms=600_000))) as p:
-        assert p.collector.soonest_deadline() is None
+        assert p.endpoint.outstanding.plan.deadlines.soonest() is None
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
         await anyio.sleep(0.1)
-        assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND == pytest.approx(600, abs=0.5)
+        assert ((p.endpoint.outstanding.plan.deadlines.soonest() or 0) - p.clock.now()) / SECOND == pytest.approx(
+            600, abs=0.5
+        )
 
 
 async def test_a_404_after_the_retention_is_expired_and_paid_again_once(tmp_path: Path) -> None:

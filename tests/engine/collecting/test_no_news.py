@@ -99,7 +99,9 @@ async def test_an_answer_that_is_no_news_extends_nothing(tmp_path: Path) -> None
     async with process(tmp_path / "db", transport, settings=settings(60)) as p:
         await p.start("dispatcher", "collector")
         await anyio.sleep(50)
-        assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND == pytest.approx(9.5, abs=0.7)
+        assert ((p.endpoint.outstanding.plan.deadlines.soonest() or 0) - p.clock.now()) / SECOND == pytest.approx(
+            9.5, abs=0.7
+        )
 
 
 async def test_an_answer_that_cannot_be_decoded_and_heals_is_a_result(tmp_path: Path) -> None:

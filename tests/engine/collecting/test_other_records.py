@@ -189,7 +189,7 @@ async def test_where_ids_are_given_twice_an_answer_waits_for_the_webhook_a_while
         await p.until(State.OUTSTANDING)
         if not are_repeated:
             assert ids.contradict("r-1", 99, None), "a webhook of a job whose answer was lost bore this one's id"
-        p.collector.hint(1)
+        p.endpoint.outstanding.hint(1)
         await anyio.sleep(comes_after_s or WEBHOOK_SLACK_US / SECOND - 1)
         assert transport.of("status")
         assert p.progress.count(State.OUTSTANDING) == 1

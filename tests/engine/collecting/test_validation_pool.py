@@ -149,7 +149,7 @@ async def test_another_process_holds_the_run_where_the_file_has_changed(tmp_path
     async with process(tmp_path / "db", Scripted(status=GOOD)) as p:
         run = await p.ledger.runs.create(name="other", service_url=URL, endpoint="b", source="/y", settings=settings)
         schema(tmp_path, {"type": "null"})
-        why = await p.engine.serving.serve(run)
+        why = await p.engine.host.serve(run)
         assert "the file has changed since the run was given it" in (why or "")
         assert p.engine.runs.held[run.id].why == why
 

@@ -9,6 +9,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.service.webhook_token import token
 from orchestrator.engine.collecting.webhook_inbox import IDLE_S, WebhookInbox
+from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.web.application import listener_application
 from orchestrator.web.webhook_routes import Webhooks
@@ -292,11 +293,11 @@ async def test_more_notices_than_memory_may_hold_wait_in_the_ledger(
     async with process(tmp_path / "db", Scripted(run=numbered()), webhooks=True, jobs=n_max) as p:
         p.inbox = WebhookInbox(
             ledger=p.ledger,
-            clock=p.clock,
-            endpoint_of=p.endpoints.get,
-            hint=lambda _: None,
-            validators=p.engine.validators,
+            endpoints=p.endpoints,
+            validators=p.engine.endpoints.validators,
             launch=p.task_pool.launch,
+            progress={},
+            owed=Subscribers(),
             waiting_max=waiting_max,
             bytes_max=bytes_max,
         )
@@ -320,7 +321,7 @@ async def test_a_notice_for_an_endpoint_that_another_process_serves_is_left_to_i
     async with process(tmp_path / "db", Scripted(), webhooks=True) as p:
         await p.start("dispatcher")
         await p.until(State.OUTSTANDING)
-        del p.endpoints._served[p.endpoint.id]
+        del p.endpoints[p.endpoint.id]
         await p.start("inbox")
         await tell(p, await submission_of(p))
         await anyio.sleep(10)

@@ -142,7 +142,7 @@ async def test_a_process_that_finds_results_gone_after_a_pause_calls_less_time_s
         await p.begin()
         await p.wait(lambda: bool(told(p)))
         await anyio.sleep(5)
-        soonest = p.collector.soonest_deadline()
+        soonest = p.endpoint.outstanding.plan.deadlines.soonest()
         assert soonest is not None
         assert soonest <= p.clock.now() + AGREED_S * SECOND / 12
         assert p.dispatcher.turns.admissible(p.session.own.sending) < before / 5

@@ -120,7 +120,7 @@ async def test_tries_are_counted_across_processes(tmp_path: Path) -> None:
         name = await triggered(p, reporting(tmp_path, "echo tried >> tries; exit 3"))
         await anyio.sleep(5)
         assert (tmp_path / "tries").read_text() == "tried\n"
-        p.engine.in_flight.cancel_scope.cancel()
+        p.engine.groups.in_flight.cancel_scope.cancel()
     async with flowing(tmp_path, transport=transport, clock=clock) as p:
         await p.idle()
         assert await p.states() == {name: "failed"}

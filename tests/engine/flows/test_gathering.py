@@ -144,7 +144,7 @@ async def test_too_few_rows_for_a_group_of_all_hold_the_flow_until_somebody_goes
         assert await ended(p, f"{name}/total") == []
 
         assert await p.ledger.flows.proceed(flow.id)
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         p.scheduler.on_change()
         await anyio.sleep(60)
         assert await p.states() == {name: "partial"}
@@ -157,7 +157,7 @@ async def test_a_cancelled_flow_hands_over_no_group(tmp_path: Path) -> None:
         await p.idle()
         flow = await p.flow(name)
         assert await p.ledger.flows.cancel(flow.id, "by a test")
-        p.engine.control.on_change()
+        p.engine.host.control.on_change()
         p.scheduler.on_change()
         await anyio.sleep(60)
         assert await p.states() == {name: "cancelled"}

@@ -89,7 +89,7 @@ async def engine_at(
     connection = ConnectionSettings(serverless_url=HERE, api_key="key", keys=dict.fromkeys(services, "other-key"))
     async with open_engine(empty_ledger(path), connection, dependencies, Silent()) as engine, engine.working():
         yield engine
-        engine.in_flight.cancel_scope.cancel()
+        engine.groups.in_flight.cancel_scope.cancel()
 
 
 async def a_run(
@@ -118,7 +118,7 @@ async def a_run(
 
 async def serve(engine: Engine, *runs: Run) -> list[RunSession]:
     """Takes on all of `runs`, and begins to send."""
-    sessions = [await engine.take_on(run) for run in runs]
+    sessions = [await engine.host.take_on(run) for run in runs]
     await engine.collect()
     await engine.keep_up()
     for session in sessions:
@@ -192,15 +192,15 @@ async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, pr
 
 async def test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down(tmp_path: Path) -> None:
     async with engine_at(tmp_path / "db", {HERE: Accepting()}) as engine:
-        await engine.take_on(await a_run(engine, "first", endpoint="ep-1"))
+        await engine.host.take_on(await a_run(engine, "first", endpoint="ep-1"))
         second = await a_run(engine, "second", endpoint="ep-2")
-        (first,) = engine.endpoints.all()
+        (first,) = engine.endpoints.endpoints.values()
         first.api.time_scale = 2.0
         async with anyio.create_task_group() as group:
             group.start_soon(engine.endpoints.write_down)
             await anyio.lowlevel.checkpoint()
-            await engine.take_on(second)
-        assert len(engine.endpoints.all()) == 2
+            await engine.host.take_on(second)
+        assert len(engine.endpoints.endpoints.values()) == 2
         assert await engine.ledger.runs.learned.of(first.id) == first.learned
 
 
@@ -229,7 +229,7 @@ async def test_a_small_run_starts_within_a_second_beside_a_large_one_whose_queue
         assert len(service.sent) <= 260, "no more at the service than suits the run"
         small = await a_run(engine, "small", jobs=5, settings=RunSettings(queue_depth=200))
         begun_s, before = running_loop().time(), len(service.sent)
-        await (await engine.take_on(small)).send()
+        await (await engine.host.take_on(small)).send()
         await anyio.sleep(1)
         assert len(service.sent) > before
         assert service.sent[before][0] - begun_s <= 1.0
@@ -268,13 +268,15 @@ async def test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_wheth
         claims = await engine.ledger.jobs.claims.take(
             waiting.id, endpoint=waiting.endpoint_id, by_retry=False, most=3, ttl_of=lambda _: 3_600 * S
         )
-        in_a_day = engine.clock.now() + 86_400 * S
-        put_off = [deferred(each.job, due_at=in_a_day, reason="later", at=engine.clock.now()) for each in claims.claims]
+        in_a_day = engine.ledger.now() + 86_400 * S
+        put_off = [
+            deferred(each.job, due_at=in_a_day, reason="later", at=engine.ledger.now()) for each in claims.claims
+        ]
         await engine.ledger.writer.apply(put_off)
-        sessions = [await engine.take_on(run) for run in (waiting, due)]
-        breaker = engine.endpoints.served(due.endpoint_id).endpoint.health.submissions.breaker
+        sessions = [await engine.host.take_on(run) for run in (waiting, due)]
+        breaker = engine.endpoints.endpoints[due.endpoint_id].health.submissions.breaker
         while not breaker.is_tripped:
-            breaker.record_failure(sent_at=engine.clock.now(), now=engine.clock.now())
+            breaker.record_failure(sent_at=engine.ledger.now(), now=engine.ledger.now())
             await anyio.sleep(1)
         await engine.collect()
         await engine.keep_up()

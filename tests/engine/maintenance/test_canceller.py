@@ -226,7 +226,7 @@ async def test_what_another_process_serves_is_left_to_it(tmp_path: Path) -> None
     async with process(tmp_path / "db", transport, jobs=2) as p:
         await p.start("dispatcher", "collector")
         await p.until(State.OUTSTANDING, 2)
-        del p.endpoints._served[p.endpoint.id]
+        del p.endpoints[p.endpoint.id]
         await p.start("canceller")
         await p.ledger.jobs.cancels.owe([1, 2], CancelWhy.ASKED, now=p.clock.now())
         await anyio.sleep(30)

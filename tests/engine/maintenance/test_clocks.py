@@ -70,10 +70,12 @@ async def test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is
         await p.begin()
         await anyio.sleep(1)
         assert transport.times("status")[0] < began_at_s + 1
-        assert (p.collector.soonest_deadline() or 0) < p.clock.now(), "nor is it safe until one is answered"
+        assert (p.endpoint.outstanding.plan.deadlines.soonest() or 0) < p.clock.now(), (
+            "nor is it safe until one is answered"
+        )
         transport.scripts["status"] = IN_PROGRESS
         await anyio.sleep(20)
-        assert ((p.collector.soonest_deadline() or 0) - p.clock.now()) / SECOND > 1_700
+        assert ((p.endpoint.outstanding.plan.deadlines.soonest() or 0) - p.clock.now()) / SECOND > 1_700
         transport.scripts["status"] = COMPLETED
         await p.finish()
 
@@ -92,7 +94,9 @@ async def test_a_job_whose_retry_was_on_its_way_is_asked_for_at_once(tmp_path: P
         assert (await p.begin()).outstanding == 1
         await anyio.sleep(1)
         assert transport.times("status")[0] < began_at_s + 1
-        assert (p.collector.soonest_deadline() or 0) < p.clock.now(), "whoever looks is told of no safety"
+        assert (p.endpoint.outstanding.plan.deadlines.soonest() or 0) < p.clock.now(), (
+            "whoever looks is told of no safety"
+        )
         transport.scripts["status"] = COMPLETED
         await p.finish()
         assert anyio.current_time() - began_at_s < 30

@@ -67,10 +67,10 @@ async def test_a_request_that_takes_its_time_is_left_alone(tmp_path: Path) -> No
         await p.until(State.SUBMITTING)
         for _ in range(3):
             await p.reconciler.run_once()
-        assert p.endpoints.is_in_flight(1)
+        assert 1 in p.endpoint.claimed
         await p.until(State.OUTSTANDING)
         assert await p.story() == ["claimed", "accepted"]
-        assert not p.endpoints.is_in_flight(1)
+        assert 1 not in p.endpoint.claimed
 
 
 async def test_an_outstanding_job_in_nobodys_plan_is_found_and_asked_for(tmp_path: Path) -> None:
@@ -78,12 +78,12 @@ async def test_an_outstanding_job_in_nobodys_plan_is_found_and_asked_for(tmp_pat
     async with process(tmp_path / "db", transport, jobs=3) as p:
         await p.start("dispatcher", "collector")
         await p.until(State.OUTSTANDING, 3)
-        p.collector.forget(2)
+        p.endpoint.outstanding.forget(2)
         await p.reconciler.run_once()
-        assert not p.collector.knows(2)  # it could be a step on its way
+        assert p.endpoint.outstanding.plan.get(2) is None  # it could be a step on its way
         asked = len(transport.of("status"))
         await p.reconciler.run_once()
-        assert p.collector.knows(2)
+        assert p.endpoint.outstanding.plan.get(2)
         await anyio.sleep(0.1)
         assert [question.remote_id for question in transport.of("status")[asked:]] == ["r-2"]
 
@@ -93,9 +93,9 @@ async def test_what_was_planned_and_never_asked_is_planned_anew(tmp_path: Path) 
     async with process(tmp_path / "db", transport) as p:
         await p.start("dispatcher")  # nobody asks
         await p.until(State.OUTSTANDING)
-        assert p.collector.revive() == 0
+        assert p.endpoint.outstanding.revive() == 0
         await anyio.sleep(2_000)
-        assert p.collector.revive() == 1
+        assert p.endpoint.outstanding.revive() == 1
 
 
 async def test_a_job_in_progress_for_far_longer_than_the_others_is_reported_once(tmp_path: Path) -> None:

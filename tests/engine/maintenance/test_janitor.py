@@ -219,10 +219,8 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         await p.until(State.OUTSTANDING)
         before = await p.counts()
         assert before == {"submitting": 1, "uncertain": 1, "outstanding": 1, "uncertain_seen": 1}
-        del p.endpoints._served[p.endpoint.id]
-        recovered = await p.janitor.recover(
-            lambda jobs: pytest.fail("nothing to adopt") if jobs else None, endpoints=()
-        )
+        del p.endpoints[p.endpoint.id]
+        recovered = await p.janitor.recover(())
         assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (0, 0, 0)
         await p.start("janitor")
         await anyio.sleep(15)

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 
 from orchestrator.engine.engine import open_engine
-from orchestrator.engine.hosting.run_registry import REPORTED_FOR_US
+from orchestrator.engine.hosting.run_reports import REPORTED_FOR_US
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import ASKED_TO_STOP, HAS_FINISHED
 from orchestrator.engine.runtime.view import Silent

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from orchestrator.client.http.transfer_slots import TransferSlots
 from orchestrator.core.limits.transfer_slots import AT_ONCE, EPOCH_US, STEADY_EPOCHS
-from orchestrator.engine.sending.claimed_jobs import CLAIMED_BYTES_MAX
+from orchestrator.engine.endpoint.claimed_jobs import CLAIMED_BYTES_MAX
 from orchestrator.formats.input.rows import Row
 from tests.engine.process import Process, process
 from tests.engine.rows import rows

@@ -114,7 +114,7 @@ def test_the_intent_to_send_is_durable_before_the_request_leaves(tmp_path: Path)
 
     async def goes_on() -> None:
         async with process(tmp_path / "db", Scripted(), clock=clock) as p:
-            recovered = await p.janitor.recover(lambda _: None, endpoints=(p.endpoint.id,))
+            recovered = await p.janitor.recover((p.endpoint.id,))
             assert (recovered.uncertain, recovered.to_repay) == (1, 1)
             assert await p.story() == ["claimed", "unanswered uncertain"]
 

@@ -100,10 +100,8 @@ async def test_what_left_an_endpoint_is_not_asked_for_there_any_more(tmp_path: P
     async with process(tmp_path / "db", transport, settings=settings) as p:
         await p.begin()
         await p.until_event(lambda step: step.after.attempt == 2 and step.after.state is State.OUTSTANDING)
-        assert not p.collector.knows(1)
-        elsewhere = p.endpoints.collector((await p.job()).endpoint)
-        assert elsewhere is not None
-        assert elsewhere.knows(1)
+        assert p.endpoint.outstanding.plan.get(1) is None
+        assert p.endpoints[(await p.job()).endpoint].outstanding.plan.get(1)
 
 
 async def test_the_attempts_of_a_job_hold_across_endpoints(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.ledger import Claim
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.settings.run_settings import RunSettings
+from tests.engine.rows import variables
 
 SECRET = 'a/b+c"d\\e=='
 ENVIRON = {"S3_ID": "AKIA123", "S3_SECRET": SECRET}
@@ -24,7 +25,7 @@ def claim() -> Claim:
 
 
 def test_a_body_holds_the_secrets_that_its_references_name(claim: Claim) -> None:
-    body = RequestBuilder(lambda: ALLOWED, ENVIRON, None).body(claim)
+    body = RequestBuilder(lambda: ALLOWED, variables(ENVIRON), None).body(claim)
     assert msgspec.json.decode(body)["s3Config"] == {
         "accessId": "AKIA123",
         "accessSecret": SECRET,
@@ -34,13 +35,13 @@ def test_a_body_holds_the_secrets_that_its_references_name(claim: Claim) -> None
 
 def test_without_the_variable_there_is_no_body(claim: Claim) -> None:
     with pytest.raises(ValueError, match="S3_ID and S3_SECRET"):
-        RequestBuilder(lambda: ALLOWED, {}, None).body(claim)
+        RequestBuilder(lambda: ALLOWED, variables({}), None).body(claim)
 
 
 def test_what_nobody_has_allowed_is_not_sent_nor_any_key_of_ours_whoever_has(claim: Claim) -> None:
     with pytest.raises(RefusedVariables, match="refers to S3_ID and S3_SECRET, which no row may have unasked"):
-        RequestBuilder(RunSettings, ENVIRON, None).body(claim)  # as of a ledger from before
+        RequestBuilder(RunSettings, variables(ENVIRON), None).body(claim)  # as of a ledger from before
     with pytest.raises(RefusedVariables, match="refers to S3_SECRET, a key of this program's own"):
-        RequestBuilder(lambda: ALLOWED, ENVIRON, None, keys=lambda: OwnKeys(values=frozenset({SECRET}))).body(claim)
-    assert not RequestBuilder(RunSettings, ENVIRON, None).is_set("S3_ID")
-    assert RequestBuilder(lambda: ALLOWED, ENVIRON, None).is_set("S3_ID")
+        RequestBuilder(lambda: ALLOWED, variables(ENVIRON, OwnKeys(values=frozenset({SECRET}))), None).body(claim)
+    assert not RequestBuilder(RunSettings, variables(ENVIRON), None).is_set("S3_ID")
+    assert RequestBuilder(lambda: ALLOWED, variables(ENVIRON), None).is_set("S3_ID")

@@ -194,7 +194,7 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
                 again.job, due_at=now, reason="429", at=now, trouble=Trouble.THROTTLED, retry_until=until
             )
         )
-        p.collector.adopt([taken[0].after], ask_now=False)
+        p.endpoint.outstanding.plan.add(taken[0].after)
         learn(p, delay_s=600, execution_s=20)
         await p.start("dispatcher", "collector")
         await anyio.sleep(99)

@@ -44,7 +44,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="an answer that cannot be read ends a job at its deadline",
         path="orchestrator/engine/collecting/collector.py::Collector._no_news",
-        old="if now < safe_until(job, self._agreed_us(job)):",
+        old="if now < safe_until(job, self._endpoint.estimates.agreed_us(job.run)):",
         new="if now < entry.deadline:",
         tests=(
             NO_NEWS + "test_a_torn_record_is_asked_for_until_the_retention_has_run_out_and_then_kept_and_tried_again",
@@ -288,7 +288,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was unfinished in the future is safe for the retention",
-        path="orchestrator/engine/collecting/collector.py::Collector.adopt",
+        path="orchestrator/engine/endpoint/outstanding_jobs.py::OutstandingJobs.adopt",
         old="job, is_unsure = sure_of(found, now)",
         new="job, is_unsure = sure_of(found, now)[0], False",
         tests=(CLOCKS + "test_when_a_job_was_last_unfinished_in_the_future_is_unknown_and_it_is_asked_for_at_once",),

@@ -8,9 +8,9 @@ _IN_TIME = f"{_HERE}test_jobs_that_time_out_are_tried_with_more_time_and_then_at
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job that goes elsewhere is still asked for where it was",
-        path="orchestrator/engine/collecting/collector.py::Collector._on_steps",
-        old="if step.before.endpoint != self._endpoint.id:",
-        new="if step.after.endpoint != self._endpoint.id:",
+        path="orchestrator/engine/endpoint/outstanding_jobs.py::OutstandingJobs.on_steps",
+        old="if step.before.endpoint != self._endpoint:",
+        new="if step.after.endpoint != self._endpoint:",
         tests=(f"{_HERE}test_what_left_an_endpoint_is_not_asked_for_there_any_more",),
     ),
     Fault(
@@ -114,8 +114,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the endpoints that rules lead to are not served until a job is there",
-        path="orchestrator/engine/engine.py::Engine.take_on",
-        old="await self.serving.reach_escalation(run)",
+        path="orchestrator/engine/hosting/run_host.py::RunHost.take_on",
+        old="await self.reach_escalation(run)",
         new="",
         tests=(_IN_TIME,),
     ),

@@ -75,7 +75,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a job that is to be cancelled at its next checkpoint waits until somebody looks",
         path="orchestrator/engine/collecting/segment_tracker.py::SegmentTracker._keep",
-        old="self.endpoint.owed()",
+        old="self.endpoint.owed.wake()",
         new="pass",
         tests=("tests/api/runs/test_job_progress.py::test_the_cancel_leaves_as_soon_as_the_checkpoint_is_known",),
     ),

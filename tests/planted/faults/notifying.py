@@ -104,7 +104,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/ledger/flows/flows.py::Flows.give_up_run",
         old="runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)",
         new="runs.c.id == run)",
-        tests=("tests/engine/maintenance/test_flow_retention.py::test_what_is_not_to_go_stays",),
+        tests=("tests/engine/flows/test_flow_retention.py::test_what_is_not_to_go_stays",),
     ),
     Fault(
         name="of a resumable job that has ended the oldest checkpoint is kept",

@@ -68,8 +68,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="failed jobs are reopened before what was noted of them is looked at",
         path="orchestrator/engine/engine.py::Engine.collect",
-        old="await self.taking.start(self.inbox.serve)\nawait self.inbox.catch_up()",
-        new="await self.taking.start(self.inbox.serve)",
+        old="await self.listener.inbox.catch_up()",
+        new="",
         tests=(
             "tests/api/outcomes/test_late_results.py::test_who_begins_goes_through_all_notices_before_anything_else",
         ),

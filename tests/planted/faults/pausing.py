@@ -20,7 +20,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="nobody is told that the service wants no question for an hour",
-        path="orchestrator/engine/hosting/endpoint_registry.py::ServedEndpoint.report_on",
+        path="orchestrator/engine/hosting/run_reports.py::_at",
         old="unwanted_until=unwanted_until if unwanted_until - now > UNWANTED_US else None",
         new="unwanted_until=None",
         tests=(IMPOSED + "test_while_it_lasts_status_says_that_no_question_is_wanted",),
@@ -103,7 +103,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the heartbeat tells of each run that was ever served",
-        path="orchestrator/engine/hosting/run_registry.py::RunRegistry.reports",
+        path="orchestrator/engine/hosting/run_reports.py::run_reports",
         old="if lately:",
         new="if False:",
         tests=("tests/engine/runtime/test_last_word.py::test_of_a_run_that_ended_long_ago_nothing_is_said_any_more",),

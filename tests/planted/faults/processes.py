@@ -112,7 +112,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a run whose ledger is gone goes on sending",
         path="orchestrator/engine/engine.py::Engine.collect",
-        old="self.taking.start_soon(self._stop_when_lost)",
+        old="taking.start_soon(self._stop_when_lost)",
         new="",
         tests=("tests/system/test_misplaced.py::test_without_its_lock_a_run_ends_and_its_ledger_is_as_it_was",),
     ),
@@ -216,9 +216,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a dead process was asked for is paid for by the next one",
-        path="orchestrator/engine/hosting/run_host.py::RunHost.serve_asked",
-        old='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif command.id <= self.asked_before:',
-        new='Carries out a SERVE. Who asked another process asks again: what nobody asks for any more is not paid for."""\nif False:',
+        path="orchestrator/engine/hosting/command_desk.py::CommandDesk._of_now",
+        old="return OF_ANOTHER if command.id <= self.asked_before else await handler(command)",
+        new="return await handler(command)",
         tests=(
             "tests/engine/hosting/test_run_host.py::test_what_was_asked_of_a_process_that_has_ended_is_not_done_by_the_next_one",
         ),
@@ -235,7 +235,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="workers are raised before the ledger knows what they were",
         path="orchestrator/engine/hosting/worker_scaling.py::WorkerScaling._raise",
-        old="await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._rest_url, loan)\ntry:",
+        old="await self._ledger.runs.scaling_overrides.write(run.endpoint_id, self._services.rest_url, loan)\ntry:",
         new="try:",
         tests=("tests/engine/hosting/test_worker_scaling.py::test_after_a_kill_runs_tidy_puts_them_back_once",),
     ),

@@ -62,9 +62,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a process ends since the one before it was asked to",
-        path="orchestrator/engine/engine.py::Engine._stop_asked",
-        old="if command.id <= self.serving.asked_before:\n    return OF_ANOTHER\nreply =",
-        new="reply =",
+        path="orchestrator/engine/hosting/command_desk.py::CommandDesk.stops_when_asked",
+        old="self.register(Action.STOP, self._of_now(stop_asked))",
+        new="self.register(Action.STOP, stop_asked)",
         tests=(
             "tests/api/admin/test_process_stop.py::test_what_was_asked_of_a_process_that_was_killed_ends_none_after_it",
         ),

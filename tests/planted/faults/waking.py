@@ -51,8 +51,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who writes down what was learned minds an endpoint that comes in meanwhile",
         path="orchestrator/engine/hosting/endpoint_registry.py::EndpointRegistry.write_down",
-        old="in list(self._served.items()):",
-        new="in self._served.items():",
+        old="in list(self.endpoints.items()):",
+        new="in self.endpoints.items():",
         tests=(
             "tests/engine/hosting/test_side_by_side.py::test_an_endpoint_may_come_in_while_what_was_learned_of_the_others_is_written_down",
         ),

@@ -11,11 +11,13 @@ CLAIMED_BYTES_MAX: Final = 32 * MIB
 
 
 class ClaimedJobs:
-    """Claimed jobs, until they are released."""
+    """Claimed jobs, until they are released: until what came of them is written, or they are given back."""
 
     def __init__(self) -> None:
         self._sizes: dict[int, int] = {}
         self._bytes = 0
+        self.in_flight: set[int] = set()
+        """Those of them that are on their way."""
 
     def __contains__(self, job: int) -> bool:
         return job in self._sizes
@@ -36,4 +38,5 @@ class ClaimedJobs:
 
     def release(self, job: int) -> None:
         """`job` is neither to be sent nor in flight any more."""
+        self.in_flight.discard(job)
         self._bytes -= self._sizes.pop(job)

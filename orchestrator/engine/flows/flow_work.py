@@ -1,0 +1,78 @@
+"""What carries out flows on a ledger: begun in an order in which whoever is told of something is there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from orchestrator.clock import Clock
+from orchestrator.core.text.next_step import Wording
+from orchestrator.engine.flows.flow_executor import FlowFiles
+from orchestrator.engine.flows.flow_retention import FlowRetention
+from orchestrator.engine.flows.notifier import Notifier
+from orchestrator.engine.flows.row_handover import RowHandover
+from orchestrator.engine.flows.run_notifier import RunNotifier
+from orchestrator.engine.flows.scheduler import Firing, Scheduler
+from orchestrator.engine.hosting.command_desk import CommandDesk
+from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.runtime.view import View
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.intakes import Hold
+
+
+@dataclass(kw_only=True, eq=False)
+class FlowWork:
+    """Of one engine. `scrub` takes secrets out of what is told; `hold` keeps others from taking in for a run."""
+
+    ledger: Ledger
+    clock: Clock
+    host: RunHost
+    commands: CommandDesk
+    files: FlowFiles
+    firing: Firing
+    scrub: Callable[[bytes], bytes]
+    hold: Hold
+    view: View
+    word: Wording
+
+    def __post_init__(self) -> None:
+        runs, warn = self.host.runs, self.view.warn
+        notifier = Notifier(
+            ledger=self.ledger,
+            clock=self.clock,
+            files=self.files,
+            scrub=self.scrub,
+            warn=warn,
+            is_at_work=self.firing is not Firing.HANDED_OVER,
+        )
+        self.run_notifier = RunNotifier(
+            ledger=self.ledger,
+            clock=self.clock,
+            sessions=runs.sessions,
+            settings_of=runs.settings_of,
+            tell=self.files.tell_of_run,
+            scrub=self.scrub,
+            warn=warn,
+        )
+        relay = RowHandover(ledger=self.ledger, files=self.files, session_of=runs.sessions.get, warn=warn)
+        self.scheduler = Scheduler(
+            ledger=self.ledger,
+            clock=self.clock,
+            files=self.files,
+            serving=self.host,
+            relay=relay,
+            notifier=notifier,
+            asked=self.host.control.on_change,
+            say=self.view.say,
+            warn=warn,
+            word=self.word,
+            firing=self.firing,
+        )
+        retention = FlowRetention(ledger=self.ledger, serving=self.host, hold=self.hold)
+        self._parts = relay, notifier, self.run_notifier, retention, self.scheduler
+
+    async def begin(self) -> None:
+        """Begins with all of it."""
+        self.ledger.writer.subscribe(self.run_notifier.on_steps)
+        self.commands.ticks(self.scheduler.tick)
+        self.commands.watch.subscribe(self.scheduler.on_change)
+        for part in self._parts:
+            await self.host.groups.taking.start(part.serve)

@@ -1,0 +1,126 @@
+"""What people ask of the process that works on a ledger: which command is carried out by what, and who hears of it."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import anyio
+
+from orchestrator.engine.commands.cancel_jobs import cancel_chosen
+from orchestrator.engine.commands.inbox import CommandInbox, Handler
+from orchestrator.engine.commands.resend import resent
+from orchestrator.engine.commands.revalidate import Revalidator
+from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Command, Reply
+
+OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
+LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")
+
+
+class CommandDesk(CommandInbox):
+    """Of one engine. `learn` has it learn of runs that another process has made, `beat` writes down how it stands."""
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        host: RunHost,
+        learn: Callable[[], Awaitable[object]],
+        beat: Callable[[], Awaitable[None]],
+        watch_every_s: float,
+    ) -> None:
+        super().__init__(ledger=ledger, obeyed=self._obeyed)
+        self._host = host
+        self._learn = learn
+        self._beat = beat
+        self.asked_before = 0
+        """The number of the last command that was asked before this engine was there."""
+
+        self._is_tick_asked = False
+        self.watch = LedgerWatch(ledger.commits_of_others, missing=ledger.place.missing, every_s=watch_every_s)
+        self.watch.subscribe(self._look)
+        self.watch.subscribe(self.on_change)
+        endpoints = host.endpoints
+        self.register(Action.RETRY, host.retry_asked)
+        self.register(Action.RESEND, partial(resent, ledger))
+        rechecker = Revalidator(ledger=ledger, validators=endpoints.validators, settings_of=endpoints.settings_of)
+        self.register(Action.RECHECK, rechecker.recheck_asked)
+        self.register(Action.CANCEL_JOBS, partial(cancel_chosen, ledger, endpoints.owed.wake))
+        self.register(Action.SERVE, self._of_now(self._told(host.serve_asked)))
+        self.register(Action.RELEASE, self._of_now(self._told(host.release_asked)))
+        self.register(Action.REBIND, self._of_now(host.rebind_asked))
+        self.register(Action.TICK, self._tick_asked)
+        self.register(Action.STOP, self._of_now(self._stop_refused))
+
+    def _of_now(self, handler: Handler) -> Handler:
+        """Who asked another process asks again: what nobody asks for any more is not paid for."""
+
+        async def carry_out(command: Command) -> Reply:
+            return OF_ANOTHER if command.id <= self.asked_before else await handler(command)
+
+        return carry_out
+
+    def _told(self, handler: Handler) -> Handler:
+        """Who asked looks next at how this process stands."""
+
+        async def carry_out(command: Command) -> Reply:
+            reply = await handler(command)
+            if not reply.is_refused:
+                await self._beat()
+            return reply
+
+        return carry_out
+
+    def stops_when_asked(self, stop: anyio.Event) -> None:
+        """`stop` is set once somebody asks in another process for the end of this one. Else that is refused."""
+
+        async def stop_asked(command: Command) -> Reply:
+            reply = Reply("it stops")
+            await self._ledger.commands.finish(command.id, reply)  # first: what follows ends whoever writes that down
+            self._host.say(f"{command.asked_by} asks this process to stop")
+            stop.set()
+            return reply
+
+        self.register(Action.STOP, self._of_now(stop_asked))
+
+    async def _stop_refused(self, _command: Command) -> Reply:
+        return Reply(OF_A_PROGRAM, is_refused=True)
+
+    async def _tick_asked(self, _command: Command) -> Reply:
+        self._is_tick_asked = True
+        return LOOKS
+
+    def ticks(self, tick: Callable[[], None]) -> None:
+        """`tick` has the schedules looked at when that is asked for: at once where it was, before this process carried
+        out any flows.
+        """
+
+        async def tick_asked(_command: Command) -> Reply:
+            tick()
+            return LOOKS
+
+        self.register(Action.TICK, tick_asked)
+        if self._is_tick_asked:
+            tick()
+
+    def _look(self) -> None:
+        """The ledger may say something else of what people want."""
+        self._host.endpoints.limits.on_change()
+        self._host.control.on_change()
+
+    async def _obeyed(self, command: Command) -> None:
+        """A command has changed something in the ledger."""
+        runs = self._host.runs
+        if command.run is not None and command.run not in runs.settings_of:  # another process has made it
+            await self._learn()
+        match command.action:
+            case Action.PRIORITY | Action.BRAKES:
+                await runs.learn_changed()
+            case Action.RENAME | Action.DELETE if command.run is not None:
+                await self._host.look_again(command.run)
+            case _:
+                pass
+        await self._host.control.follow()  # what is asked for next may begin to send
+        self._look()

@@ -1,0 +1,75 @@
+"""How the runs of this process stand, for those who look from outside."""
+
+from functools import reduce
+from typing import Final
+
+from msgspec.structs import replace
+
+from orchestrator.core.limits.rate_pacer import Operation
+from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.hosting.run_registry import RunRegistry
+from orchestrator.engine.hosting.run_session import RunSession
+from orchestrator.engine.hosting.stuck_jobs import StuckJobs
+from orchestrator.ledger.runs.heartbeats import RunReport, together
+from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.views.status import Collecting, StuckSummary
+
+REPORTED_FOR_US: Final = MINUTE_US
+"""For so long after its end others still hear how a run stood."""
+
+UNWANTED_US: Final = 30 * SECOND_US
+"""A shorter rest that the service wants is a matter of course, and no news."""
+
+
+def run_reports(
+    runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckJobs, now: int, *, lately: bool
+) -> dict[int, RunReport]:
+    """Of each run of which there is something to say; `lately`: of those that ended long ago there is not."""
+    reported = {*runs.unfinished, *runs.sessions, *runs.held}
+    if lately:  # a process may serve thousands, one a night
+        for run, session in runs.sessions.items():
+            session.note_end(now, has_ended=not session.progress.unfinished and run not in runs.held)
+            if session.ended_at is not None and session.ended_at < now - REPORTED_FOR_US:
+                reported.remove(run)
+    return {run: _report(run, runs, endpoints, stuck.found(run)) for run in reported}
+
+
+def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckSummary) -> RunReport:
+    if run not in endpoints.of_run:
+        held = runs.held.get(run)
+        return RunReport(held=held and held.why, is_unserved=True)
+    session = runs.sessions.get(run)
+    own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.of_run[run]]
+    report = reduce(together, others, own)
+    if session is not None and others:
+        report = replace(report, stopped=session.why_stopped, is_uncollectable=session.is_uncollectable)
+    if session is None or session.standstill is None or session.standstill.stands != session.progress.stands:
+        return report
+    return replace(report, finding=session.standstill.sentence)
+
+
+def _at(endpoint: Endpoint, run: int, session: RunSession | None, stuck: StuckSummary) -> RunReport:
+    part = None if session is None else session.part(endpoint.id)
+    sending, now = None if part is None else part.sending, endpoint.clock.now()
+    is_released = session is not None and session.is_released
+    unreachable_us = endpoint.health.connectivity.unreachable_us(now)
+    unwanted_until = endpoint.api.limiter.throttled_until(Operation.STATUS)
+    safe_until = endpoint.outstanding.plan.deadlines.soonest()
+    return RunReport(
+        collecting=None if endpoint.is_local else Collecting(by=endpoint.estimates.collected_by, safe_until=safe_until),
+        stuck=stuck,
+        # But for what people ask: the ledger says that itself, and at once.
+        held=None if sending is None else sending.held_up,
+        stopped=endpoint.why_stopped(run) if sending is None else sending.why_stopped,
+        refused_status=endpoint.health.stopped_status,
+        crawl_s=None if sending is None else sending.crawl_s,
+        webhook_share=endpoint.estimates.webhook_health.share,
+        is_released=is_released,
+        is_unserved=sending is None or is_released,
+        is_bound=part is not None and part.dispatcher.turns.is_bound(part.sending),
+        is_uncollectable=endpoint.health.uncollectable is not None,
+        unwanted_until=unwanted_until if unwanted_until - now > UNWANTED_US else None,
+        unreachable_since=None if unreachable_us is None else now - unreachable_us,
+        line_bytes_per_s=endpoint.estimates.line_bytes_per_s,
+    )

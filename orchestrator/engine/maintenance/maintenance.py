@@ -1,0 +1,58 @@
+"""What keeps a ledger and what is at the services in order, beside the work."""
+
+from typing import Final
+
+import anyio
+
+from orchestrator.clock import Clock
+from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
+from orchestrator.engine.hosting.run_host import RunHost
+from orchestrator.engine.hosting.stuck_jobs import StuckJobs
+from orchestrator.engine.hosting.worker_scaling import LOOK_EVERY_S
+from orchestrator.engine.maintenance.canceller import Canceller
+from orchestrator.engine.maintenance.janitor import Duty, Janitor
+from orchestrator.engine.maintenance.pruning import Pruner
+from orchestrator.engine.maintenance.reconciler import Reconciler
+from orchestrator.engine.runtime.heartbeat import LOOK_S
+from orchestrator.engine.runtime.view import View
+from orchestrator.ledger import Ledger
+
+RECONCILE_EVERY_S: Final = 30.0
+"""Between two comparisons of the ledger with what is done, looks for stuck jobs, and trials of unservable runs."""
+
+PRUNE_EVERY_S: Final = 3_600.0
+"""How often old events are looked for."""
+
+CANCELS_S_MAX: Final = 30.0
+"""How long an engine whose runs are over may take to cancel what is one too many; the rest is owed until the next."""
+
+
+class Maintenance:
+    """Of one engine: who cancels, and the janitor with what has to be done now and then."""
+
+    def __init__(self, ledger: Ledger, *, clock: Clock, host: RunHost, view: View) -> None:
+        endpoints = host.endpoints
+        served, settings_of = endpoints.endpoints, endpoints.settings_of
+        self._ledger, self._view = ledger, view
+        self.canceller = Canceller(ledger, served, endpoints.owed)
+        self.stuck = StuckJobs(ledger=ledger, endpoints=served, warn=view.warn, owed=endpoints.owed)
+        self.reconciler = Reconciler(ledger=ledger, endpoints=served)
+        self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=settings_of)
+        duties = (
+            Duty("keep what was learned", LOOK_S, endpoints.write_down),
+            Duty("keep how the brakes stand", LOOK_S, host.runs.brakes.write_down),
+            Duty("reconcile", RECONCILE_EVERY_S, self.reconciler.run_once),
+            Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
+            Duty("put workers back", LOOK_EVERY_S, host.workers.look),
+            Duty("serve what was held", RECONCILE_EVERY_S, host.retry_unservable),
+            Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
+        )
+        self.janitor = Janitor(ledger, served, settings_of, duties)
+
+    async def finish(self, inbox: WebhookInbox) -> None:
+        """Takes up what was noted last in `inbox` and cancels what is one too many, for a while."""
+        with anyio.move_on_after(CANCELS_S_MAX):
+            await inbox.catch_up()
+            if await self._ledger.jobs.cancels.due(now=self._ledger.now(), after=(0, 0), most=1):
+                self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
+            await self.canceller.finish()
