@@ -119,8 +119,8 @@ async def test_a_group_is_handed_over_once_with_its_lineage_and_as_it_was_put_to
         assert not await ledger.flows.groups.hand_over(relay, group, members, rows)
 
         assert not await ledger.flows.handovers.is_owed(s.third.id)
-        assert await ledger.flows.handovers.children([3, 4], s.third.id) == {3: 1, 4: 0}
-        assert await ledger.flows.handovers.parents([5]) == {5: [3]}
+        assert await ledger.flows.lineage.children([3, 4], s.third.id) == {3: 1, 4: 0}
+        assert await ledger.flows.lineage.parents([5]) == {5: [3]}
         assert await ledger.flows.handovers.stage_names([s.third.id]) == {}
 
 
@@ -137,8 +137,8 @@ async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened
         )
         [said] = [job for job in await jobs_now(ledger) if job.run == s.third.id]
         assert said.state is State.FAILED
-        assert await ledger.flows.handovers.parents([said.id]) == {said.id: [3]}
-        assert await ledger.flows.handovers.children([3], s.third.id) == {3: 0}
+        assert await ledger.flows.lineage.parents([said.id]) == {said.id: [3]}
+        assert await ledger.flows.lineage.children([3], s.third.id) == {3: 0}
         assert await s.ready() == []
 
         for job in (3, said.id):
@@ -149,7 +149,7 @@ async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened
         members = await ledger.flows.groups.members(group)
         assert await ledger.flows.groups.hand_over(relay, group, members, packed_rows([a_row(1, custom_id=group.key)]))
         assert [job.state for job in await jobs_now(ledger) if job.run == s.third.id] == [State.QUEUED]
-        assert await ledger.flows.handovers.children([3], s.third.id) == {3: 1}
+        assert await ledger.flows.lineage.children([3], s.third.id) == {3: 1}
         assert (await ledger.runs.counts(s.third.id))[State.QUEUED] == 1
 
 
@@ -167,7 +167,7 @@ async def test_a_row_that_would_have_begun_a_group_and_failed_is_handed_over_as_
         assert relay.is_gathering
         assert [of.job for of in owed] == [1, 2]
         await ledger.flows.handovers.hand_over(relay, [HandedOver(of) for of in owed])
-        assert await ledger.flows.handovers.children([1, 2], s.third.id) == {1: 0, 2: 0}
+        assert await ledger.flows.lineage.children([1, 2], s.third.id) == {1: 0, 2: 0}
         assert await s.open() == {}
 
 

@@ -104,8 +104,8 @@ async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend
         assert await ledger.flows.handovers.hand_over(relay, became) == 0
         assert await ledger.flows.handovers.relays_owed() == []
         assert not await ledger.flows.handovers.is_owed(second.id)
-        assert await ledger.flows.handovers.children([1, 2, 3], second.id) == {1: 1, 2: 2, 3: 0}
-        assert await ledger.flows.handovers.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
+        assert await ledger.flows.lineage.children([1, 2, 3], second.id) == {1: 1, 2: 2, 3: 0}
+        assert await ledger.flows.lineage.parents([4, 5, 6]) == {4: [1], 5: [2], 6: [2]}
         assert (await ledger.runs.counts(second.id))[State.QUEUED] == 3
         assert [job.run for job in await jobs_now(ledger)][3:] == [second.id] * 3
 
@@ -132,9 +132,9 @@ async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_ba
         became = [made(one, "a/0", "a/1"), own, failed, made(four, "d")]
         await ledger.flows.handovers.hand_over(await the_relay(ledger), became)
         found = {
-            name: story.metadata
+            name: story.metadata and bytes(story.metadata)
             for name in ("a/0", "a/1", "b/0", three.custom_id, "d")
-            if (story := await ledger.reports.job_details.of(second.id, name)) is not None
+            if (story := await ledger.reports.job_details.of(second, name)) is not None
         }
         assert found == {"a/0": carried, "a/1": carried, "b/0": b'{"n":1}', three.custom_id: carried, "d": None}
 
@@ -167,7 +167,7 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
             Trouble.STEP,
             "KeyError: 'text'",
         )
-        assert await ledger.flows.handovers.children([1], second.id) == {1: 0}
+        assert await ledger.flows.lineage.children([1], second.id) == {1: 0}
 
         assert await ledger.writer.step(reopened(failed, at=EPOCH_AT))
         assert [each.job for each in await ledger.flows.handovers.owed(second.id, 500)] == [1]
@@ -175,7 +175,7 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
 
         assert await ledger.flows.handovers.hand_over(relay, [made(one, "a/0", "a/1")]) == 2
         assert (await ledger.runs.counts(second.id))[State.QUEUED] == 2
-        assert await ledger.flows.handovers.children([1], second.id) == {1: 2}
+        assert await ledger.flows.lineage.children([1], second.id) == {1: 2}
 
 
 async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: OpenBackend) -> None:
@@ -191,7 +191,7 @@ async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: O
         await succeeded(ledger, 1)
         [one] = await ledger.flows.handovers.owed(second.id, 500)
         assert await ledger.flows.handovers.hand_over(relay, [made(one, "a")]) == 1
-        assert await ledger.flows.handovers.children([1], second.id) == {1: 1}
+        assert await ledger.flows.lineage.children([1], second.id) == {1: 1}
 
 
 async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) -> None:
@@ -213,10 +213,10 @@ async def test_the_kin_of_a_row_are_all_that_it_was_made_of_and_all_that_was_mad
         await ledger.flows.handovers.hand_over(relay, [made(one, "a/0", "a/1"), made(two, "b")])
 
         both = [first.id, second.id]
-        assert [each.job for each in await ledger.flows.handovers.kin(both, one.custom_id)] == [1, 4, 5]
-        assert [(each.job, each.custom_id) for each in await ledger.flows.handovers.kin(both, "b")] == [
+        assert [each.job for each in await ledger.flows.lineage.kin(both, one.custom_id)] == [1, 4, 5]
+        assert [(each.job, each.custom_id) for each in await ledger.flows.lineage.kin(both, "b")] == [
             (2, two.custom_id),
             (6, "b"),
         ]
-        assert await ledger.flows.handovers.kin([first.id], "b") == []
-        assert await ledger.flows.handovers.became([1, 2, 3]) == {1: 2, 2: 1}
+        assert await ledger.flows.lineage.kin([first.id], "b") == []
+        assert await ledger.flows.lineage.became([1, 2, 3]) == {1: 2, 2: 1}

@@ -154,7 +154,7 @@ async def test_what_failed_executions_said_goes_with_the_events_of_their_job(ope
                 at=AT + 50 * number * S,
             )
         [kept] = await ledger.reports.failed_executions.of_job(1)
-        assert (kept.attempt, kept.trouble) == (1, "failed")
+        assert (kept.attempt, kept.class_) == (1, "failed")
         again = ("claimed_for_retry", "accepted_for_retry", "completed")
         await gone(ledger, await job_now(ledger, 1), *again, at=AT + 80 * S)
         assert await ledger.reports.failed_executions.open(run) == {kept.error_key: 1}

@@ -55,12 +55,12 @@ async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: De
         flow = await flow_named(opened, name)
         stage_of = {stage.run: stage.stage for stage in await opened.flows.stages([flow.id]) if stage.run is not None}
         order = list(stage_of)
-        kin = await opened.flows.handovers.kin(order, custom_id)
+        kin = await opened.flows.lineage.kin(order, custom_id)
         if not kin:
             raise UsageError(f"{flow.name} has no row {custom_id}")
         names = {each.job: each.custom_id for each in kin}
-        parents = await opened.flows.handovers.parents(names)
-        became = await opened.flows.handovers.became(names)
+        parents = await opened.flows.lineage.parents(names)
+        became = await opened.flows.lineage.became(names)
         reused, why_not = await opened.jobs.reused.origins(names), await opened.jobs.reused.why_not(names)
         rows = sorted(kin, key=lambda each: (order.index(each.run), each.line, each.job))
         return Lineage(

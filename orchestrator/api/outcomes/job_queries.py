@@ -64,7 +64,7 @@ async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> F
         after, read, is_last = 0, 0, False
         while not is_last and read < SCAN_MAX and len(jobs) < limit:
             page = await opened.reports.job_queries.page(run.id, chosen, after=after, most=min(PAGE, limit - len(jobs)))
-            jobs += map(job_row, page.jobs)
+            jobs += [job.row for job in page.jobs]
             after, is_last, read = page.after, page.is_last, read + page.inputs_read
         count, is_exact = len(jobs), is_last
         if len(jobs) == limit and not is_last:
@@ -80,19 +80,6 @@ def filter_of(where: str, *, now: int) -> Filter:
         return parse(where, now=now)
     except FilterError as error:
         raise UsageError(f"the filter cannot be understood: {error}") from None
-
-
-def job_row(job: SelectedJob) -> JobRow:
-    return JobRow(
-        custom_id=job.custom_id,
-        line=job.line,
-        state=job.state.value,
-        attempts=job.attempts,
-        class_=job.trouble,
-        error=None if job.message is None else summary_of(job.message),
-        cluster=None if job.error_key is None else cluster_name(job.error_key),
-        ended_at=job.ended_at,
-    )
 
 
 async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
@@ -182,7 +169,7 @@ async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsP
         count=whole.n,
         execution_s=whole.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
         is_paid=run.service_url != LOCAL,
-        sample=tuple(map(job_row, first[:TRIES])),
+        sample=tuple(job.row for job in first[:TRIES]),
     )
 
 

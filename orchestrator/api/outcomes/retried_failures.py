@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.core.diagnosis.failed_executions import RetriedKind, execution_s_of
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.failed_executions import RetriedKind as Row
+from orchestrator.ledger.reports.failed_executions import RetriedKindRow
 from orchestrator.ledger.runs.runs import Run
 
 KINDS_SHOWN: Final = 3
@@ -16,14 +16,14 @@ async def largest_retried(ledger: Ledger, run: Run) -> tuple[RetriedKind, ...]:
     return tuple(view for _, view in (await retried_kinds(ledger, run))[:KINDS_SHOWN])
 
 
-async def retried_kinds(ledger: Ledger, run: Run) -> list[tuple[Row, RetriedKind]]:
+async def retried_kinds(ledger: Ledger, run: Run) -> list[tuple[RetriedKindRow, RetriedKind]]:
     """Those of `run`, the largest first: as the ledger has each, and as it is shown."""
     rows = await ledger.reports.failed_executions.kinds(run.id)
     unfinished = await ledger.reports.failed_executions.open(run.id) if rows else {}
     return [(row, _shown(row, run.settings.price_per_second, unfinished.get(row.error_key, 0))) for row in rows]
 
 
-def _shown(row: Row, price: float | None, unfinished: int) -> RetriedKind:
+def _shown(row: RetriedKindRow, price: float | None, unfinished: int) -> RetriedKind:
     execution_s = execution_s_of(row.total_ms, row.n, row.untold)
     return RetriedKind(
         count=row.n,

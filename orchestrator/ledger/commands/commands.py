@@ -19,8 +19,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.commands.command import Action, Argument, Command, Reply, this_user
 from orchestrator.ledger.commands.ledger_changes import obey
 from orchestrator.ledger.schema.job_tables import commands
-from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import (
     progress_add,
 )
@@ -52,8 +51,15 @@ _FINISH: Final = (
 class Commands(Repository):
     """The commands of a ledger."""
 
+    @in_transaction
     async def ask(
-        self, action: str, *, run: int | None = None, endpoint: int | None = None, argument: Argument | None = None
+        self,
+        transaction: Transaction,
+        action: str,
+        *,
+        run: int | None = None,
+        endpoint: int | None = None,
+        argument: Argument | None = None,
     ) -> int:
         """Asks for something; returns the number of the command. Raises `StorageError`."""
         now = self._access.now()
@@ -65,13 +71,9 @@ class Commands(Repository):
             "endpoint_id": endpoint,
             "argument": b"{}" if argument is None else msgspec.json.encode(argument),
         }
-
-        async def block(transaction: Transaction) -> int:
-            await transaction.connection.execute(delete(commands).where(commands.c.done_at < now - KEPT_US))
-            made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
-            return int(made.scalar_one())
-
-        return await self._access.write(block)
+        await transaction.connection.execute(delete(commands).where(commands.c.done_at < now - KEPT_US))
+        made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
+        return int(made.scalar_one())
 
     async def latest(self) -> int:
         """The number of the one that was asked last; 0 where there is none."""
@@ -85,11 +87,11 @@ class Commands(Repository):
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""
         query = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
-        return values(Command, await self._access.rows(query))
+        return await self._access.structs(Command, query)
 
     async def one(self, number: int) -> Command:
         """The command of that number, which is there."""
-        [found] = values(Command, await self._access.rows(select(commands).where(commands.c.id == number)))
+        [found] = await self._access.structs(Command, select(commands).where(commands.c.id == number))
         return found
 
     async def answer(self, number: int, *, within_s: float = ANSWER_S) -> Command:
@@ -106,16 +108,15 @@ class Commands(Repository):
         taken = func.coalesce(commands.c.taken_at, self._access.now())
         await self._access.execute(update(commands).where(commands.c.id == number).values(taken_at=taken))
 
-    async def finish(self, number: int, reply: Reply) -> None:
+    @in_transaction
+    async def finish(self, transaction: Transaction, number: int, reply: Reply) -> None:
         """Acknowledges it, unless somebody has."""
+        await self._acknowledge(transaction.connection, number, reply)
 
-        async def block(transaction: Transaction) -> None:
-            await self._acknowledge(transaction.connection, number, reply)
-
-        await self._access.write(block)
-
+    @in_transaction
     async def apply(
         self,
+        transaction: Transaction,
         number: int,
         steps: Sequence[Transition],
         then: Callable[[Job], Transition | None] = lambda _: None,
@@ -126,37 +127,30 @@ class Commands(Repository):
         jobs whose step was not stale. What a job is after it may take the step that `then` says at once. Other jobs
         are `restated`.
         """
-
-        async def block(transaction: Transaction) -> frozenset[int]:
-            taken = await transaction.apply(steps)
-            done = frozenset(step.after.id for step in taken)
-            await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
-            if restated:
-                await failures_restate(transaction.connection, restated, at=self._access.now())
-            await progress_add(transaction.connection, number, len(done))
-            return done
-
-        return await self._access.write(block)
+        taken = await transaction.apply(steps)
+        done = frozenset(step.after.id for step in taken)
+        await transaction.apply([more for step in taken if (more := then(step.after)) is not None])
+        if restated:
+            await failures_restate(transaction.connection, restated, at=self._access.now())
+        await progress_add(transaction.connection, number, len(done))
+        return done
 
     async def _acknowledge(self, connection: AsyncConnection, number: int, reply: Reply) -> bool:
         values = {"of": number, "now": self._access.now(), "text": reply.text, "refused": int(reply.is_refused)}
         values["code"] = reply.code
         return (await connection.execute(_FINISH, values)).rowcount == 1
 
-    async def obey(self, command: Command) -> None:
+    @in_transaction
+    async def obey(self, transaction: Transaction, command: Command) -> None:
         """Carries out and acknowledges what only changes the ledger (`OBEYED`), in one transaction.
 
         What somebody has acknowledged meanwhile is not carried out again.
         """
-
-        async def block(transaction: Transaction) -> None:
-            connection = transaction.connection
-            if await self._acknowledge(connection, command.id, Reply("")):
-                reply = await obey(connection, command, self._access.now())
-                await connection.execute(
-                    update(commands)
-                    .where(commands.c.id == command.id)
-                    .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
-                )
-
-        await self._access.write(block)
+        connection = transaction.connection
+        if await self._acknowledge(connection, command.id, Reply("")):
+            reply = await obey(connection, command, self._access.now())
+            await connection.execute(
+                update(commands)
+                .where(commands.c.id == command.id)
+                .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
+            )

@@ -13,9 +13,9 @@ from orchestrator.core.pipelines.overlap_policy import Ruled
 from orchestrator.core.pipelines.pipeline import flow_name
 from orchestrator.ledger.flows.outbox import missed_owe
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
-from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -91,40 +91,36 @@ _ADD_FLOW: Final = insert_new(flows)
 class Fires(Repository):
     """The fires of a ledger."""
 
-    async def record(self, found: Sequence[FoundFires]) -> frozenset[int]:
+    @in_transaction
+    async def record(self, transaction: Transaction, found: Sequence[FoundFires]) -> frozenset[int]:
         """Records what looks have found, of different pipelines: fires, their flows, gaps, and the watermarks, in one
         transaction. Returns the pipelines of which that was done: where somebody was faster, nothing is.
         """
         now = self._access.now()
-
-        async def block(transaction: Transaction) -> frozenset[int]:
-            connection = transaction.connection
-            standing = await connection.execute(_STANDING, batch_of(each.pipeline for each in found))
-            as_now = {row[0]: (row[1], Watermark(*row[2:])) for row in standing}
-            right = [each for each in found if as_now.get(each.pipeline) == (each.definition, each.watermark)]
-            await _record(connection, right, now)
-            return frozenset(each.pipeline for each in right)
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        standing = await connection.execute(_STANDING, batch_of(each.pipeline for each in found))
+        as_now = {row[0]: (row[1], Watermark(*row[2:])) for row in standing}
+        right = [each for each in found if as_now.get(each.pipeline) == (each.definition, each.watermark)]
+        await _record(connection, right, now)
+        return frozenset(each.pipeline for each in right)
 
     async def latest(self, pipeline: int, most: int) -> list[FireRow]:
         """The latest fires of a pipeline, newest first."""
         its_flow = (flows.c.pipeline_id == fires.c.pipeline_id) & (flows.c.fire_at == fires.c.fire_at)
         first = its_flow & (flows.c.again == 1) & fires.c.skipped.is_(None)
         query = (
-            select(fires.c.fire_at, fires.c.recorded_at, fires.c.skipped, flows.c.name, flows.c.state, flows.c.why)
+            select(*columns(FireRow, fires, flow=flows.c.name, state=flows.c.state, why=flows.c.why))
             .select_from(fires.outerjoin(flows, first))
             .where(fires.c.pipeline_id == pipeline)
             .order_by(fires.c.fire_at.desc())
             .limit(most)
         )
-        return values(FireRow, await self._access.rows(query))
+        return await self._access.structs(FireRow, query)
 
     async def gaps(self, pipeline: int, most: int) -> list[GapRow]:
         """The latest gaps of a pipeline, newest first."""
-        columns = (gaps.c.kind, gaps.c.after_at, gaps.c.until_at, gaps.c.first_at, gaps.c.n, gaps.c.recorded_at)
-        query = select(*columns).where(gaps.c.pipeline_id == pipeline).order_by(gaps.c.until_at.desc()).limit(most)
-        return values(GapRow, await self._access.rows(query))
+        query = select(*columns(GapRow, gaps)).where(gaps.c.pipeline_id == pipeline)
+        return await self._access.structs(GapRow, query.order_by(gaps.c.until_at.desc()).limit(most))
 
     async def missed_since(self, at: int) -> Mapping[int, int]:
         """By pipeline, how many fires were found missed since then."""

@@ -1,15 +1,17 @@
-"""What happens to a flow: its next state, and what is asked of its runs with it."""
+"""What happens to a flow: its next state, how it is held beside that, and what its runs and its schedule do then."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, case, literal_column, select, update
+from sqlalchemy import bindparam, case, delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, after, before
+from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, after, before
 from orchestrator.core.pipelines.notifications import OF_EVENT
-from orchestrator.ledger.flows.outbox import flow_owe
-from orchestrator.ledger.schema.flow_tables import flows, stages
+from orchestrator.ledger.flows.outbox import flow_owe, pause_owe
+from orchestrator.ledger.schema.flow_tables import flows, schedules, stages
+from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, relays
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
 from orchestrator.settings.requests import ControlAction
 
@@ -53,3 +55,62 @@ async def flow_control_runs(
         await control_set(connection, run, action)
         if action is ControlAction.CONTINUE and at is not None:
             await continue_write(connection, run, at=at)
+
+
+# --- held by a brake of one of its runs, or paused as well
+
+BRAKED: Final = update(flows).where(flows.c.id == bindparam("of")).values(is_braked=1, why=bindparam("because"))
+WHY_BRAKED: Final = (
+    update(flows).where(flows.c.id == bindparam("of"), flows.c.is_braked == 1).values(why=bindparam("because"))
+)
+PAUSED: Final = (
+    update(flows)
+    .where(flows.c.id == bindparam("of"), flows.c.state == FlowState.ON_HOLD.value, flows.c.is_braked == 1)
+    .values(is_braked=0, why=bindparam("because"))
+)
+"""What a brake holds is paused as well; that it is held was told."""
+
+
+# --- failed
+
+
+async def schedule_pause(connection: AsyncConnection, flow: int, after_failures: int, now: int) -> bool:
+    """Pauses the schedule of the flow's pipeline where its last flows have all failed; whether it did."""
+    of = select(flows.c.pipeline_id).where(flows.c.id == flow).scalar_subquery()
+    ended = flows.c.kind == FlowKind.SCHEDULED.value, flows.c.ended_at.is_not(None)
+    last = (
+        select(flows.c.state)
+        .join(schedules, schedules.c.pipeline_id == flows.c.pipeline_id)
+        .where(flows.c.pipeline_id == of, *ended, flows.c.ended_at > schedules.c.continued_at)
+        .where(flows.c.state != FlowState.CANCELLED.value)
+        .order_by(flows.c.ended_at.desc(), flows.c.id.desc())
+        .limit(after_failures)
+    )
+    states = (await connection.execute(last)).scalars().all()
+    if len(states) < after_failures or set(states) != {FlowState.FAILED.value}:
+        return False
+    note = f"{after_failures} failed flows in a row"
+    paused = (
+        update(schedules)
+        .where(schedules.c.pipeline_id == of, schedules.c.paused_at.is_(None))
+        .values(paused_at=now, note=note)
+        .returning(schedules.c.pipeline_id)
+    )
+    pipeline = (await connection.execute(paused)).scalar()
+    if pipeline is not None:
+        await pause_owe(connection, pipeline, note, None, now)
+    return pipeline is not None
+
+
+# --- carried out anew
+
+
+async def followers_leave(connection: AsyncConnection, flow: int, among: Sequence[str]) -> None:
+    """The runs of these stages are handed nothing more: others take their places."""
+    query = select(stages.c.run_id).where(
+        stages.c.flow_id == flow, stages.c.stage.in_(among), stages.c.run_id.is_not(None)
+    )
+    old = batch_of((await connection.execute(query)).scalars())
+    for table in (relays, owed, gathers):
+        await connection.execute(delete(table).where(table.c.to_run.in_(IN_BATCH)), old)
+    await connection.execute(update(groups).where(groups.c.to_run.in_(IN_BATCH)).values(is_due=0), old)

@@ -4,6 +4,7 @@ from orchestrator.ledger.flows.fires import Fires
 from orchestrator.ledger.flows.flows import Flows
 from orchestrator.ledger.flows.groups import Groups
 from orchestrator.ledger.flows.handovers import Handovers
+from orchestrator.ledger.flows.lineage import JobLineage
 from orchestrator.ledger.flows.outbox import Outbox
 from orchestrator.ledger.flows.pipelines import Pipelines
 from orchestrator.ledger.flows.run_outbox import RunOutbox
@@ -18,6 +19,7 @@ class FlowRepositories(Flows):
         self.pipelines = Pipelines(access)
         self.fires = Fires(access)
         self.handovers = Handovers(access)
+        self.lineage = JobLineage(access)
         self.groups = Groups(access)
         self.outbox = Outbox(access)
         self.run_outbox = RunOutbox(access)

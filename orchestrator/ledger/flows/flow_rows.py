@@ -10,6 +10,7 @@ from orchestrator.core.pipelines.overlap_policy import Live
 from orchestrator.core.pipelines.pipeline import Schedule, run_name
 from orchestrator.core.text.durations import format_duration
 from orchestrator.ledger.schema.flow_tables import flows, pipelines, stages
+from orchestrator.ledger.schema.row_codec import columns
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -109,30 +110,12 @@ _LATEST: Final = (
 
 
 PART: Final = (
-    select(flows.c.name, stages.c.stage, stages.c.again, _LATEST)
+    select(*columns(PartOfFlow, stages, flow=flows.c.name, latest=_LATEST))
     .select_from(stages.join(flows, flows.c.id == stages.c.flow_id))
     .where(stages.c.run_id == bindparam("run"))
 )
 
 
-FLOWS: Final = select(
-    flows.c.id,
-    flows.c.name,
-    flows.c.pipeline_id,
-    pipelines.c.name,
-    flows.c.definition_id,
-    flows.c.fire_at,
-    flows.c.again,
-    flows.c.kind,
-    flows.c.state,
-    flows.c.parallel,
-    flows.c.recorded_at,
-    flows.c.started_at,
-    flows.c.ended_at,
-    flows.c.why,
-    flows.c.is_cancelled,
-    flows.c.is_overruled,
-    flows.c.is_late,
-    flows.c.due_at,
-    flows.c.is_braked,
-).select_from(flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id))
+FLOWS: Final = select(*columns(Flow, flows, pipeline_name=pipelines.c.name)).select_from(
+    flows.join(pipelines, pipelines.c.id == flows.c.pipeline_id)
+)

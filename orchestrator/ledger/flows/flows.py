@@ -7,20 +7,25 @@ from sqlalchemy import bindparam, func, insert, literal_column, select, update
 
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News, flow_name
-from orchestrator.ledger.flows.failing_flows import schedule_pause
-from orchestrator.ledger.flows.flow_events import FLOW_STEPS, flow_control_runs, flow_happens
-from orchestrator.ledger.flows.flow_holds import BRAKED, PAUSED, WHY_BRAKED
+from orchestrator.ledger.flows.flow_events import (
+    BRAKED,
+    FLOW_STEPS,
+    PAUSED,
+    WHY_BRAKED,
+    flow_control_runs,
+    flow_happens,
+    followers_leave,
+    schedule_pause,
+)
 from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
 from orchestrator.ledger.flows.outbox import flow_owe
 from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.schema.row_codec import values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import UNFINISHED
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.reopened_flows import followers_leave
 from orchestrator.settings.requests import ControlAction
 
 _SHORT: Final = (
@@ -38,21 +43,21 @@ class Flows(Repository):
     async def live(self) -> list[Flow]:
         """Those that have not ended, in the order of their fires."""
         query = FLOWS.where(literal_column(LIVE_ONLY)).order_by(flows.c.fire_at, flows.c.id)
-        return values(Flow, await self._access.rows(query))
+        return await self._access.structs(Flow, query)
 
     async def named(self, name: str) -> Flow | None:
         """The one of that name, or None."""
-        return next(iter(values(Flow, await self._access.rows(FLOWS.where(flows.c.name == name)))), None)
+        return await self._access.first(Flow, FLOWS.where(flows.c.name == name))
 
     async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
         """The first one for that fire, or None."""
         first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)
-        return next(iter(values(Flow, await self._access.rows(FLOWS.where(first)))), None)
+        return await self._access.first(Flow, FLOWS.where(first))
 
     async def of_fires(self, pipeline: int, fire_times: Sequence[int]) -> list[Flow]:
         """The latest one for each of these fires, in the order of the fires."""
         query = FLOWS.where(flows.c.fire_at.in_(IN_BATCH), flows.c.pipeline_id == pipeline)
-        found = values(Flow, await self._access.rows(query.order_by(flows.c.again), batch_of(fire_times)))
+        found = await self._access.structs(Flow, query.order_by(flows.c.again), batch_of(fire_times))
         return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
 
     async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
@@ -73,27 +78,29 @@ class Flows(Repository):
             query = query.where(flows.c.pipeline_id == pipeline)
         if states:
             query = query.where(flows.c.state.in_([state.value for state in states]))
-        return values(Flow, await self._access.rows(query))
+        return await self._access.structs(Flow, query)
 
     async def touched(self, since: int) -> list[Flow]:
         """Those that have not ended, or have since then, in the order of their fires."""
         recent = (flows.c.ended_at >= since) | literal_column(LIVE_ONLY)
-        return values(Flow, await self._access.rows(FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id)))
+        return await self._access.structs(Flow, FLOWS.where(recent).order_by(flows.c.fire_at, flows.c.id))
 
     async def part(self, run: int) -> PartOfFlow | None:
         """Which part of a flow that run is, or None."""
-        return next(iter(values(PartOfFlow, await self._access.rows(PART, {"run": run}))), None)
+        return await self._access.first(PartOfFlow, PART, {"run": run})
 
     async def stages(self, among: Collection[int]) -> list[StageRow]:
         """The stages of these flows that have begun, in the order in which they did."""
         query = select(stages).where(stages.c.flow_id.in_(IN_BATCH))
         query = query.order_by(stages.c.began_at, stages.c.again, stages.c.stage)
-        return values(StageRow, await self._access.rows(query, batch_of(among)))
+        return await self._access.structs(StageRow, query, batch_of(among))
 
     # --- asked for
 
+    @in_transaction
     async def add(
         self,
+        transaction: Transaction,
         pipeline: int,
         name: str,
         definition: int,
@@ -108,54 +115,44 @@ class Flows(Repository):
         Returns the names of those that were made.
         """
         now = self._access.now()
-
-        async def block(transaction: Transaction) -> list[str]:
-            connection = transaction.connection
-            counted = (
-                select(flows.c.fire_at, func.max(flows.c.again))
-                .where(flows.c.pipeline_id == pipeline, flows.c.fire_at.in_(IN_BATCH))
-                .group_by(flows.c.fire_at)
-            )
-            known: dict[int, int] = {row[0]: row[1] for row in await connection.execute(counted, batch_of(fire_times))}
-            rows = [
-                {
-                    "pipeline_id": pipeline,
-                    "definition_id": definition,
-                    "fire_at": fire_at,
-                    "again": known.get(fire_at, 0) + 1,
-                    "name": flow_name(name, fire_at, known.get(fire_at, 0) + 1),
-                    "kind": kind.value,
-                    "parallel": parallel,
-                    "recorded_at": now,
-                }
-                for fire_at in fire_times
-                if again or fire_at not in known
-            ]
-            if rows:
-                await connection.execute(insert(flows), rows)
-            return [str(row["name"]) for row in rows]
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        counted = (
+            select(flows.c.fire_at, func.max(flows.c.again))
+            .where(flows.c.pipeline_id == pipeline, flows.c.fire_at.in_(IN_BATCH))
+            .group_by(flows.c.fire_at)
+        )
+        known: dict[int, int] = {row[0]: row[1] for row in await connection.execute(counted, batch_of(fire_times))}
+        rows = [
+            {
+                "pipeline_id": pipeline,
+                "definition_id": definition,
+                "fire_at": fire_at,
+                "again": known.get(fire_at, 0) + 1,
+                "name": flow_name(name, fire_at, known.get(fire_at, 0) + 1),
+                "kind": kind.value,
+                "parallel": parallel,
+                "recorded_at": now,
+            }
+            for fire_at in fire_times
+            if again or fire_at not in known
+        ]
+        if rows:
+            await connection.execute(insert(flows), rows)
+        return [str(row["name"]) for row in rows]
 
     # --- their lives
 
-    async def step(self, flow: int, event: FlowEvent, why: str = "") -> bool:
+    @in_transaction
+    async def step(self, transaction: Transaction, flow: int, event: FlowEvent, why: str = "") -> bool:
         """`event` happens to a flow; False where it cannot any more."""
+        return await flow_happens(transaction.connection, flow, event, why, self._access.now())
 
-        async def block(transaction: Transaction) -> bool:
-            return await flow_happens(transaction.connection, flow, event, why, self._access.now())
-
-        return await self._access.write(block)
-
-    async def start(self, numbers: Sequence[int]) -> None:
+    @in_transaction
+    async def start(self, transaction: Transaction, numbers: Sequence[int]) -> None:
         """These begin, those of them that still wait."""
         now = self._access.now()
         rows = [{"of": number, "because": "", "now": now} for number in numbers]
-
-        async def block(transaction: Transaction) -> None:
-            await transaction.connection.execute(FLOW_STEPS[FlowEvent.STARTED], rows)
-
-        await self._access.write(block)
+        await transaction.connection.execute(FLOW_STEPS[FlowEvent.STARTED], rows)
 
     async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str, again: int = 1) -> None:
         """`run` carries out a stage, the so manieth time, with this input: before any of it is taken in, and once more
@@ -172,37 +169,34 @@ class Flows(Repository):
         }
         await self._access.execute(_BEGIN_STAGE, row)
 
-    async def rerun(self, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
+    @in_transaction
+    async def rerun(self, transaction: Transaction, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
         """A flow that has ended goes on with new runs of these stages, and the ones before are handed nothing more;
         False where it has not ended.
         """
         now = self._access.now()
-
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            if not await flow_happens(connection, flow, FlowEvent.REOPENED, "", now):
-                return False
-            await flow_control_runs(connection, flow, ControlAction.CONTINUE)
-            await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
-            asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
-            latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
-            await followers_leave(connection, flow, again)
-            rows = [
-                {
-                    "flow_id": flow,
-                    "stage": stage,
-                    "again": latest.get(stage, 0) + 1,
-                    "source": "",
-                    "sha256": "",
-                    "began_at": now,
-                    "only_failed": int(only_failed),
-                }
-                for stage in again
-            ]
-            await connection.execute(insert(stages), rows)
-            return True
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        if not await flow_happens(connection, flow, FlowEvent.REOPENED, "", now):
+            return False
+        await flow_control_runs(connection, flow, ControlAction.CONTINUE)
+        await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
+        asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
+        latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
+        await followers_leave(connection, flow, again)
+        rows = [
+            {
+                "flow_id": flow,
+                "stage": stage,
+                "again": latest.get(stage, 0) + 1,
+                "source": "",
+                "sha256": "",
+                "began_at": now,
+                "only_failed": int(only_failed),
+            }
+            for stage in again
+        ]
+        await connection.execute(insert(stages), rows)
+        return True
 
     async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
@@ -210,17 +204,14 @@ class Flows(Repository):
         """
         return await self._control(flow, FlowEvent.ON_HOLD, ControlAction.PAUSE, why, short=short)
 
-    async def brake(self, flow: int, why: str) -> bool:
+    @in_transaction
+    async def brake(self, transaction: Transaction, flow: int, why: str) -> bool:
         """A brake of one of its runs holds the flow, until that lets it go on; False where it is held already, if now
         for another reason, or does not run.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            done = await flow_happens(transaction.connection, flow, FlowEvent.ON_HOLD, why, self._access.now())
-            await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
-            return done
-
-        return await self._access.write(block)
+        done = await flow_happens(transaction.connection, flow, FlowEvent.ON_HOLD, why, self._access.now())
+        await transaction.connection.execute(BRAKED if done else WHY_BRAKED, {"of": flow, "because": why})
+        return done
 
     async def release(self, flow: int) -> bool:
         """No brake holds it any more; False where none did."""
@@ -232,75 +223,70 @@ class Flows(Repository):
         """A held flow and its runs go on; False where it is not held."""
         return await self._control(flow, FlowEvent.CONTINUED, ControlAction.CONTINUE, "")
 
+    @in_transaction
     async def _control(
-        self, flow: int, event: FlowEvent, action: ControlAction, why: str, *, short: int | None = None
+        self,
+        transaction: Transaction,
+        flow: int,
+        event: FlowEvent,
+        action: ControlAction,
+        why: str,
+        *,
+        short: int | None = None,
     ) -> bool:
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            now = self._access.now()
-            done = await flow_happens(connection, flow, event, why, now)
-            if not done and action is ControlAction.PAUSE:
-                done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
-            if done:
-                await flow_control_runs(connection, flow, action, at=now)
-                await connection.execute(_SHORT, {"flow": flow, "run": short})
-            return done
+        connection = transaction.connection
+        now = self._access.now()
+        done = await flow_happens(connection, flow, event, why, now)
+        if not done and action is ControlAction.PAUSE:
+            done = (await connection.execute(PAUSED, {"of": flow, "because": why})).rowcount > 0
+        if done:
+            await flow_control_runs(connection, flow, action, at=now)
+            await connection.execute(_SHORT, {"flow": flow, "run": short})
+        return done
 
-        return await self._access.write(block)
-
-    async def cancel(self, flow: int, why: str) -> bool:
+    @in_transaction
+    async def cancel(self, transaction: Transaction, flow: int, why: str) -> bool:
         """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
         has ended.
         """
+        connection = transaction.connection
+        now = self._access.now()
+        waits = flows.c.state == FlowState.WAITING.value
+        state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
+        if state is not None:
+            return await flow_happens(connection, flow, FlowEvent.CANCELLED, why, now)
+        asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
+        done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
+        if done:
+            await flow_control_runs(connection, flow, ControlAction.CANCEL)
+        return bool(done)
 
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            now = self._access.now()
-            waits = flows.c.state == FlowState.WAITING.value
-            state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
-            if state is not None:
-                return await flow_happens(connection, flow, FlowEvent.CANCELLED, why, now)
-            asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
-            done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
-            if done:
-                await flow_control_runs(connection, flow, ControlAction.CANCEL)
-            return bool(done)
-
-        return await self._access.write(block)
-
-    async def cancel_runs(self, flow: int) -> None:
+    @in_transaction
+    async def cancel_runs(self, transaction: Transaction, flow: int) -> None:
         """Cancels the runs of a flow that is to end."""
+        await flow_control_runs(transaction.connection, flow, ControlAction.CANCEL)
 
-        async def block(transaction: Transaction) -> None:
-            await flow_control_runs(transaction.connection, flow, ControlAction.CANCEL)
-
-        await self._access.write(block)
-
-    async def tell_late(self, flow: int, why: str) -> bool:
+    @in_transaction
+    async def tell_late(self, transaction: Transaction, flow: int, why: str) -> bool:
         """It is told that a flow is late; False where it had been."""
         change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
+        connection = transaction.connection
+        is_news = (await connection.execute(change)).rowcount > 0
+        if is_news:
+            await flow_owe(connection, flow, News.LATE, why, self._access.now())
+        return is_news
 
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            is_news = (await connection.execute(change)).rowcount > 0
-            if is_news:
-                await flow_owe(connection, flow, News.LATE, why, self._access.now())
-            return is_news
-
-        return await self._access.write(block)
-
-    async def end(self, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None) -> bool:
+    @in_transaction
+    async def end(
+        self, transaction: Transaction, flow: int, event: FlowEvent, why: str = "", *, pause_after: int | None = None
+    ) -> bool:
         """A flow ends. Where it is the last of `pause_after` failed ones in a row, its schedule is paused with it; then
         True.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            connection, now = transaction.connection, self._access.now()
-            if not await flow_happens(connection, flow, event, why, now) or pause_after is None:
-                return False
-            return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
-
-        return await self._access.write(block)
+        connection, now = transaction.connection, self._access.now()
+        if not await flow_happens(connection, flow, event, why, now) or pause_after is None:
+            return False
+        return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
 
     # --- their rows
 
@@ -316,21 +302,18 @@ class Flows(Repository):
         )
         return [(row[0], row[1]) for row in await self._access.rows(query)]
 
-    async def give_up_run(self, run: int, before: int) -> bool:
+    @in_transaction
+    async def give_up_run(self, transaction: Transaction, run: int, before: int) -> bool:
         """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
         (`Intakes.clear`); False where somebody has something of it done again.
         """
         has_ended = select(flows.c.id).where(flows.c.id == stages.c.flow_id, flows.c.ended_at < before).exists()
         of_ended = select(stages.c.run_id).where(stages.c.run_id == run, has_ended)
         may_go = select(runs.c.id).where(runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)
-
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            if (await connection.execute(may_go)).first() is None:
-                return False
-            if not await run_take_back(connection, run, even_if_cancelling=False):
-                return False
-            await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
-            return True
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        if (await connection.execute(may_go)).first() is None:
+            return False
+        if not await run_take_back(connection, run, even_if_cancelling=False):
+            return False
+        await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
+        return True

@@ -15,7 +15,7 @@ from orchestrator.ledger.runs.input_rows import PackedRow
 from orchestrator.ledger.runs.runs import TellCounts, write_counted
 from orchestrator.ledger.schema.handover_tables import READY, By, gathers, groups, lineage
 from orchestrator.ledger.schema.job_tables import jobs
-from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -73,16 +73,7 @@ class Printed(msgspec.Struct, frozen=True):
 
 
 _IS_ALL: Final = groups.c.to_run.in_(select(gathers.c.to_run).where(gathers.c.by == literal_column(f"'{By.ALL}'")))
-_GROUPS: Final = select(
-    groups.c.id,
-    groups.c.to_run,
-    groups.c.key,
-    groups.c.line,
-    groups.c.failed_job,
-    _IS_ALL,
-    groups.c.open,
-    groups.c.tries,
-)
+_GROUPS: Final = select(*columns(Group, groups, is_all=_IS_ALL))
 _READY: Final = (
     _GROUPS.where(text(READY), groups.c.to_run == bindparam("to")).order_by(groups.c.id).limit(bindparam("most"))
 )
@@ -90,7 +81,7 @@ _RUNS_READY: Final = select(groups.c.to_run).where(text(READY), groups.c.to_run.
 _TO: Final = gathers.c.to_run == bindparam("to")
 _ON_THE_WAY: Final = (gathers.c.run == jobs.c.run_id) & _TO
 _MEMBERS: Final = (
-    select(jobs.c.id, jobs.c.run_id, jobs.c.custom_id, jobs.c.line, jobs.c.state, gathers.c.hands_over)
+    select(*columns(GroupMember, jobs, job=jobs.c.id, is_given=gathers.c.hands_over))
     .where((gathers.c.hands_over == 1) | (jobs.c.state != literal_column(f"'{State.SUCCEEDED}'")))
     .order_by(jobs.c.run_id, jobs.c.line, jobs.c.id)
 )
@@ -130,17 +121,17 @@ class Groups(Repository):
 
     async def ready(self, to_run: int, most: int) -> list[Group]:
         """The groups that can be handed over to that run."""
-        return values(Group, await self._access.rows(_READY, {"to": to_run, "most": most}))
+        return await self._access.structs(Group, _READY, {"to": to_run, "most": most})
 
     async def all_of(self, to_run: int) -> list[Group]:
         """Those that are still to be handed over to that run."""
-        return values(Group, await self._access.rows(_GROUPS.where(groups.c.to_run == to_run, groups.c.is_due == 1)))
+        return await self._access.structs(Group, _GROUPS.where(groups.c.to_run == to_run, groups.c.is_due == 1))
 
     async def members(self, group: Group) -> list[GroupMember]:
         """What came of it, run by run, in the order of the input."""
         query = _OF_ALL if group.is_all else _OF_ONE
         parameters = {"to": group.to_run} if group.is_all else {"to": group.to_run, "key": group.key}
-        return values(GroupMember, await self._access.rows(query, parameters))
+        return await self._access.structs(GroupMember, query, parameters)
 
     async def count_try(self, group: int) -> None:
         """The command that it is for has failed once more, and is tried again."""

@@ -66,17 +66,6 @@ class OwedRow(msgspec.Struct, frozen=True, array_like=True):
         return None if self.stored is None else unpack(self.stored, self.packed or 0)
 
 
-class Kin(msgspec.Struct, frozen=True, array_like=True):
-    """A row that another was made of, or is made of it, directly or not; or that row itself."""
-
-    job: int
-    run: int
-    custom_id: str
-    line: int
-    state: State
-    trouble: str | None
-
-
 class HandedOver(msgspec.Struct, frozen=True):
     """What a row has become."""
 

@@ -9,18 +9,17 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, Kin, OwedRow, Relay
+from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
-from orchestrator.ledger.flows.lineage import BECAME, KIN, OF_PARENTS
 from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
 from orchestrator.ledger.runs.job_rows import next_job, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, handovers, lineage, owed, relays
 from orchestrator.ledger.schema.job_tables import intakes, jobs, outcomes, payloads, row_metadata, runs
-from orchestrator.ledger.schema.row_codec import fitting, values
+from orchestrator.ledger.schema.row_codec import columns, fitting, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new, replace_into
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 from orchestrator.ledger.transitions.group_counts import due_add, opens
@@ -32,14 +31,13 @@ PAGE_BYTES_MAX: Final = 8 * MIB
 
 _RELAYS: Final = (
     select(
-        relays.c.from_run,
-        relays.c.to_run,
-        relays.c.flow_id,
-        relays.c.stage,
-        flows.c.definition_id,
-        relays.c.intake_id,
-        runs.c.endpoint_id,
-        relays.c.to_run.in_(select(gathers.c.to_run)),
+        *columns(
+            Relay,
+            relays,
+            definition=flows.c.definition_id,
+            endpoint=runs.c.endpoint_id,
+            is_gathering=relays.c.to_run.in_(select(gathers.c.to_run)),
+        )
     )
     .select_from(relays.join(flows, flows.c.id == relays.c.flow_id).join(runs, runs.c.id == relays.c.to_run))
     .where(relays.c.to_run.in_(IN_BATCH))
@@ -66,15 +64,16 @@ _OWED_SIZES: Final = (
 )
 _OWED: Final = (
     select(
-        jobs.c.id,
-        jobs.c.custom_id,
-        jobs.c.line,
-        jobs.c.state,
-        payloads.c.input,
-        payloads.c.packed,
-        outcomes.c.output,
-        outcomes.c.packed,
-        row_metadata.c.metadata,
+        *columns(
+            OwedRow,
+            jobs,
+            job=jobs.c.id,
+            stored_input=payloads.c.input,
+            packed_input=payloads.c.packed,
+            stored=outcomes.c.output,
+            packed=outcomes.c.packed,
+            metadata=row_metadata.c.metadata,
+        )
     )
     .select_from(
         jobs.join(payloads, payloads.c.job_id == jobs.c.id)
@@ -118,33 +117,37 @@ _FAILED_BEFORE: Final = select(handovers.c.job_id, handovers.c.failed_job).where
 class Handovers(Repository):
     """What is handed over in a ledger."""
 
+    @in_transaction
     async def follow(
-        self, flow: int, stage: str, *, sources: Sequence[Run], to_run: Run, gathering: Gathering | None = None
+        self,
+        transaction: Transaction,
+        flow: int,
+        stage: str,
+        *,
+        sources: Sequence[Run],
+        to_run: Run,
+        gathering: Gathering | None = None,
     ) -> None:
         """Rows of `sources` that end, and that have ended, are owed to `to_run`, which counts as taken in from now on
         and gets its rows by and by: one by one, or gathered in groups.
         """
-
-        async def block(transaction: Transaction) -> None:
-            connection = transaction.connection
-            known = select(relays.c.to_run).where(relays.c.to_run == to_run.id)
-            if (await connection.execute(known)).first() is not None:
-                return
-            now = self._access.now()
-            first_job = await next_job(connection)
-            begun = {"run_id": to_run.id, "started_at": now, "accepted_at": now, "first_job": first_job}
-            made = await connection.execute(insert(intakes).returning(intakes.c.id), begun)
-            intake = made.scalar_one()
-            await connection.execute(update(runs).where(runs.c.id == to_run.id).values(intake_accepted=intake))
-            row = {"to_run": to_run.id, "flow_id": flow, "stage": stage, "intake_id": intake}
-            await connection.execute(insert(relays), [{**row, "from_run": source.id} for source in sources])
-            if gathering is None:
-                for source in sources:
-                    await connection.execute(_OWE_ENDED, {"from_run": source.id, "to_run": to_run.id})
-            else:
-                await _gather(connection, gathering, sources=[source.id for source in sources], to_run=to_run.id)
-
-        await self._access.write(block)
+        connection = transaction.connection
+        known = select(relays.c.to_run).where(relays.c.to_run == to_run.id)
+        if (await connection.execute(known)).first() is not None:
+            return
+        now = self._access.now()
+        first_job = await next_job(connection)
+        begun = {"run_id": to_run.id, "started_at": now, "accepted_at": now, "first_job": first_job}
+        made = await connection.execute(insert(intakes).returning(intakes.c.id), begun)
+        intake = made.scalar_one()
+        await connection.execute(update(runs).where(runs.c.id == to_run.id).values(intake_accepted=intake))
+        row = {"to_run": to_run.id, "flow_id": flow, "stage": stage, "intake_id": intake}
+        await connection.execute(insert(relays), [{**row, "from_run": source.id} for source in sources])
+        if gathering is None:
+            for source in sources:
+                await connection.execute(_OWE_ENDED, {"from_run": source.id, "to_run": to_run.id})
+        else:
+            await _gather(connection, gathering, sources=[source.id for source in sources], to_run=to_run.id)
 
     async def feeding(self) -> frozenset[int]:
         """The runs whose rows go on to other runs."""
@@ -157,7 +160,7 @@ class Handovers(Repository):
 
     async def relays_to(self, among: Collection[int]) -> Mapping[int, Relay]:
         """One to each of these runs, where it is handed rows."""
-        found = values(Relay, await self._access.rows(_RELAYS, batch_of(among))) if among else []
+        found = await self._access.structs(Relay, _RELAYS, batch_of(among)) if among else []
         return {relay.to_run: relay for relay in found}
 
     async def stage_names(self, runs_: Collection[int]) -> Mapping[int, str]:
@@ -184,7 +187,7 @@ class Handovers(Repository):
 
     async def rows(self, jobs_: Collection[int]) -> list[OwedRow]:
         """These rows, as a step is to be given them."""
-        return values(OwedRow, await self._access.rows(_OWED, batch_of(jobs_)))
+        return await self._access.structs(OwedRow, _OWED, batch_of(jobs_))
 
     async def hand_over(self, relay: Relay, done: Sequence[HandedOver], tell: TellCounts | None = None) -> int:
         """Rows become what they become, as far as that is still owed; returns how many rows there are now, of which
@@ -202,28 +205,6 @@ class Handovers(Repository):
             )
 
         return await write_counted(self._access, block, relay.to_run, tell)
-
-    async def parents(self, jobs_: Collection[int]) -> Mapping[int, Sequence[int]]:
-        """Of which rows these were made."""
-        found: dict[int, list[int]] = {}
-        for child, parent in await self._access.rows(OF_PARENTS, batch_of(jobs_)):
-            found.setdefault(child, []).append(parent)
-        return found
-
-    async def kin(self, among: Collection[int], custom_id: str) -> list[Kin]:
-        """The rows of that name in these runs, all that they were made of, and all that was made of them."""
-        return values(Kin, await self._access.rows(KIN, {"custom_id": custom_id, **batch_of(among)}))
-
-    async def became(self, jobs_: Collection[int]) -> Mapping[int, int]:
-        """How many rows each of these has become in all stages behind it, of those that were handed over."""
-        return {row[0]: row[1] for row in await self._access.rows(BECAME, batch_of(jobs_))}
-
-    async def children(self, jobs_: Collection[int], to_run: int) -> Mapping[int, int]:
-        """How many rows each of these has become there, of those that were handed over."""
-        query = select(handovers.c.job_id, handovers.c.children).where(
-            handovers.c.to_run == to_run, handovers.c.job_id.in_(IN_BATCH)
-        )
-        return {row[0]: row[1] for row in await self._access.rows(query, batch_of(jobs_))}
 
 
 async def _gather(connection: AsyncConnection, how: Gathering, *, sources: Sequence[int], to_run: int) -> None:

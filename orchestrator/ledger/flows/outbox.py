@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pipelines import notifications
@@ -17,22 +17,14 @@ from orchestrator.core.pipelines.notifications import StageCounts
 from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
 from orchestrator.ledger.schema.flow_tables import UNSETTLED, definitions, flows, outbox, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, runs
-from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.schema.row_codec import columns
+from orchestrator.ledger.transactions.repository import Access, Repository
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A message that is owed, or was. Times are microseconds UTC."""
 
     id: int
-    pipeline: int
-    definition: int
-    """What was applied last of its pipeline: where it is sent to."""
-
-    flow: str | None
-    fire_at: int | None
-    again: int | None
-    news: News
     body: bytes
     owed_at: int
     due_at: int
@@ -43,6 +35,19 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     given_up_at: int | None
     problem: str
     """Why it was not taken the last time."""
+
+
+class Notification(Message, frozen=True, kw_only=True, array_like=True):
+    """A message of a pipeline."""
+
+    pipeline: int
+    definition: int
+    """What was applied last of its pipeline: where it is sent to."""
+
+    flow: str | None
+    fire_at: int | None
+    again: int | None
+    news: News
 
 
 class _Telling(msgspec.Struct, frozen=True):
@@ -58,7 +63,6 @@ _OWE: Final = insert(outbox).inline()
 _PIPELINES_DUE: Final = (
     select(outbox.c.pipeline_id).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).group_by(outbox.c.pipeline_id)
 )
-_NEXT_DUE: Final = select(func.min(outbox.c.due_at)).where(UNSETTLED, outbox.c.due_at > bindparam("after"))
 _OF_FLOW: Final = (
     select(flows.c.name, flows.c.fire_at, flows.c.pipeline_id, definitions.c.body)
     .select_from(flows.join(definitions, definitions.c.id == flows.c.definition_id))
@@ -77,60 +81,73 @@ _JOBS: Final = (
 )
 _NOTIFICATIONS: Final = (
     select(
-        outbox.c.id,
-        outbox.c.pipeline_id,
-        pipelines.c.definition_id,
-        flows.c.name,
-        flows.c.fire_at,
-        flows.c.again,
-        outbox.c.news,
-        outbox.c.body,
-        outbox.c.owed_at,
-        outbox.c.due_at,
-        outbox.c.tries,
-        outbox.c.told_at,
-        outbox.c.given_up_at,
-        outbox.c.problem,
+        *columns(
+            Notification,
+            outbox,
+            definition=pipelines.c.definition_id,
+            flow=flows.c.name,
+            fire_at=flows.c.fire_at,
+            again=flows.c.again,
+            taken_at=outbox.c.told_at,
+        )
     )
     .select_from(
         outbox.join(pipelines, pipelines.c.id == outbox.c.pipeline_id).outerjoin(flows, flows.c.id == outbox.c.flow_id)
     )
     .order_by(outbox.c.id)
 )
-_MEANT: Final = (outbox.c.id == bindparam("of")) & UNSETTLED
 
 
-class Outbox(Repository):
+class Messages(Repository):
+    """The messages of one table of a ledger; `unsettled` says of which one is still to be sent."""
+
+    def __init__(self, access: Access, table: Table, unsettled: ColumnElement[bool]) -> None:
+        super().__init__(access)
+        self._table = table
+        self._unsettled = unsettled
+
+    async def next_due(self, after: int = 0) -> int | None:
+        """When something is to be sent after that time."""
+        due_at = self._table.c.due_at
+        found = await self._access.value(select(func.min(due_at)).where(self._unsettled, due_at > after))
+        return None if found is None else int(found)
+
+    async def count_owed(self) -> int:
+        """How many are still to be sent."""
+        return int(await self._access.value(select(func.count()).select_from(self._table).where(self._unsettled)))
+
+    async def delivered(self, number: int) -> None:
+        """Somebody has taken it."""
+        await self._settle(number, told_at=self._access.now(), problem="")
+
+    async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
+        """Nobody has, so that it is sent again then; without a time it is given up."""
+        then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
+        await self._settle(number, problem=problem, **then)
+
+    async def _settle(self, number: int, **changes: Any) -> None:
+        meant = update(self._table).where(self._table.c.id == number, self._unsettled)
+        await self._access.execute(meant.values(tries=self._table.c.tries + 1, **changes))
+
+
+class Outbox(Messages):
     """The notifications of a ledger. They are owed by the transactions of flows, fires and schedules."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access, outbox, UNSETTLED)
 
     async def pipelines_due(self, now: int) -> list[int]:
         """The pipelines of which something is to be sent now."""
         return [row[0] for row in await self._access.rows(_PIPELINES_DUE, {"now": now})]
 
-    async def next_due(self, after: int) -> int | None:
-        """When something is to be sent after that time."""
-        found = await self._access.value(_NEXT_DUE, {"after": after})
-        return None if found is None else int(found)
-
     async def first_due(self, pipeline: int, now: int) -> Notification | None:
         """The oldest one of a pipeline that is to be sent now."""
         query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.pipeline_id == pipeline, outbox.c.due_at <= now).limit(1)
-        return next(iter(values(Notification, await self._access.rows(query))), None)
-
-    async def delivered(self, number: int) -> None:
-        """Somebody has taken it."""
-        change = update(outbox).where(_MEANT).values(told_at=self._access.now(), tries=outbox.c.tries + 1, problem="")
-        await self._access.execute(change, {"of": number})
-
-    async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
-        """Nobody has, so that it is sent again then; without a time it is given up."""
-        changes: dict[str, Any] = {"tries": outbox.c.tries + 1, "problem": problem}
-        changes |= {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
-        await self._access.execute(update(outbox).where(_MEANT).values(**changes), {"of": number})
+        return await self._access.first(Notification, query)
 
     async def of_flow(self, flow: int) -> list[Notification]:
         """Those of a flow, oldest first."""
-        return values(Notification, await self._access.rows(_NOTIFICATIONS.where(outbox.c.flow_id == flow)))
+        return await self._access.structs(Notification, _NOTIFICATIONS.where(outbox.c.flow_id == flow))
 
     async def untold(self, pipeline: int, most: int, *, since: int = 0) -> list[Notification]:
         """Those of a pipeline that nobody has taken though it was tried, and that were not given up before `since`;
@@ -138,11 +155,7 @@ class Outbox(Repository):
         """
         query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, *_untold(since))
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
-        return values(Notification, await self._access.rows(newest))
-
-    async def count_owed(self) -> int:
-        """How many of all pipelines are still to be sent."""
-        return int(await self._access.value(select(func.count()).select_from(outbox).where(UNSETTLED)))
+        return await self._access.structs(Notification, newest)
 
     async def count_untold(self, since: int) -> int:
         """How many there are of these, of all pipelines."""

@@ -12,7 +12,7 @@ from orchestrator.ledger.flows.fires import gap_add
 from orchestrator.ledger.flows.outbox import pause_owe
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.sqlite.statements import greatest, upsert
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
@@ -124,84 +124,81 @@ class Pipelines(Repository):
             for row in rows
         ]
 
+    @in_transaction
     async def define(
-        self, pipeline: Pipeline, *, now: int, before: Defined | None = None, gap: Gap | None = None
+        self,
+        transaction: Transaction,
+        pipeline: Pipeline,
+        *,
+        now: int,
+        before: Defined | None = None,
+        gap: Gap | None = None,
     ) -> bool:
         """Records a new version of `pipeline`, which counts from `now` on: `before` is what it was, looked at up to
         then, and `gap` what its pause has left out. False where somebody has changed it meanwhile.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            latest = select(pipelines.c.id, pipelines.c.definition_id).where(pipelines.c.name == pipeline.name)
-            known = (await connection.execute(latest)).first()
-            if (known and known[1]) != (before and before.definition):
+        connection = transaction.connection
+        latest = select(pipelines.c.id, pipelines.c.definition_id).where(pipelines.c.name == pipeline.name)
+        known = (await connection.execute(latest)).first()
+        if (known and known[1]) != (before and before.definition):
+            return False
+        if before is not None and before.watermark is not None:
+            same = await connection.execute(select(schedules.c.pipeline_id).where(_AS_BEFORE), _as_of(before))
+            if same.first() is None:
                 return False
-            if before is not None and before.watermark is not None:
-                same = await connection.execute(select(schedules.c.pipeline_id).where(_AS_BEFORE), _as_of(before))
-                if same.first() is None:
-                    return False
-            if known is None:
-                row = {"name": pipeline.name, "definition_id": 0, "created_at": now}
-                made = await connection.execute(insert(pipelines).returning(pipelines.c.id), row)
-                of = int(made.scalar_one())
-            else:
-                of = known[0]
-            version = select(func.coalesce(func.max(definitions.c.version), 0) + 1).where(
-                definitions.c.pipeline_id == of
-            )
-            body = {
-                "pipeline_id": of,
-                "version": (await connection.execute(version)).scalar_one(),
-                "body": msgspec.json.encode(pipeline),
-                "applied_at": now,
-            }
-            number = (await connection.execute(insert(definitions).returning(definitions.c.id), body)).scalar_one()
-            await connection.execute(update(pipelines).where(pipelines.c.id == of).values(definition_id=number))
-            if gap is not None:
-                await gap_add(connection, of, gap, now)
-            if pipeline.schedule is None:
-                await connection.execute(delete(schedules).where(schedules.c.pipeline_id == of))
-            else:
-                recorded = (await connection.execute(_RECORDED, {"of": of})).scalar_one()
-                await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": max(now, recorded)})
-            return True
+        if known is None:
+            row = {"name": pipeline.name, "definition_id": 0, "created_at": now}
+            made = await connection.execute(insert(pipelines).returning(pipelines.c.id), row)
+            of = int(made.scalar_one())
+        else:
+            of = known[0]
+        version = select(func.coalesce(func.max(definitions.c.version), 0) + 1).where(definitions.c.pipeline_id == of)
+        body = {
+            "pipeline_id": of,
+            "version": (await connection.execute(version)).scalar_one(),
+            "body": msgspec.json.encode(pipeline),
+            "applied_at": now,
+        }
+        number = (await connection.execute(insert(definitions).returning(definitions.c.id), body)).scalar_one()
+        await connection.execute(update(pipelines).where(pipelines.c.id == of).values(definition_id=number))
+        if gap is not None:
+            await gap_add(connection, of, gap, now)
+        if pipeline.schedule is None:
+            await connection.execute(delete(schedules).where(schedules.c.pipeline_id == of))
+        else:
+            recorded = (await connection.execute(_RECORDED, {"of": of})).scalar_one()
+            await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": max(now, recorded)})
+        return True
 
-        return await self._access.write(block)
-
-    async def pause(self, before: Defined, *, now: int, until: int | None, note: str) -> bool:
+    @in_transaction
+    async def pause(self, transaction: Transaction, before: Defined, *, now: int, until: int | None, note: str) -> bool:
         """Nothing fires from `now` on, until then or until somebody continues it. Looked at up to `now`; False where
         somebody has changed it meanwhile.
         """
         watermark = greatest(schedules.c.watermark, now)
         values: dict[str, Any] = {"watermark": watermark, "paused_at": now, "paused_until": until, "note": note}
         change = update(schedules).where(_AS_BEFORE).values(**values)
+        connection = transaction.connection
+        is_paused = (await connection.execute(change, _as_of(before))).rowcount > 0
+        if is_paused:
+            await pause_owe(connection, before.id, note, until, now)
+        return is_paused
 
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            is_paused = (await connection.execute(change, _as_of(before))).rowcount > 0
-            if is_paused:
-                await pause_owe(connection, before.id, note, until, now)
-            return is_paused
-
-        return await self._access.write(block)
-
-    async def proceed(self, before: Defined, *, now: int, gap: Gap | None, catch_up: bool) -> bool:
+    @in_transaction
+    async def proceed(
+        self, transaction: Transaction, before: Defined, *, now: int, gap: Gap | None, catch_up: bool
+    ) -> bool:
         """It fires again: for what comes after `now`, or, to catch up, as if it had not been paused. `gap` is what the
         pause has left out. False where somebody has changed it meanwhile.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            values: dict[str, Any] = {"paused_at": None, "paused_until": None, "note": "", "continued_at": now}
-            if not catch_up:
-                values["watermark"] = greatest(schedules.c.watermark, now)
-            done = await connection.execute(update(schedules).where(_AS_BEFORE).values(**values), _as_of(before))
-            if done.rowcount and gap is not None:
-                await gap_add(connection, before.id, gap, now)
-            return bool(done.rowcount)
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        values: dict[str, Any] = {"paused_at": None, "paused_until": None, "note": "", "continued_at": now}
+        if not catch_up:
+            values["watermark"] = greatest(schedules.c.watermark, now)
+        done = await connection.execute(update(schedules).where(_AS_BEFORE).values(**values), _as_of(before))
+        if done.rowcount and gap is not None:
+            await gap_add(connection, before.id, gap, now)
+        return bool(done.rowcount)
 
     async def unschedule(self, pipeline: int) -> bool:
         """It fires no more; what has fired stays. False where it did not fire anyway."""

@@ -3,39 +3,31 @@ they are given up. Where one is sent is what its run says by then, so a wrong ad
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, func, literal_column, select, update
+from sqlalchemy import bindparam, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
+from orchestrator.ledger.flows.outbox import Message, Messages
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
-from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.schema.row_codec import columns
+from orchestrator.ledger.transactions.repository import Access, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.run_news import counts_of, news_owe, wanted_by
 
 
-class RunMessage(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A message of a run that is owed, or was. Times are microseconds UTC."""
+class RunMessage(Message, frozen=True, kw_only=True, array_like=True):
+    """A message of a run."""
 
-    id: int
     run: int
     name: str
     settings: bytes
     """Of the run, as it stands now."""
 
     news: RunNews
-    body: bytes
-    owed_at: int
-    due_at: int
-    tries: int
-    taken_at: int | None
-    given_up_at: int | None
-    problem: str
-    """Why it was not taken the last time."""
 
     @property
     def notify(self) -> str | None:
@@ -51,25 +43,10 @@ class _Said(msgspec.Struct, frozen=True):
 
 _said_in: Final = msgspec.json.Decoder(_Said)
 _MESSAGES: Final = (
-    select(
-        run_outbox.c.id,
-        run_outbox.c.run_id,
-        runs.c.name,
-        runs.c.settings,
-        run_outbox.c.news,
-        run_outbox.c.body,
-        run_outbox.c.owed_at,
-        run_outbox.c.due_at,
-        run_outbox.c.tries,
-        run_outbox.c.told_at,
-        run_outbox.c.given_up_at,
-        run_outbox.c.problem,
-    )
+    select(*columns(RunMessage, run_outbox, name=runs.c.name, settings=runs.c.settings, taken_at=run_outbox.c.told_at))
     .select_from(run_outbox.join(runs, runs.c.id == run_outbox.c.run_id))
     .order_by(run_outbox.c.id)
 )
-_NEXT_DUE: Final = select(func.min(run_outbox.c.due_at)).where(RUN_NEWS_UNSETTLED)
-_OWED: Final = select(func.count()).select_from(run_outbox).where(RUN_NEWS_UNSETTLED)
 _PROBLEM: Final = (
     select(run_outbox.c.problem)
     .where(RUN_NEWS_UNSETTLED, run_outbox.c.problem != literal_column("''"))
@@ -84,22 +61,16 @@ _LATEST: Final = (
 )
 
 
-class RunOutbox(Repository):
+class RunOutbox(Messages):
     """The notifications of the runs of a ledger."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access, run_outbox, RUN_NEWS_UNSETTLED)
 
     async def due(self, now: int, most: int) -> list[RunMessage]:
         """What is to be sent now, the oldest first."""
         query = _MESSAGES.where(RUN_NEWS_UNSETTLED, run_outbox.c.due_at <= now).limit(most)
-        return values(RunMessage, await self._access.rows(query))
-
-    async def next_due(self) -> int | None:
-        """When something is to be sent next."""
-        found = await self._access.value(_NEXT_DUE)
-        return None if found is None else int(found)
-
-    async def count_owed(self) -> int:
-        """How many are still to be sent."""
-        return int(await self._access.value(_OWED))
+        return await self._access.structs(RunMessage, query)
 
     async def problem(self) -> str:
         """Why the latest that is still to be sent could not be; "" where nothing is in the way."""
@@ -107,41 +78,21 @@ class RunOutbox(Repository):
 
     async def of(self, run: int) -> list[RunMessage]:
         """Those of a run, oldest first."""
-        return values(RunMessage, await self._access.rows(_MESSAGES.where(run_outbox.c.run_id == run)))
+        return await self._access.structs(RunMessage, _MESSAGES.where(run_outbox.c.run_id == run))
 
-    async def delivered(self, number: int) -> None:
-        """Somebody has taken it."""
-        await self._settle(number, told_at=self._access.now(), problem="")
-
-    async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
-        """Nobody has, so that it is sent again then; without a time it is given up."""
-        then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
-        await self._settle(number, problem=problem, **then)
-
-    async def _settle(self, number: int, **changes: Any) -> None:
-        meant = (run_outbox.c.id == bindparam("of")) & RUN_NEWS_UNSETTLED
-        change = update(run_outbox).where(meant).values(tries=run_outbox.c.tries + 1, **changes)
-        await self._access.execute(change, {"of": number})
-
-    async def owe_stop(self, run: int, news: RunNews, why: str) -> bool:
+    @in_transaction
+    async def owe_stop(self, transaction: Transaction, run: int, news: RunNews, why: str) -> bool:
         """Owes the message that the run has come to a standstill, where it tells somebody; returns whether it does. The
         same standstill is told once, whoever finds it.
         """
+        return await self._owe_once(transaction.connection, run, lambda _: news, why)
 
-        async def block(transaction: Transaction) -> bool:
-            return await self._owe_once(transaction.connection, run, lambda _: news, why)
-
-        return await self._access.write(block)
-
-    async def owe_end(self, run: int) -> None:
+    @in_transaction
+    async def owe_end(self, transaction: Transaction, run: int) -> None:
         """Owes the message that the run is over, where it is, and that was not the last to be owed: for who had it tell
         nobody until its input was read.
         """
-
-        async def block(transaction: Transaction) -> None:
-            await self._owe_once(transaction.connection, run, run_end, "")
-
-        await self._access.write(block)
+        await self._owe_once(transaction.connection, run, run_end, "")
 
     async def _owe_once(
         self, connection: AsyncConnection, run: int, news_of: Callable[[Mapping[str, int]], RunNews | None], why: str

@@ -17,7 +17,7 @@ from orchestrator.ledger.schema.failure_tables import failed_executions
 from orchestrator.ledger.schema.job_tables import brakes, events, executions, jobs, outcomes
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import upsert
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.execution_totals import Place
 
@@ -146,16 +146,13 @@ class Brakes(Repository):
         """The runs that a brake holds, as whoever worked on them last has found, and nobody has lifted since."""
         return {row[0]: _hold.decode(row[1]) for row in await self._access.rows(_HELD)}
 
-    async def choose(self, run: int, most: int) -> tuple[int, ...]:
+    @in_transaction
+    async def choose(self, transaction: Transaction, run: int, most: int) -> tuple[int, ...]:
         """Chooses up to `most` of the queued jobs of `run` to go first, spread over its input, where it has any."""
-
-        async def block(transaction: Transaction) -> tuple[int, ...]:
-            chosen = tuple((await transaction.connection.execute(_SPREAD, {"run": run, "most": most})).scalars())
-            if chosen:
-                await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
-            return chosen
-
-        return await self._access.write(block)
+        chosen = tuple((await transaction.connection.execute(_SPREAD, {"run": run, "most": most})).scalars())
+        if chosen:
+            await transaction.connection.execute(_CHOOSE, {"run_id": run, "canary": msgspec.json.encode(chosen)})
+        return chosen
 
     async def continued(self) -> Mapping[int, int]:
         """When people last had each run go on, where they did."""

@@ -19,9 +19,9 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import jobs, runs, submissions
-from orchestrator.ledger.schema.row_codec import is_taken_in, remote_ids_of, values
+from orchestrator.ledger.schema.row_codec import columns, is_taken_in, remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, without_index
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 
@@ -38,14 +38,7 @@ class OwedCancel(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 _DUE: Final = (
-    select(
-        submissions.c.id,
-        submissions.c.job_id,
-        submissions.c.endpoint_id,
-        submissions.c.remote_id,
-        submissions.c.cancel_why,
-        submissions.c.cancel_at,
-    )
+    select(*columns(OwedCancel, submissions, submission=submissions.c.id, why=submissions.c.cancel_why))
     .where(
         submissions.c.cancel_at.is_not(None),
         submissions.c.remote_id.is_not(None),
@@ -144,7 +137,7 @@ class Cancels(Repository):
     async def due(self, *, now: int, after: tuple[int, int], most: int) -> list[OwedCancel]:
         """Up to `most` submissions whose `/cancel` is due and can be sent, after the one at `(cancel_at, id)`."""
         parameters = {"now": now, "at": after[0], "after": after[1], "most": most}
-        return values(OwedCancel, await self._access.rows(_DUE, parameters))
+        return await self._access.structs(OwedCancel, _DUE, parameters)
 
     async def is_owed(self, submission: int) -> bool:
         """Whether a `/cancel` of this submission is owed still."""
@@ -179,38 +172,32 @@ class Cancels(Repository):
         owed = {"run": run, "most": most, "now": now, "why": CancelWhy.ASKED.value}
         return await self._access.execute(_OWE_RUN, owed)
 
-    async def end(self, run: int, *, most: int) -> int:
+    @in_transaction
+    async def end(self, transaction: Transaction, run: int, *, most: int) -> int:
         """Ends up to `most` jobs of `run` that are not at the service, or may not be; returns how many.
 
         None where the run is to go on after all.
         """
+        if not (await Runs(self._access.within(transaction.connection)).controls(run)).cancel:
+            return 0
+        page = await _not_there(transaction.connection, run=run, most=most)
+        return len(await transaction.apply([cancelled_on_request(job, at=self._access.now()) for job in page]))
 
-        async def block(transaction: Transaction) -> int:
-            if not (await Runs(self._access.within(transaction.connection)).controls(run)).cancel:
-                return 0
-            page = await _not_there(transaction.connection, run=run, most=most)
-            return len(await transaction.apply([cancelled_on_request(job, at=self._access.now()) for job in page]))
-
-        return await self._access.write(block)
-
-    async def cancel(self, ids: Collection[int], *, command: int) -> CancelProgress:
+    @in_transaction
+    async def cancel(self, transaction: Transaction, ids: Collection[int], *, command: int) -> CancelProgress:
         """Ends these jobs where they are not at the service, or may not be; those that are there are to be cancelled.
 
         One transaction, in which they count as the progress of `command`. Whoever asks twice changes nothing twice.
         """
-
-        async def block(transaction: Transaction) -> CancelProgress:
-            connection, now = transaction.connection, self._access.now()
-            rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
-            found = [job_of(row) for row in rows]
-            waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
-            ended = len(await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in waiting]))
-            owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
-            await progress_add(connection, command, ended + owed)
-            submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
-            return CancelProgress(ended=ended, owed=owed, submitting=submitting)
-
-        return await self._access.write(block)
+        connection, now = transaction.connection, self._access.now()
+        rows = await connection.execute(select_jobs().where(jobs.c.id.in_(IN_BATCH)), batch_of(ids))
+        found = [job_of(row) for row in rows]
+        waiting = [job for job in found if job.state in (State.QUEUED, State.UNCERTAIN)]
+        ended = len(await transaction.apply([cancelled_on_request(job, at=now, alone=True) for job in waiting]))
+        owed = (await connection.execute(_OWE_CHOSEN, {**batch_of(ids), "now": now})).rowcount
+        await progress_add(connection, command, ended + owed)
+        submitting = tuple(job.id for job in found if job.state is State.SUBMITTING)
+        return CancelProgress(ended=ended, owed=owed, submitting=submitting)
 
     async def name(self, told: Sequence[Notice]) -> int:
         """What the service calls submissions that are owed a `/cancel`, as these notices tell; returns of how many."""

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event
 from orchestrator.core.jobs.reasons import Detail, ReasonCode, reason_text
 from orchestrator.core.planning.observed_times import ObservedExecution
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, submissions
-from orchestrator.ledger.schema.row_codec import detail_of, values
+from orchestrator.ledger.schema.row_codec import columns, detail_of, values
 from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import MILLISECOND_US
@@ -37,10 +37,10 @@ PLANNED_FROM_AGE_US_MAX: Final = 14 * AGE_US_MAX
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """One event of a job."""
+    """One event of a job. `at` is microseconds UTC."""
 
     at: int
-    event: str
+    event: Event
     submission: int | None
     attempt: int
     trouble: str | None
@@ -121,16 +121,8 @@ _EXECUTIONS: Final = (
 )
 
 
-_EVENT: Final = (
-    events.c.at,
-    events.c.event,
-    events.c.submission_id,
-    events.c.attempt,
-    events.c.trouble,
-    events.c.reason,
-    events.c.reason_code,
-    events.c.detail,
-)
+OF_EVENT: Final = {"text": events.c.reason, "code": events.c.reason_code, "stored_detail": events.c.detail}
+"""The columns of events that are called otherwise than the fields of `EventRow`."""
 
 
 class History(Repository):
@@ -138,8 +130,8 @@ class History(Repository):
 
     async def of(self, job: int) -> list[EventRow]:
         """The history of `job`, oldest first."""
-        query = select(*_EVENT).where(events.c.job_id == job).order_by(events.c.id)
-        return values(EventRow, await self._access.rows(query))
+        query = select(*columns(EventRow, events, **OF_EVENT)).where(events.c.job_id == job).order_by(events.c.id)
+        return await self._access.structs(EventRow, query)
 
     async def ends_since(self, since: int) -> dict[int, int]:
         """How many jobs of each run have ended since that time. It looks at the latest events only."""
@@ -163,4 +155,4 @@ class History(Repository):
         """
         since = now - PLANNED_FROM_AGE_US_MAX
         parameters = {"service_url": service_url, "endpoint": endpoint, "since": since}
-        return values(ObservedExecution, await self._access.rows(_EXECUTIONS, parameters))
+        return await self._access.structs(ObservedExecution, _EXECUTIONS, parameters)

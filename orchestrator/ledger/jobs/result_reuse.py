@@ -23,7 +23,7 @@ from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.results import Origin
 from orchestrator.ledger.schema.handover_tables import reusable, reused
 from orchestrator.ledger.schema.job_tables import endpoints, events, jobs, outcomes, payloads, runs
-from orchestrator.ledger.schema.row_codec import checksum, detail_of, fitting, unpack, values
+from orchestrator.ledger.schema.row_codec import checksum, columns, detail_of, fitting, unpack, values
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.ledger.transactions.transaction import Transaction
@@ -82,14 +82,14 @@ _SIZES: Final = select(outcomes.c.job_id, func.coalesce(func.length(outcomes.c.o
 )
 _RESULTS: Final = (
     select(
-        outcomes.c.job_id,
-        runs.c.name,
-        jobs.c.custom_id,
-        outcomes.c.remote_id,
-        outcomes.c.status,
-        outcomes.c.output,
-        outcomes.c.packed,
-        outcomes.c.checksum,
+        *columns(
+            _Result,
+            outcomes,
+            run=runs.c.name,
+            custom_id=jobs.c.custom_id,
+            stored=outcomes.c.output,
+            checked=outcomes.c.checksum,
+        )
     )
     .select_from(outcomes.join(jobs, jobs.c.id == outcomes.c.job_id).join(runs, runs.c.id == jobs.c.run_id))
     .where(outcomes.c.job_id.in_(IN_BATCH))

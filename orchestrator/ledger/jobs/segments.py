@@ -9,8 +9,8 @@ from sqlalchemy import bindparam, func, literal_column, select
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.jobs.segments import Mark, SegmentProgress
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions, values_check
-from orchestrator.ledger.schema.row_codec import values
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.schema.row_codec import columns
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import (
     Latest,
@@ -35,6 +35,11 @@ class SegmentRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     reported_at: int | None
     execution_ms: int | None
 
+    @property
+    def given(self) -> str | None:
+        """The checkpoint that it began with; None: it began with nothing."""
+        return f"{self.given_segment}.{self.given_seq}" if self.given_segment else None
+
 
 class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A checkpoint of a job, without its text."""
@@ -43,6 +48,11 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     seq: int
     at: int
     bytes: int
+
+    @property
+    def checkpoint(self) -> str:
+        """What it is called: its segment, and the `seq` of its report."""
+        return f"{self.segment}.{self.seq}"
 
 
 class UnfinishedRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -83,28 +93,31 @@ _last_share = (
 )
 _OF_RUN: Final = (
     select(
-        jobs.c.id, jobs.c.custom_id, jobs.c.state, jobs.c.segment, progress.c.begun_at, _last_share,
-        progress.c.message, progress.c.reported_at, _checkpoint_at, _executed,
+        *columns(
+            UnfinishedRow,
+            progress,
+            job=jobs.c.id,
+            custom_id=jobs.c.custom_id,
+            state=jobs.c.state,
+            segment=jobs.c.segment,
+            share=_last_share,
+            checkpoint_at=_checkpoint_at,
+            executed_ms=_executed,
+        )
     )
-    .select_from(
-        jobs.outerjoin(progress, (progress.c.job_id == jobs.c.id) & (progress.c.segment == jobs.c.segment))
-    )
+    .select_from(jobs.outerjoin(progress, (progress.c.job_id == jobs.c.id) & (progress.c.segment == jobs.c.segment)))
     .where(jobs.c.run_id == bindparam("run"), literal_column(_UNFINISHED), jobs.c.id > bindparam("after"))
     .order_by(jobs.c.id)
     .limit(bindparam("most"))
-)  # fmt: skip
+)
 _OF_JOB: Final = (
-    select(
-        progress.c.segment, progress.c.submission_id, progress.c.given_segment, progress.c.given_seq,
-        progress.c.begun_at, progress.c.seq, progress.c.share, progress.c.message, progress.c.reported_at,
-        submissions.c.execution_ms,
-    )
+    select(*columns(SegmentRow, progress, execution_ms=submissions.c.execution_ms))
     .select_from(progress.outerjoin(submissions, submissions.c.id == progress.c.submission_id))
     .where(progress.c.job_id == bindparam("job"))
     .order_by(progress.c.segment)
-)  # fmt: skip
+)
 _CHECKPOINTS: Final = (
-    select(checkpoints.c.segment, checkpoints.c.seq, checkpoints.c.at, func.length(checkpoints.c.checkpoint))
+    select(*columns(CheckpointRow, checkpoints, bytes=func.length(checkpoints.c.checkpoint)))
     .where(checkpoints.c.job_id == bindparam("job"))
     .order_by(checkpoints.c.segment, checkpoints.c.seq)
 )
@@ -113,21 +126,15 @@ _CHECKPOINTS: Final = (
 class Segments(Repository):
     """The segments of resumable jobs."""
 
-    async def begun(self, *, job: int, submission: int, begun_at: int) -> None:
+    @in_transaction
+    async def begun(self, transaction: Transaction, *, job: int, submission: int, begun_at: int) -> None:
         """A worker has begun with this submission."""
+        await begun_write(transaction.connection, job=job, submission=submission, begun_at=begun_at)
 
-        async def block(transaction: Transaction) -> None:
-            await begun_write(transaction.connection, job=job, submission=submission, begun_at=begun_at)
-
-        await self._access.write(block)
-
-    async def report(self, reports: Sequence[Reported]) -> list[Latest | None]:
+    @in_transaction
+    async def report(self, transaction: Transaction, reports: Sequence[Reported]) -> list[Latest | None]:
         """Keeps these reports as far as they are news; returns what is known now of the segment of each."""
-
-        async def block(transaction: Transaction) -> list[Latest | None]:
-            return [await report_write(transaction.connection, each) for each in reports]
-
-        return await self._access.write(block)
+        return [await report_write(transaction.connection, each) for each in reports]
 
     async def standings(self, ids: Collection[int]) -> dict[int, SegmentProgress]:
         """How far these jobs have come; those that never had a segment are missing."""
@@ -136,15 +143,15 @@ class Segments(Repository):
 
     async def unfinished(self, run: int, *, after: int, most: int) -> list[UnfinishedRow]:
         """Up to `most` jobs of `run` without an outcome, in the order of their numbers, after `after`."""
-        return values(UnfinishedRow, await self._access.rows(_OF_RUN, {"run": run, "after": after, "most": most}))
+        return await self._access.structs(UnfinishedRow, _OF_RUN, {"run": run, "after": after, "most": most})
 
     async def of_job(self, job: int) -> list[SegmentRow]:
         """The segments of `job`, oldest first."""
-        return values(SegmentRow, await self._access.rows(_OF_JOB, {"job": job}))
+        return await self._access.structs(SegmentRow, _OF_JOB, {"job": job})
 
     async def checkpoints(self, job: int) -> list[CheckpointRow]:
         """The checkpoints that are kept of `job`, oldest first."""
-        return values(CheckpointRow, await self._access.rows(_CHECKPOINTS, {"job": job}))
+        return await self._access.structs(CheckpointRow, _CHECKPOINTS, {"job": job})
 
     async def checkpoint(self, job: int) -> tuple[Mark, bytes] | None:
         """The newest checkpoint of `job`; None where it has none."""

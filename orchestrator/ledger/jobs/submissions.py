@@ -12,7 +12,7 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.schema.job_tables import FATE_UNKNOWN, HAS_RUN, events, jobs, submissions, values_check
 from orchestrator.ledger.schema.row_codec import remote_ids_of
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, field, lesser
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
 
@@ -84,22 +84,19 @@ class Submissions(Repository):
         found = await self._access.rows(query)
         return Sent([at for answered, at in found if answered], [at for answered, at in found if not answered])
 
-    async def ran(self, told: Sequence[Notice]) -> Mapping[int, int]:
+    @in_transaction
+    async def ran(self, transaction: Transaction, told: Sequence[Notice]) -> Mapping[int, int]:
         """Submissions that were given up, of as many jobs, have run after all, as these notices tell.
 
         Those beside which another one of their job has run, or is at the service, are paid twice. Each is counted once,
         however often it is told; returns how many more there are by run.
         """
-
-        async def block(transaction: Transaction) -> Mapping[int, int]:
-            connection = transaction.connection
-            found = await connection.execute(_RAN, remote_ids_of(told))
-            twice = [row[0] for row in found if row[1] == PAID_TWICE]
-            if not twice:
-                return {}
-            runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(IN_BATCH))
-            more = Counter(row[1] for row in await connection.execute(runs, batch_of(twice)))
-            await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
-            return more
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        found = await connection.execute(_RAN, remote_ids_of(told))
+        twice = [row[0] for row in found if row[1] == PAID_TWICE]
+        if not twice:
+            return {}
+        runs = select(jobs.c.id, jobs.c.run_id).where(jobs.c.id.in_(IN_BATCH))
+        more = Counter(row[1] for row in await connection.execute(runs, batch_of(twice)))
+        await counts_add(connection, Counter({(run, PAID_TWICE): n for run, n in more.items()}))
+        return more

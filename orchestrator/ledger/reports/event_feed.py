@@ -10,14 +10,12 @@ from contextlib import aclosing
 from typing import Final
 
 import anyio
-import msgspec
 from sqlalchemy import bindparam, func, select
 
-from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.reasons import ReasonCode, reason_text
 from orchestrator.core.jobs.transition import Transition
+from orchestrator.ledger.jobs.history import OF_EVENT, EventRow
 from orchestrator.ledger.schema.job_tables import events, jobs
-from orchestrator.ledger.schema.row_codec import detail_of, values
+from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access
@@ -27,43 +25,18 @@ LOOK_S: Final = 0.25
 """How often it is asked whether another process has committed anything."""
 
 
-class FeedEvent(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """An event of a job. `at` is microseconds UTC."""
+class FeedEvent(EventRow, frozen=True, kw_only=True, array_like=True):
+    """An event of a job, with its place."""
 
     place: int
     """Where the feed goes on after it."""
 
     run: int
     job: int
-    at: int
-    event: Event
-    submission: int | None
-    attempt: int
-    trouble: str | None
-    text: str
-    code: ReasonCode | None
-    detail: str | None
-
-    @property
-    def reason(self) -> str:
-        """The reason in words."""
-        return reason_text(self.code or self.text, detail_of(self.detail))
 
 
 _PAGE: Final = (
-    select(
-        events.c.id,
-        jobs.c.run_id,
-        events.c.job_id,
-        events.c.at,
-        events.c.event,
-        events.c.submission_id,
-        events.c.attempt,
-        events.c.trouble,
-        events.c.reason,
-        events.c.reason_code,
-        events.c.detail,
-    )
+    select(*columns(FeedEvent, events, **OF_EVENT, place=events.c.id, run=jobs.c.run_id))
     .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
     .where(events.c.id > bindparam("after"))
     .order_by(events.c.id)
@@ -114,7 +87,7 @@ class Feed:
             others = await self._changed(committed, others)
 
     async def _page(self, place: int) -> list[FeedEvent]:
-        return values(FeedEvent, await self._access.rows(_PAGE, {"after": place}))
+        return await self._access.structs(FeedEvent, _PAGE, {"after": place})
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:
         """Returns once anybody has committed something, with the number of what others have."""

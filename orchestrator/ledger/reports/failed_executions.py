@@ -5,10 +5,11 @@ from typing import Final
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
+from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
 from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, values_check
-from orchestrator.ledger.schema.row_codec import values
+from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Repository
 
 KINDS_MAX: Final = 1_000
@@ -18,16 +19,20 @@ KINDS_MAX: Final = 1_000
 class FailedExecution(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """An execution that failed, and that another one has followed or is to follow."""
 
-    job: int
     attempt: int
     at: int
-    trouble: str
+    class_: str
     error_key: int
-    message: str
+    error: str
     execution_ms: int | None
 
+    @property
+    def cluster(self) -> str:
+        """The name of its kind."""
+        return cluster_name(self.error_key)
 
-class RetriedKind(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+
+class RetriedKindRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """Such executions of one kind that a run had. Times are microseconds UTC."""
 
     error_key: int
@@ -45,16 +50,20 @@ class RetriedKind(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 _OF_JOB: Final = (
-    select(failed_executions)
+    select(
+        *columns(
+            FailedExecution,
+            failed_executions,
+            class_=failed_executions.c.trouble,
+            error=failed_executions.c.message,
+        )
+    )
     .where(failed_executions.c.job_id == bindparam("job"))
     .order_by(failed_executions.c.attempt)
 )
 _FAILED: Final = func.coalesce(clusters.c.n, 0)
 _KINDS: Final = (
-    select(
-        retried_kinds.c.error_key, retried_kinds.c.trouble, retried_kinds.c.sample, retried_kinds.c.n,
-        retried_kinds.c.total_ms, retried_kinds.c.untold, retried_kinds.c.first_at, retried_kinds.c.last_at, _FAILED,
-    )
+    select(*columns(RetriedKindRow, retried_kinds, failed_jobs=_FAILED))
     .select_from(
         retried_kinds.outerjoin(
             clusters,
@@ -64,7 +73,7 @@ _KINDS: Final = (
     .where(retried_kinds.c.run_id == bindparam("run"))
     .order_by(retried_kinds.c.n.desc(), retried_kinds.c.last_at.desc(), retried_kinds.c.error_key)
     .limit(bindparam("most"))
-)  # fmt: skip
+)
 _FIRST: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
 _OPEN: Final = (
     select(failed_executions.c.error_key, func.count(failed_executions.c.job_id.distinct()))
@@ -83,11 +92,11 @@ class FailedExecutions(Repository):
 
     async def of_job(self, job: int) -> list[FailedExecution]:
         """Those of `job`, oldest first; of one that ended long ago they may be gone."""
-        return values(FailedExecution, await self._access.rows(_OF_JOB, {"job": job}))
+        return await self._access.structs(FailedExecution, _OF_JOB, {"job": job})
 
-    async def kinds(self, run: int, *, most: int = KINDS_MAX) -> list[RetriedKind]:
+    async def kinds(self, run: int, *, most: int = KINDS_MAX) -> list[RetriedKindRow]:
         """The `most` largest kinds of them that `run` had, the largest first."""
-        return values(RetriedKind, await self._access.rows(_KINDS, {"run": run, "most": most}))
+        return await self._access.structs(RetriedKindRow, _KINDS, {"run": run, "most": most})
 
     async def open(self, run: int) -> dict[int, int]:
         """By kind, how many jobs of `run` had such an execution, and have not ended."""

@@ -34,7 +34,6 @@ from orchestrator.ledger.reports.selected_jobs import (
     INPUT_BYTES_MAX,
     INPUTS,
     SelectedJob,
-    facts,
     inputs_of,
     selected,
 )
@@ -46,7 +45,7 @@ from orchestrator.ledger.schema.job_tables import (
     payloads,
     runs,
 )
-from orchestrator.ledger.schema.row_codec import fitting, values
+from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -174,7 +173,7 @@ class JobQueries(Repository):
             .join(outcomes, outcomes.c.job_id == largest.c.job)
             .order_by(largest.c.n.desc(), largest.c.last_at.desc(), largest.c.error_key)
         )
-        return values(Cluster, await self._access.rows(query))
+        return await self._access.structs(Cluster, query)
 
     async def clustered(self, run: int) -> tuple[int, int]:
         """How many kinds of failures `run` has now, and how many failures and cancellations of them all."""
@@ -242,7 +241,8 @@ class _Query:
         carried = await inputs_of(connection, CARRIED, ids) if asks_metadata(self._chosen) else {}
         found: list[SelectedJob] = []
         for n, job in enumerate(await selected(connection, fits), 1):
-            if matches(self._chosen, facts(job, inputs.get(job.job), carried.get(job.job))):
+            facts = msgspec.structs.replace(job, input=inputs.get(job.job), metadata=carried.get(job.job))
+            if matches(self._chosen, facts):
                 found.append(job)
             if len(found) == most:
                 return found, n, job.job

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.ledger.schema.failure_tables import failed_executions
 from orchestrator.ledger.schema.job_tables import checkpoints, events, jobs, outcomes, runs, submissions
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
-from orchestrator.ledger.transactions.repository import Repository
+from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 
 
@@ -121,17 +121,14 @@ class Pruning(Repository):
             parameters = {"after": after, "upto": upto, "ttl_before": ttl_before, **batch_of(before.items())}
             return Doomed(tuple((await connection.execute(_SUBMISSIONS_DOOMED, parameters)).scalars()), upto)
 
-    async def forget_events(self, before: Mapping[int, int], ids: Sequence[int]) -> None:
+    @in_transaction
+    async def forget_events(self, transaction: Transaction, before: Mapping[int, int], ids: Sequence[int]) -> None:
         """Deletes these events, and what the failed executions of their jobs said; and records how far back the
         histories of the runs are whole.
         """
-
-        async def block(transaction: Transaction) -> None:
-            await transaction.connection.execute(_PRUNED, batch_of(before.items()))
-            await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))
-            await transaction.connection.execute(_EVENTS_DELETE, batch_of(ids))
-
-        await self._access.write(block)
+        await transaction.connection.execute(_PRUNED, batch_of(before.items()))
+        await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))
+        await transaction.connection.execute(_EVENTS_DELETE, batch_of(ids))
 
     async def forget_submissions(self, ids: Sequence[int]) -> None:
         """Deletes these submissions."""

@@ -7,10 +7,9 @@ import msgspec
 from sqlalchemy import Select, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.filters.filter import (
-    FilterFacts,
-)
-from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.filters.filter import FilterFacts
+from orchestrator.core.filters.filter_parser import cluster_name
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import (
     GIVEN_UP,
@@ -22,30 +21,33 @@ from orchestrator.ledger.schema.job_tables import (
 from orchestrator.ledger.schema.row_codec import STATE_OF, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.units import MIB
+from orchestrator.views.jobs import JobRow
 
 INPUT_BYTES_MAX: Final = 16 * MIB
 """So many jobs, and so many bytes of inputs as they are stored, one read takes in where inputs are compared."""
 
 
-class SelectedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that a filter means."""
+class SelectedJob(FilterFacts, frozen=True, kw_only=True):
+    """A job that a filter means, with what its filter has looked at."""
 
     job: int
-    custom_id: str
-    line: int
-    state: State
-    attempts: int
-    """Executions that came to an end, since the job was last opened."""
-
     paid_at_most: int
-    trouble: str | None
-    """The class of its trouble, where it has failed or was cancelled."""
-
-    message: str | None
-    error_key: int | None
-    ended_at: int | None
     execution_ms: int | None
     """What its last execution took, where it failed or was cancelled and the service said it."""
+
+    @property
+    def row(self) -> JobRow:
+        """As it is shown in a list."""
+        return JobRow(
+            custom_id=self.custom_id,
+            line=self.line,
+            state=self.state.value,
+            attempts=self.attempts,
+            class_=self.trouble,
+            error=None if self.message is None else summary_of(self.message),
+            cluster=None if self.error_key is None else cluster_name(self.error_key),
+            ended_at=self.ended_at,
+        )
 
 
 _SAID: Final = select(outcomes.c.job_id, outcomes.c.message, outcomes.c.error_key, outcomes.c.execution_ms).where(
@@ -97,18 +99,3 @@ async def inputs_of(connection: AsyncConnection, query: Select[Any], ids: Sequen
         except (DamagedError, msgspec.DecodeError, RecursionError):
             continue  # what cannot be read has no members; `verify` tells of it
     return found
-
-
-def facts(job: SelectedJob, given: object, carried: object) -> FilterFacts:
-    return FilterFacts(
-        state=job.state,
-        trouble=job.trouble,
-        error_key=job.error_key,
-        message=job.message,
-        custom_id=job.custom_id,
-        attempts=job.attempts,
-        line=job.line,
-        ended_at=job.ended_at,
-        input=given,
-        metadata=carried,
-    )

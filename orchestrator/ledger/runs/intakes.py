@@ -38,7 +38,7 @@ from orchestrator.ledger.schema.job_tables import (
     jobs,
     runs,
 )
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,
     numbers_keep,
@@ -86,30 +86,27 @@ class Intakes(Repository):
         super().__init__(access)
         self.pace = Pace()
 
-    async def start(self, run: Run, *, as_they_come: bool = False) -> OpenIntake:
+    @in_transaction
+    async def start(self, transaction: Transaction, run: Run, *, as_they_come: bool = False) -> OpenIntake:
         """Begins an intake for `run`, whose jobs count `as_they_come` or once it is accepted; what an earlier one left
         was cleared.
         """
-
-        async def block(transaction: Transaction) -> OpenIntake:
-            first_job = await next_job(transaction.connection)
-            now = self._access.now()
-            accepted_at = now if as_they_come else None
-            is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None
-            row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
-            made = await transaction.connection.execute(insert(intakes), row)
-            assert made.inserted_primary_key is not None
-            number = made.inserted_primary_key[0]
-            return OpenIntake(
-                id=number,
-                run=run.id,
-                endpoint=run.endpoint_id,
-                first_job=first_job,
-                as_they_come=as_they_come,
-                corrects=not is_relayed,
-            )
-
-        return await self._access.write(block)
+        first_job = await next_job(transaction.connection)
+        now = self._access.now()
+        accepted_at = now if as_they_come else None
+        is_relayed = (await transaction.connection.execute(_IS_RELAYED, {"run": run.id})).first() is not None
+        row = {"run_id": run.id, "started_at": now, "accepted_at": accepted_at, "first_job": first_job}
+        made = await transaction.connection.execute(insert(intakes), row)
+        assert made.inserted_primary_key is not None
+        number = made.inserted_primary_key[0]
+        return OpenIntake(
+            id=number,
+            run=run.id,
+            endpoint=run.endpoint_id,
+            first_job=first_job,
+            as_they_come=as_they_come,
+            corrects=not is_relayed,
+        )
 
     async def last_line(self, run: int) -> int:
         """The last line that a job of `run` stands on; 0 where it has none."""

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Block, Transaction
@@ -195,23 +195,20 @@ class Runs(Repository):
         """Whether the service cannot have had any job of `run`."""
         return not await self._access.value(select(_MAY_BE_TAKEN), {"run": run})
 
-    async def rebind(self, run: int, *, service_url: str, endpoint: str) -> bool:
+    @in_transaction
+    async def rebind(self, transaction: Transaction, run: int, *, service_url: str, endpoint: str) -> bool:
         """Gives `run` and its jobs another endpoint, unless the service may have had one of them; returns whether.
 
         Nobody may be sending for it.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            connection = transaction.connection
-            if (await connection.execute(select(_MAY_BE_TAKEN), {"run": run})).scalar_one():
-                return False
-            number = await _endpoint_of(connection, service_url=service_url, endpoint=endpoint)
-            await connection.execute(update(runs).where(runs.c.id == run).values(endpoint_id=number))
-            await connection.execute(update(jobs).where(jobs.c.run_id == run).values(endpoint_id=number))
-            await connection.execute(delete(run_endpoints).where(run_endpoints.c.run_id == run))
-            return True
-
-        return await self._access.write(block)
+        connection = transaction.connection
+        if (await connection.execute(select(_MAY_BE_TAKEN), {"run": run})).scalar_one():
+            return False
+        number = await _endpoint_of(connection, service_url=service_url, endpoint=endpoint)
+        await connection.execute(update(runs).where(runs.c.id == run).values(endpoint_id=number))
+        await connection.execute(update(jobs).where(jobs.c.run_id == run).values(endpoint_id=number))
+        await connection.execute(delete(run_endpoints).where(run_endpoints.c.run_id == run))
+        return True
 
     async def elsewhere(self, run: int | None = None) -> list[Run]:
         """Each run, or that one, as it is at every other endpoint than its own to which jobs of it were sent again."""
@@ -234,16 +231,13 @@ class Runs(Repository):
         """Stores the settings of `run`; they apply from the next submission."""
         await self._access.execute(update(runs).where(runs.c.id == run).values(settings=msgspec.json.encode(settings)))
 
-    async def take_back(self, run: int) -> bool:
+    @in_transaction
+    async def take_back(self, transaction: Transaction, run: int) -> bool:
         """Takes back that any intake of `run` was accepted: it is no run any more, and what is left of it is cleared
         (`Intakes.clear`). False where jobs of it are at the service, unless it is to be cancelled. Nobody works on
         `run`, or takes in for it.
         """
-
-        async def block(transaction: Transaction) -> bool:
-            return await run_take_back(transaction.connection, run, even_if_cancelling=True)
-
-        return await self._access.write(block)
+        return await run_take_back(transaction.connection, run, even_if_cancelling=True)
 
     async def has_ended(self, run: int) -> bool:
         """Whether `run` was taken in, and each of its jobs has its outcome."""
@@ -274,13 +268,10 @@ class Runs(Repository):
 
         await write_counted(self._access, nothing, run, tell)
 
-    async def count(self, run: int, name: str) -> None:
+    @in_transaction
+    async def count(self, transaction: Transaction, run: int, name: str) -> None:
         """One more in a cumulative counter of `run` that no step raises."""
-
-        async def block(transaction: Transaction) -> None:
-            await counts_add(transaction.connection, Counter({(run, name): 1}))
-
-        await self._access.write(block)
+        await counts_add(transaction.connection, Counter({(run, name): 1}))
 
     async def controls(self, run: int) -> RunControls:
         """What is asked of `run` at present."""

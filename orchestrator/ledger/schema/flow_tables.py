@@ -4,7 +4,7 @@ Of a schedule only the past is kept. Each fire up to its watermark has one row i
 All times are INTEGER microseconds UTC.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BLOB,
@@ -146,6 +146,20 @@ stages = Table(
 
 Index("stages_of_run", stages.c.run_id)
 
+
+def _message() -> tuple[Column[Any], ...]:
+    """What stands of each message, whatever it is of."""
+    return (
+        Column("body", BLOB, nullable=False),  # as it is sent: JSON
+        Column("owed_at", INTEGER, nullable=False),
+        Column("due_at", INTEGER, nullable=False),  # it is sent then, or again
+        Column("tries", INTEGER, nullable=False, server_default="0"),
+        Column("told_at", INTEGER),  # somebody has taken it
+        Column("given_up_at", INTEGER),
+        Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+    )
+
+
 outbox = Table(
     "outbox",
     metadata,
@@ -153,13 +167,7 @@ outbox = Table(
     Column("pipeline_id", INTEGER, ForeignKey("pipelines.id"), nullable=False),
     Column("flow_id", INTEGER),  # NULL: it is of the schedule
     Column("news", TEXT, nullable=False),
-    Column("body", BLOB, nullable=False),  # as it is sent: JSON
-    Column("owed_at", INTEGER, nullable=False),
-    Column("due_at", INTEGER, nullable=False),  # it is sent then, or again
-    Column("tries", INTEGER, nullable=False, server_default="0"),
-    Column("told_at", INTEGER),  # somebody has taken it
-    Column("given_up_at", INTEGER),
-    Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+    *_message(),
     CheckConstraint(values_check("news", News), name="outbox_news_known"),
     CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="outbox_told_or_given_up"),
     **NO_NUMBER_TWICE,  # a receiver knows a message again by what its number is a part of
@@ -176,13 +184,7 @@ run_outbox = Table(
     Column("id", INTEGER, primary_key=True),
     Column("run_id", INTEGER, ForeignKey("runs.id"), nullable=False),
     Column("news", TEXT, nullable=False),
-    Column("body", BLOB, nullable=False),  # as it is sent: JSON
-    Column("owed_at", INTEGER, nullable=False),
-    Column("due_at", INTEGER, nullable=False),  # it is sent then, or again
-    Column("tries", INTEGER, nullable=False, server_default="0"),
-    Column("told_at", INTEGER),  # somebody has taken it
-    Column("given_up_at", INTEGER),
-    Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+    *_message(),
     CheckConstraint(values_check("news", RunNews), name="run_outbox_news_known"),
     CheckConstraint("told_at IS NULL OR given_up_at IS NULL", name="run_outbox_told_or_given_up"),
     **NO_NUMBER_TWICE,  # as that of `outbox`

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import Alias, ColumnElement, Label, Table, func, select
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail
@@ -30,6 +30,14 @@ Value = TypeVar("Value", bound=msgspec.Struct)
 def values(kind: type[Value], rows: Iterable[Sequence[Any]]) -> list[Value]:
     """Each row as a `kind`, which is `array_like` and has its fields in the order of the columns."""
     return msgspec.convert(list(map(tuple, rows)), list[kind], strict=False)  # type: ignore[valid-type]  # 0 is false
+
+
+def columns(kind: type[msgspec.Struct], table: Table | Alias, **others: ColumnElement[Any]) -> list[Label[Any]]:
+    """What is selected for rows that become a `kind`: for each of its fields, unless it is one of the `others`, the
+    column of `table` that is called so, or so and `_id`. The rows have them under the names of the fields.
+    """
+    own = {name.removesuffix("_id"): column for name, column in table.c.items()} | dict(table.c.items())
+    return [(others[name] if name in others else own[name]).label(name) for name in kind.__struct_fields__]
 
 
 def pack(blob: bytes | None) -> tuple[bytes | None, int]:

@@ -3,19 +3,22 @@
 Nothing of them leaves the ledger: who asks gets values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Executable, Result
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import Clock
+from orchestrator.ledger.schema.row_codec import Value, values
 from orchestrator.ledger.sqlite.database import Database, Parameters
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, Transaction
 
 Written = TypeVar("Written")
+Given = ParamSpec("Given")
 
 
 class Access:
@@ -46,6 +49,14 @@ class Access:
         if self._view is None:
             return await self._database.asked(query, parameters, Result.all)
         return (await self._view.execute(query, parameters)).all()
+
+    async def structs(self, kind: type[Value], query: Executable, parameters: Parameters | None = None) -> list[Value]:
+        """The same, each row as a `kind` (see `values`)."""
+        return values(kind, await self.rows(query, parameters))
+
+    async def first(self, kind: type[Value], query: Executable, parameters: Parameters | None = None) -> Value | None:
+        """The first of these; None without one."""
+        return next(iter(await self.structs(kind, query, parameters)), None)
 
     async def value(self, query: Executable, parameters: Parameters | None = None) -> Any:
         """The first value of the first row; None without one."""
@@ -90,3 +101,21 @@ class Repository:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+
+
+Of = TypeVar("Of", bound=Repository)
+
+
+def in_transaction(
+    verb: Callable[Concatenate[Of, Transaction, Given], Awaitable[Written]],
+) -> Callable[Concatenate[Of, Given], Coroutine[Any, Any, Written]]:
+    """Gives a verb its transaction of the writer's. It may run twice, so it builds what it returns inside itself."""
+
+    @wraps(verb)
+    async def called(self: Of, /, *args: Given.args, **kwargs: Given.kwargs) -> Written:
+        async def block(transaction: Transaction) -> Written:
+            return await verb(self, transaction, *args, **kwargs)
+
+        return await self._access.write(block)
+
+    return called

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from sqlalchemy import literal_column, select, update
+from sqlalchemy import bindparam, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, after
+from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import groups, handovers, owed, relays
 from orchestrator.ledger.schema.job_tables import jobs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of, insert_new
 from orchestrator.ledger.transitions.group_counts import Way, due_add, groups_begin, open_add, ways_through
-from orchestrator.ledger.transitions.reopened_flows import flows_go_on
 from orchestrator.ledger.transitions.run_news import ends_owe
 
 NEVER_US: Final = 1 << 62
@@ -34,6 +35,22 @@ _DUE_ANEW: Final = (
 )
 _SEND_NEVER: Final = update(jobs).where(jobs.c.id.in_(IN_BATCH)).values(due_at=literal_column(str(NEVER_US)))
 
+_FLOWS_GO_ON: Final = (
+    update(flows)
+    .where(
+        flows.c.id.in_(select(stages.c.flow_id).where(stages.c.run_id.in_(IN_BATCH))),
+        flows.c.state.in_([FlowState.SUCCEEDED.value, FlowState.PARTIAL.value, FlowState.FAILED.value]),
+    )
+    .values(
+        state=after(FlowEvent.REOPENED).value,
+        started_at=bindparam("now"),
+        due_at=bindparam("now"),
+        ended_at=None,
+        why="",
+        is_cancelled=0,
+    )
+)
+
 HandoverDebt = tuple[int, int]
 """A run, and a job that is owed to it."""
 
@@ -45,7 +62,9 @@ async def owed_write(connection: AsyncConnection, done: Sequence[Transition]) ->
         await ends_owe(connection, {step.after.run for step in ended}, now=ended[0].at)
     late = [step for step in done if is_terminal(step.before)]
     if late:
-        await flows_go_on(connection, {step.after.run for step in late}, now=late[0].at)
+        # Flows that have ended go on: jobs of theirs were queued again, or have succeeded after all.
+        of_runs = batch_of({step.after.run for step in late})
+        await connection.execute(_FLOWS_GO_ON, {"now": late[0].at, **of_runs})
     if reopened := [step for step in done if step.event is Event.REOPENED]:
         await _reopened(connection, reopened)
 

@@ -126,7 +126,7 @@ async def test_rows_go_from_stage_to_stage_and_each_leads_back_to_the_input(tmp_
 async def leads_to_the_input(p: Flowing, jobs: Sequence[int], first: int) -> None:
     """Each of these was made of one row, and that of one of the first run."""
     for _ in range(2):
-        parents = await p.ledger.flows.handovers.parents(jobs)
+        parents = await p.ledger.flows.lineage.parents(jobs)
         assert set(parents) == set(jobs)
         assert all(len(each) == 1 for each in parents.values())
         jobs = sorted({each[0] for each in parents.values()})
@@ -139,7 +139,7 @@ async def handed_over(p: Flowing, from_run: str, to_run: str) -> list[int]:
     found = await p.ledger.runs.named(to_run)
     assert found is not None
     rows = await ended(p, from_run)
-    children = await p.ledger.flows.handovers.children([job.job for job in rows], found.id)
+    children = await p.ledger.flows.lineage.children([job.job for job in rows], found.id)
     return [children[job.job] for job in rows]
 
 

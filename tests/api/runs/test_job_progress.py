@@ -5,7 +5,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.outcomes.job_detail import whole_of
 from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
@@ -68,9 +67,9 @@ async def test_the_story_of_a_job_tells_of_its_segments_and_checkpoints(tmp_path
         await p.begin()
         await p.finish()
         [name] = await p.ledger.jobs.custom_ids([1])
-        story = await p.ledger.reports.job_details.of(p.run.id, name)
+        story = await p.ledger.reports.job_details.of(p.run, name)
         assert story is not None
-        whole = whole_of(p.run, story)
+        whole = story
     told = [(step.event, step.reason) for step in whole.timeline]
     assert told == [
         ("claimed", "run"),

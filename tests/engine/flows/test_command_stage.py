@@ -54,7 +54,7 @@ async def test_a_command_is_given_the_files_and_its_lines_are_rows(tmp_path: Pat
         ]
         assert "[1.50]" in (tmp_path / "report.jsonl").read_text()
         rows = await ended(p, f"{name}/report")
-        parents = (await p.ledger.flows.handovers.parents([row.job for row in rows])).get(rows[1].job, ())
+        parents = (await p.ledger.flows.lineage.parents([row.job for row in rows])).get(rows[1].job, ())
         of = await p.ledger.jobs.of(parents)
         assert len(of) == 2
         assert await handed_over(p, f"{name}/caption", f"{name}/report") == [0, 1, 0]

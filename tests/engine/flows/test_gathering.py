@@ -79,7 +79,7 @@ async def test_a_group_of_all_is_one_call_with_the_rows_of_several_stages(tmp_pa
         rows = ["r1", "r2", "r3", "r1", "r2/0", "r2/1", "r3/0", "r3/1", "r3/2"]
         assert found == {f"all/{number}": {"row": row} for number, row in enumerate(rows)}
         assert await handed_over(p, f"{name}/embed", f"{name}/total") == [9] * 6
-        parents = await p.ledger.flows.handovers.parents([job.job for job in await ended(p, f"{name}/total")])
+        parents = await p.ledger.flows.lineage.parents([job.job for job in await ended(p, f"{name}/total")])
         assert {len(each) for each in parents.values()} == {9}
 
 
