@@ -37,6 +37,8 @@ DECLARING: Final = {
     *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "command")),
     "orchestrator/settings/requests.py",
     "orchestrator/api/emulation/flags.py",
+    "orchestrator/emulator/emulator_options.py",
+    "orchestrator/emulator/jobs/scaling_rules.py",
 }
 """Where settings are declared: those of runs, and the emulator's."""
 

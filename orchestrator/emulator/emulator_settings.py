@@ -2,27 +2,24 @@
 
 from collections.abc import Container, Mapping
 
-import msgspec
 from starlette.types import ASGIApp
 
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account.templates import TEMPLATE_RELEASE_S
-from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
-from orchestrator.emulator.contract.paging import PAGE_MAX
-from orchestrator.emulator.contract.rate_counters import Algorithm
+from orchestrator.emulator.emulator_options import EmulatorOptions
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
 from orchestrator.emulator.job_api.worker_routes import HOLD_S
-from orchestrator.emulator.jobs.scaling_rules import PROPAGATION_S, Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.workers.handlers import Handler
 from orchestrator.emulator.workers.worker_processes import LISTEN_GRACE_S
 from orchestrator.units import MIB
 
 
-class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+class EmulatorSettings(EmulatorOptions, frozen=True, kw_only=True):
     """What the emulated service is like. The defaults are the contract's."""
 
     endpoints: Mapping[str, Handler] = {}
@@ -30,8 +27,6 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     http_endpoints: Mapping[str, ASGIApp] = {}
     """The HTTP server that the workers of a load balancing endpoint run, by its id; `"*"` is for those that are created
     and not named."""
-    handler_processes: int = 0
-    """Plain handlers run in so many processes at each endpoint; 0 has them run in threads."""
     command: tuple[str, ...] | None = None
     """A program that runs the official worker, for every id that has no handler: `("python", "handler.py")`."""
     any_endpoint: bool = False
@@ -50,30 +45,14 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a worker process may take to hear that it is to stop a job, in real seconds, before it is killed."""
     repeated_done_status: int = 200
     """The answer to a result for a job that has ended already."""
-    time_scale: float = 1.0
-    """How many of the emulator's seconds pass in one of the clock's. A handler's own time is real."""
     keys: tuple[str, ...] | None = None
     """The API keys that are taken; None takes any but an empty one."""
     limits: Mapping[JobOperation, OperationLimit] = CONTRACT_LIMITS
     """An operation without an entry is unlimited."""
-    algorithm: Algorithm = Algorithm.SLIDING_LOG
-    retry_after: bool = False
-    """Whether a 429 carries `Retry-After`; the service documents none."""
-    requests_per_worker: int | None = None
-    """For the dynamic rule (contract, Limits); None leaves it out, since the number is not shown."""
-    queue_per_worker: int | None = None
-    """A queue longer than this for each worker there may be answers 429; None for no such rule (as observed)."""
-    error_bodies: ErrorBodies = ErrorBodies.JSON
-    strict: bool = False
-    """Whether what the service was seen to refuse is refused also where the contract is silent."""
     pods: PodSettings = PodSettings()
-    page_size: int = PAGE_MAX
-    """The most that a page of a list of REST v2 holds."""
     without: Mapping[str, int] = {}
     """Interfaces of the account that there are not, or no longer, and the status that they answer with."""
     faults: Faults = Faults()
-    retention_s: float = 1800.0
-    """How long a finished job is kept (contract, Limits)."""
     sync_retention_s: float = 60.0
     """The same for a job of `/runsync`."""
     stream_wait_ms: int = STREAM_WAIT_MS_DEFAULT
@@ -82,16 +61,12 @@ class EmulatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The longest body of a `/run` (as observed); longer ones are answered 413."""
     webhook_delays_s: tuple[float, ...] = (10.0, 10.0)
     """The pauses before the second attempt, the third, ... (contract, Events)."""
-    service_retries: int = 0
-    """How often a job that failed is executed again before it is said to have (contract, Retries: by itself)."""
     webhook_success: Container[int] = CONTRACT_SUCCESS
     """With which statuses a receiver takes a webhook."""
     webhook_timeout_s: float = 10.0
     webhook_concurrency: int = 256
     template_release_s: float = TEMPLATE_RELEASE_S
     """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
-    propagation_s: float = PROPAGATION_S
-    """How long a new endpoint answers 404 on the job API (as observed)."""
     gpus: tuple[str, ...] | None = None
     """The GPU types that are available; None for all."""
 

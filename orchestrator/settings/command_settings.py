@@ -14,6 +14,7 @@ from orchestrator.settings.connection_settings import (
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
 from orchestrator.settings.parsers import jobs
+from orchestrator.settings.parsers.jobs import duration
 from orchestrator.settings.request_settings import (
     BODY_BYTES_MAX,
     ENDPOINT,
@@ -29,7 +30,7 @@ from orchestrator.settings.request_settings import (
 )
 from orchestrator.settings.run_settings import ALLOW_ENV, POLICY, RunSettings
 from orchestrator.settings.setting import Panel, Setting, settings_in
-from orchestrator.settings.value_types import SWITCH, duration, parsed, text
+from orchestrator.settings.value_types import SWITCH, parsed, text
 
 Settings = tuple[Setting[Any], ...]
 
@@ -77,9 +78,9 @@ NOTE: Final[Setting[str]] = Setting("note", parsed("T", str), "Why, for whoever 
 # --- which command takes which
 
 
-def _in_panels(*settings: Setting[Any]) -> Settings:
+def in_panels(*settings: Setting[Any]) -> Settings:
     """Those that have a flag, in the order of their panels."""
-    panels: list[str | None] = list(Panel)
+    panels: list[str | None] = [None, *Panel]
     return tuple(sorted((each for each in settings if each.has_flag), key=lambda each: panels.index(each.panel)))
 
 
@@ -91,13 +92,13 @@ PROCESS: Final[Settings] = (LEDGER, OUTPUT, ERRORS, *TRANSPORT)
 KEPT: Final[Settings] = (*TRANSPORT, INCLUDE, *OUTPUTS, LOG_FILE, LOG_FORMAT, BODY_BYTES_MAX, *INPUTS)
 """What of that a run remembers for its next process, beside its files."""
 
-RUN: Final[Settings] = _in_panels(
+RUN: Final[Settings] = in_panels(
     *(ENDPOINT, PROFILE, *settings_in(ConnectionSettings)),
     *(each for each in _REQUEST if each is not ENDPOINT),
     *(*INPUTS, *OUTPUTS, CONFIG, *POLICY, *settings_in(RunSettings)),
     *(DRY_RUN, DETACH, JSON, QUIET),
 )
-RESUME: Final[Settings] = _in_panels(
+RESUME: Final[Settings] = in_panels(
     *(PROFILE, *TRANSPORT, ALLOW_ENV),
     *(each for each in _REQUEST if each not in (ENDPOINT, NAME, REPLACE_INPUT)),
     *(*OUTPUTS, CONFIG, DETACH, JSON, QUIET),

@@ -20,9 +20,10 @@ from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers import brakes, names, service
+from orchestrator.settings.parsers.jobs import duration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.value_types import Kind, ValueType, duration, one_of, parsed, texts, whole
+from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, texts, whole
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 

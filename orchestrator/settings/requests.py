@@ -11,9 +11,10 @@ from orchestrator.core.gates.costs import Price
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers import jobs
+from orchestrator.settings.parsers.jobs import duration
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
-from orchestrator.settings.value_types import duration, whole
+from orchestrator.settings.value_types import whole
 from orchestrator.settings.values import LEDGER_DEFAULT, Include, LogFormat, OutputFormat, ResultOrder
 
 _figure: Final = partial(Setting, panel=Panel.FIGURES)

@@ -19,8 +19,9 @@ from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
 from orchestrator.settings.parsers import brakes, jobs, names, service
+from orchestrator.settings.parsers.jobs import duration
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
-from orchestrator.settings.value_types import SWITCH, Kind, ValueType, duration, listed, one_of, parsed, whole
+from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
 from orchestrator.settings.values import (
     EVENTS_KEPT_US_DEFAULT,
     PROGRESS_EVERY_US_DEFAULT,

@@ -33,6 +33,10 @@ class Panel(StrEnum):
     BRAKES = "Brakes"
     SHOWN = "What is shown"
     FIGURES = "What is known"
+    SERVED = "What is served"
+    ACCOUNT = "The account"
+    WORKERS = "Workers"
+    BEHAVIOUR = "How it behaves"
 
 
 @dataclass(frozen=True, eq=False)

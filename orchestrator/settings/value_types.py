@@ -8,8 +8,6 @@ from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from orchestrator.core.text.durations import format_duration, parse_duration
-
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
@@ -111,15 +109,6 @@ def number(metavar: str) -> ValueType[float]:
         return number
 
     return ValueType(Kind.NUMBER, metavar, parse, lambda value: (f"{value:g}",))
-
-
-def duration(parse: Callable[[int], int] = int, whole_us: Callable[[int], int] = int) -> ValueType[int]:
-    """Durations; `parse` checks one in microseconds and says what is kept of it, which `whole_us` brings back."""
-
-    def write(value: int) -> Sequence[str]:
-        return (format_duration(whole_us(value)),)
-
-    return ValueType(Kind.DURATION, "D", lambda texts: parse(parse_duration(texts[-1])), write)
 
 
 def one_of(kind: type[E], metavar: str | None = None) -> ValueType[E]:

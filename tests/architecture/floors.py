@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.settings.configuration_file import RUNS
 from tests.architecture.rules import Rule
 from tests.architecture.source import Module
@@ -14,6 +15,9 @@ from tests.architecture.source import Module
 BELOW_API: Final = tuple(
     f"orchestrator/{room}/" for room in ("core", "ledger", "client", "formats", "account", "engine", "web")
 )
+
+CAUSES: Final = frozenset(Cause)
+"""What holds a run up may be called as a setting is."""
 
 COMMANDS: Final = re.compile(
     r"(?<![\w-])--[a-z][a-z-]+|\borchestrator [a-z]+\b(?! (?:is|has|of|and|that|to)\b)|Ctrl[-+]C"
@@ -46,7 +50,7 @@ FOREIGN: Final = {
 }
 """They ask the errors of the standard library and of SQLite, which have nothing but a sentence."""
 
-EMULATOR: Final = "orchestrator/api/emulation/flags.py"
+EMULATOR: Final = ("orchestrator/api/emulation/", "orchestrator/emulator/")
 
 REPEATS: Final = "orchestrator/client/jobs/retries.py"
 
@@ -68,7 +72,7 @@ def keys(modules: Sequence[Module]) -> list[str]:
         for module in modules
         if module.name.startswith(BELOW_API)
         for _, text in module.texts()
-        if "-" in text and text in RUNS.settings
+        if "-" in text and text in RUNS.settings and text not in CAUSES
     ]
 
 
@@ -76,10 +80,10 @@ def declared_twice(modules: Sequence[Module]) -> list[str]:
     """Keys that stand in more files than the one that declares them; the emulator's settings are its own."""
     homes: dict[str, set[str]] = defaultdict(set)
     for module in modules:
-        if module.name != EMULATOR:
+        if not module.name.startswith(EMULATOR):
             for _, text in module.texts():
                 homes[text.removeprefix("--")].add(module.name)
-    return [key for key in RUNS.settings if "-" in key and len(homes[key]) > 1]
+    return [key for key in RUNS.settings if "-" in key and key not in CAUSES and len(homes[key]) > 1]
 
 
 def sentences(modules: Sequence[Module]) -> list[str]:

@@ -10,6 +10,8 @@ import pytest
 from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
+from orchestrator.emulator.emulator_options import EmulatorOptions
+from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings import command_settings, connection_settings, run_settings
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE, AccountSettings, ConnectionSettings
@@ -183,7 +185,9 @@ def test_every_field_that_can_be_set_is_declared_and_every_declared_one_is_there
     assert fields == {
         AccountSettings: names_of(AccountSettings),
         ConnectionSettings: names_of(ConnectionSettings) - {"api_key", "key_variables"},  # never written down
-        EmulateRequest: names_of(EmulateRequest),
+        EmulateRequest: names_of(EmulateRequest) - names_of(EmulatorOptions) - {"scaling"},
+        EmulatorOptions: names_of(EmulatorOptions),
+        Scaling: names_of(Scaling),
         Policy: names_of(Policy),
         InputSettings: names_of(InputSettings),
         OutputSettings: names_of(OutputSettings),

@@ -18,7 +18,7 @@ from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.faults import Faults, Spell, read_faults
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.scaling_rules import Scaler
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
 from tests.emulator.emulators import double
@@ -89,9 +89,7 @@ def test_a_request_becomes_settings(tmp_path: Path) -> None:
             endpoints=(f"a={file}:f",),
             http_endpoints=(f"*={file}:f", f"b={file}:f"),
             worker="python handler.py --fast",
-            workers_min=0,
-            workers_max=2,
-            scaler=Scaler.REQUEST_COUNT,
+            scaling=Scaling(workers_max=2, scaler=Scaler.REQUEST_COUNT),
             error_bodies=ErrorBodies.HTML,
             webhooks_as_observed=True,
             faults=("throttled=0.5",),

@@ -17,11 +17,11 @@ from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.callers_file import read_accounts
 from orchestrator.emulator.account_api.retired_interfaces import INTERFACES
 from orchestrator.emulator.contract.faults import read_faults
+from orchestrator.emulator.emulator_options import EmulatorOptions
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.job_api.load_balancer import Application
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
-from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.serving import serve_emulator
 from orchestrator.emulator.workers.handlers import Handler, load_handler
 from orchestrator.errors import UsageError
@@ -83,23 +83,13 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     if request.time_scale <= 0:
         raise UsageError(f"{flags.TIME_SCALE} must be positive, not {request.time_scale}")
     accounts = read_accounts(request.accounts_file, request.quotas)
+    options = {name: getattr(request, name) for name in EmulatorOptions.__struct_fields__}
     return EmulatorSettings(
+        **options,
         endpoints=handlers,
         http_endpoints=_applications(request),
-        handler_processes=request.handler_processes,
         command=command,
-        scaling=Scaling(
-            workers_min=request.workers_min,
-            workers_max=max(request.workers_min, request.workers_max),
-            idle_timeout_s=request.idle_timeout_s,
-            scaler=request.scaler,
-            scaler_value=request.scaler_value,
-            cold_start_s=request.cold_start_s,
-            machines=request.machines,
-            is_broken=request.is_broken,
-        ),
-        requests_per_worker=request.requests_per_worker,
-        queue_per_worker=request.queue_per_worker,
+        scaling=request.scaling,
         keys=request.keys or None,
         pods=PodSettings(
             callers=accounts.callers,
@@ -110,18 +100,9 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
         template_release_s=(
             accounts.template_release_s if request.template_release_s is None else request.template_release_s
         ),
-        algorithm=request.algorithm,
-        retry_after=request.retry_after,
-        retention_s=request.retention_s,
-        propagation_s=request.propagation_s,
         faults=read_faults(request.faults_file, request.faults),
-        error_bodies=request.error_bodies,
-        strict=request.strict,
         webhook_delays_s=OBSERVED_WEBHOOK_DELAYS_S if request.webhooks_as_observed else CONTRACT_WEBHOOK_DELAYS_S,
         webhook_success=OBSERVED_SUCCESS if request.webhooks_as_observed else CONTRACT_SUCCESS,
-        service_retries=request.service_retries,
-        time_scale=request.time_scale,
-        page_size=request.page_size,
         without=_without(request.without),
     )
 

@@ -43,9 +43,7 @@ def emulate(*, choices: Choices) -> EmulateRequest:
         orchestrator emulate --handler handlers.py:caption --workers 8
         orchestrator emulate --handler handlers.py:caption --run "pytest -x"
     """
-    workers = choices[emulated.WORKERS]
-    at_all_times = {} if workers is None else {"workers_min": workers, "workers_max": workers}
-    return EmulateRequest(**choices.fields(EmulateRequest) | at_all_times)
+    return emulated.emulate_request(choices)
 
 
 async def _emulate(view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:

@@ -7,15 +7,22 @@ priority start none.
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
+from typing import Annotated, Final
 
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import ServiceJob
 from orchestrator.errors import UsageError
+from orchestrator.settings.setting import Panel, Setting
+from orchestrator.settings.value_types import SWITCH, number, one_of, whole
 from orchestrator.units import SECOND_US
 
 PROPAGATION_S = 5.0
 """How long a new endpoint answers 404 on the job API. That it does is known, for how long is not."""
+
+
+_scaling: Final = partial(Setting, panel=Panel.WORKERS)
 
 
 class Scaler(StrEnum):
@@ -31,18 +38,42 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     Raises UsageError for numbers that make no sense.
     """
 
-    workers_min: int = 0
-    workers_max: int = 3
-    idle_timeout_s: float = 5.0
-    """A worker above the minimum that had no job for this long is stopped."""
-    scaler: Scaler = Scaler.QUEUE_DELAY
-    scaler_value: float = 4
-    cold_start_s: float = 0.0
-    """From the start of a worker until it can take a job; a process of its own takes what it takes on top."""
-    machines: int | None = None
-    """How many workers there is a machine for; those that find none are shown as throttled. None for any number."""
-    is_broken: bool = False
-    """Each worker ends by itself when it should be ready, and another one is tried after a pause."""
+    workers_min: Annotated[int, _scaling("workers-min", whole(0), "Never fewer workers.", default="4")] = 0
+    workers_max: Annotated[int, _scaling("workers-max", whole(0), "Never more workers.", default="4")] = 3
+    idle_timeout_s: Annotated[
+        float, _scaling("idle-timeout", number("SECONDS"), "Stops a worker that was idle for so long.")
+    ] = 5.0
+    scaler: Annotated[Scaler, _scaling("scaler", one_of(Scaler), "What starts workers.")] = Scaler.QUEUE_DELAY
+    scaler_value: Annotated[
+        float,
+        _scaling(
+            "scaler-value",
+            number("N"),
+            "The seconds that a job waits, or the jobs for each worker, before one more is started.",
+        ),
+    ] = 4
+    cold_start_s: Annotated[
+        float,
+        _scaling(
+            "cold-start",
+            number("SECONDS"),
+            "From a worker's start to its first job.",
+            brief="From a worker's start to its first job",
+        ),
+    ] = 0.0
+    machines: Annotated[
+        int | None,
+        _scaling(
+            "machines",
+            whole(0),
+            "There is a machine for so many workers; further ones are throttled.",
+            default="any number",
+        ),
+    ] = None
+    is_broken: Annotated[
+        bool,
+        _scaling("broken-workers", SWITCH, "Workers end by themselves when they should be ready, and are unhealthy."),
+    ] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.workers_min <= self.workers_max:

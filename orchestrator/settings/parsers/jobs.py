@@ -3,13 +3,14 @@
 import hashlib
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.text.durations import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.settings.parsers.names import parse_path
-from orchestrator.settings.value_types import OFF, ValueType, duration
+from orchestrator.settings.value_types import OFF, Kind, ValueType
 from orchestrator.settings.values import Pinned
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.user_code import UserCodeError, call
@@ -17,6 +18,15 @@ from orchestrator.user_code import UserCodeError, call
 QUEUE_DEPTH_MAX: Final = 10_000_000
 RETENTION_US_MIN: Final = 1_000_000
 PROGRESS_EVERY_US_MIN: Final = 1_000_000
+
+
+def duration(parse: Callable[[int], int] = int, whole_us: Callable[[int], int] = int) -> ValueType[int]:
+    """Durations; `parse` checks one in microseconds and says what is kept of it, which `whole_us` brings back."""
+
+    def write(value: int) -> Sequence[str]:
+        return (format_duration(whole_us(value)),)
+
+    return ValueType(Kind.DURATION, "D", lambda texts: parse(parse_duration(texts[-1])), write)
 
 
 def parse_queue_depth(text: str) -> QueueDepth:

@@ -20,6 +20,7 @@ from orchestrator.cli.runs.status import SHOWN_MAX, status_text
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, SUSPECT
+from orchestrator.emulator.jobs.scaling_rules import fixed
 from orchestrator.views.status import CollectedBy, LastProcess, MarginSummary, RunsShown, RunStatus, UncertainSummary
 from tests.cli.command_line import give, requested
 from tests.cli.command_line import shown as shown_by
@@ -212,7 +213,7 @@ PLACE = ({"serverless_url": "http://127.0.0.1:8900"}, {"NAME": "value"})
 
 def test_the_emulator_says_where_it_is() -> None:
     request = requested("emulate", "--handler", "h.py:f", "--workers", "8")
-    assert request == EmulateRequest(port=8900, handler="h.py:f", workers_min=8, workers_max=8)
+    assert request == EmulateRequest(port=8900, handler="h.py:f", scaling=fixed(8))
     result = shown_by(partial(show_place, request, *PLACE, as_json=False))
     assert result.stdout == ""
     assert result.stderr == (

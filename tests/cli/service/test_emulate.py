@@ -9,7 +9,7 @@ from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.scaling_rules import Scaler
+from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
 from orchestrator.settings.sources import choose
 from tests.cli import command_line
 from tests.cli.command_line import LOCAL, give
@@ -76,14 +76,16 @@ ASKED = EmulateRequest(
     template_release_s=1,
     host="0.0.0.0",
     port=0,
-    workers_min=0,
-    workers_max=9,
-    idle_timeout_s=2.5,
-    scaler=Scaler.REQUEST_COUNT,
-    scaler_value=3,
-    cold_start_s=1.5,
-    machines=1,
-    is_broken=True,
+    scaling=Scaling(
+        workers_min=0,
+        workers_max=9,
+        idle_timeout_s=2.5,
+        scaler=Scaler.REQUEST_COUNT,
+        scaler_value=3,
+        cold_start_s=1.5,
+        machines=1,
+        is_broken=True,
+    ),
     requests_per_worker=50,
     queue_per_worker=500,
     algorithm=Algorithm.TOKEN_BUCKET,
@@ -144,9 +146,7 @@ def test_variables_have_a_name_of_their_own() -> None:
         handler="h.py:f",
         endpoints=("a=h.py:f", "b=h.py:g"),
         keys=("k1", "k2"),
-        workers_min=8,
-        workers_max=8,
-        idle_timeout_s=0.5,
+        scaling=Scaling(workers_min=8, workers_max=8, idle_timeout_s=0.5),
         retry_after=True,
     )
 
