@@ -23,9 +23,9 @@ from rich.text import Text
 
 from orchestrator.api.foreground.run import run
 from orchestrator.cli.framework.requests import run_request
+from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.output.formats import finished
 from orchestrator.cli.output.live_display import Display
-from orchestrator.cli.output.progress_views import QuietView
 from orchestrator.emulator.serving import serve
 from orchestrator.settings.sources import choose
 from orchestrator.views.status import Snapshot
@@ -63,7 +63,7 @@ async def worker(job: Mapping[str, Any]) -> object:
     return {"caption": f"A picture of {prompt}"}
 
 
-class _Picture(QuietView):
+class _Picture(QuietConsole):
     """Keeps how the run stands once its share is done, and stops it then."""
 
     def __init__(self, jobs: int) -> None:
@@ -96,14 +96,14 @@ def draw(folder: Path, *, jobs: int = 1_000, workers: int = 12) -> None:
 
 
 def _under_way(environment: Mapping[str, str], jobs: int) -> Console:
-    view = _Picture(jobs)
+    picture = _Picture(jobs)
     request = run_request(
         ["prompts.jsonl"], choose({"endpoint": "abc123", "name": "prompts"}, environment), environment
     )
-    anyio.run(partial(run, request, view, stop=view.stop))
-    assert view.seen is not None
+    anyio.run(partial(run, request, picture, stop=picture.stop))
+    assert picture.seen is not None
     console = _console(f"orchestrator {' '.join(RUN)}", f"prompts: {jobs:,} rows checked")
-    console.print(Display(view.seen))
+    console.print(Display(picture.seen))
     return console
 
 

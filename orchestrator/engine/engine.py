@@ -21,8 +21,8 @@ from orchestrator.engine.hosting.webhook_listener import WebhookListener
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.maintenance.maintenance import Maintenance
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.heartbeat import HeartbeatWriter
-from orchestrator.engine.runtime.view import View
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
@@ -43,21 +43,21 @@ class Engine:
         ledger: Ledger,
         connection: ConnectionSettings,
         dependencies: Dependencies,
-        view: View,
+        console: Console,
         groups: WorkGroups,
     ) -> None:
         self.ledger = ledger
         self._dependencies = dependencies
-        self._view = view
+        self._console = console
         self.groups = groups
-        self.endpoints = EndpointRegistry(ledger, connection, dependencies, view, groups)
+        self.endpoints = EndpointRegistry(ledger, connection, dependencies, console, groups)
         self.listener = WebhookListener(ledger, connection, dependencies, endpoints=self.endpoints, groups=groups)
-        self.runs = RunRegistry(ledger, dependencies, view, endpoints=self.endpoints, webhook=self.listener.webhook)
+        self.runs = RunRegistry(ledger, dependencies, console, endpoints=self.endpoints, webhook=self.listener.webhook)
         ledger.runs.intakes.pace.is_beside = lambda: len(self.runs.sessions) > 1
         self.host = RunHost(
             ledger,
             dependencies,
-            view,
+            console,
             runs=self.runs,
             endpoints=self.endpoints,
             groups=groups,
@@ -74,7 +74,7 @@ class Engine:
             beat=self.heart.beat,
             watch_every_s=dependencies.watch_every_s,
         )
-        self.maintenance = Maintenance(ledger, clock=dependencies.clock, host=self.host, view=view)
+        self.maintenance = Maintenance(ledger, clock=dependencies.clock, host=self.host, console=console)
         self._is_collecting = False
         self._flow_work: FlowWork | None = None
 
@@ -86,7 +86,7 @@ class Engine:
         known by then could not be written.
         """
         try:
-            async with self.groups.working(lambda: self.runs.has_unfinished, self._view.say):
+            async with self.groups.working(lambda: self.runs.has_unfinished, self._console.info):
                 yield
         finally:
             await self.host.workers.end()
@@ -158,7 +158,7 @@ class Engine:
             firing=firing,
             scrub=self.endpoints.secrets.scrub,
             hold=self._dependencies.holding_intakes(self.ledger.path),
-            view=self._view,
+            console=self._console,
             word=self._dependencies.word,
         )
         await work.begin()
@@ -188,7 +188,7 @@ class Engine:
 
 @asynccontextmanager
 async def open_engine(
-    path: Path, connection: ConnectionSettings, dependencies: Dependencies, view: View
+    path: Path, connection: ConnectionSettings, dependencies: Dependencies, console: Console
 ) -> AsyncIterator[Engine]:
     """An engine on the ledger at `path`, which is made where there is none.
 
@@ -202,7 +202,7 @@ async def open_engine(
         anyio.create_task_group() as outer,
     ):
         await outer.start(ledger.writer.serve)
-        engine = Engine(ledger, connection, dependencies, view, WorkGroups(outer))
+        engine = Engine(ledger, connection, dependencies, console, WorkGroups(outer))
         try:
             await ledger.runs.intakes.clear_dead(dependencies.holding_intakes(path))
             engine.commands.asked_before = await ledger.commands.latest()

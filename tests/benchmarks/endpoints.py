@@ -23,8 +23,8 @@ from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Operation
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.view import Silent
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -136,7 +136,7 @@ def at_once(number: int, jobs: int) -> list[Figure]:
 async def _work(ledger: Path, url: str, jobs: int, places: list[str]) -> int:
     """All runs from their intake to their end; prints what their work took."""
     connection = ConnectionSettings(serverless_url=url, api_key="benchmark")
-    async with open_engine(ledger, connection, Dependencies(), Silent()) as engine:
+    async with open_engine(ledger, connection, Dependencies(), SilentConsole()) as engine:
         runs = [await _taken_in(engine, url, place, jobs) for place in places]
         await engine.runs.learn_settings()
         async with engine.working():

@@ -17,8 +17,8 @@ from orchestrator.client import Service
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.runtime.heartbeat import BEAT_S
-from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -96,7 +96,7 @@ class Patient:
 
         async def work() -> None:
             with suppress(StoppedError):  # what stopped it is what is looked for
-                await run(request, Silent(), self.around)
+                await run(request, SilentConsole(), self.around)
 
         async with anyio.create_task_group() as group:
             group.start_soon(work)
@@ -107,6 +107,6 @@ class Patient:
     async def served(self, connection: ConnectionSettings) -> AsyncIterator[None]:
         """While the block runs, a process serves all runs of the ledger; it is killed at the end."""
         async with anyio.create_task_group() as group:
-            group.start_soon(serve, ServeRequest(ledger=self.path, connection=connection), Silent(), self.around)
+            group.start_soon(serve, ServeRequest(ledger=self.path, connection=connection), SilentConsole(), self.around)
             yield
             group.cancel_scope.cancel()

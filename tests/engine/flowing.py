@@ -121,7 +121,7 @@ async def flowing(
                 ledger=engine.ledger,
                 connection=connection,
                 dependencies=dependencies,
-                view=heard,
+                console=heard,
                 webhook_bytes=lambda: 0,
             )
             yield Flowing(engine, await engine.carry_out_flows(files, firing), heard)

@@ -29,7 +29,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger
@@ -58,7 +58,7 @@ WATCH_EVERY_S = 3_600.0
 """Other processes are looked for so seldom: where there is one, a test says so."""
 
 
-class Heard(Silent):
+class Heard(SilentConsole):
     """A person who notes what must not be missed."""
 
     def __init__(self) -> None:

@@ -72,20 +72,20 @@ PROCESSES_MAX = 60
 """So many processes for one run are taken for a program that does not get on."""
 
 
-class View:
+class Console:
     """A person who reads everything."""
 
     def __init__(self, facts: Facts, run: RunFacts) -> None:
         self._facts = facts
         self._run = run
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         self._facts.said.append(line)
         self._facts.trace.say("program", line)
         if line.endswith(": nothing more is sent") and not any(brake in line for brake in BRAKES):
             self._facts.stops.append((self._facts.true.now(), self._run))
 
-    warn = say
+    warn = info
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         while True:
@@ -95,11 +95,11 @@ class View:
     def ready(self) -> None:
         """A person who has given one command needs no word of that."""
 
-    async def drops(self, _run: str, _unsuccessful: int, /) -> bool:
+    async def confirm_drop(self, _run: str, _unsuccessful: int, /) -> bool:
         """No."""
         return False
 
-    async def stops(self, run: str, _served_by: str, /) -> bool:
+    async def confirm_stop(self, run: str, _served_by: str, /) -> bool:
         """Sometimes: who comes back gives the command again in any case."""
         return random.Random(f"stops {self._facts.plan.seed} {run}").random() < 1 / 2
 
@@ -260,7 +260,9 @@ class Play:
         facts, begun_s = self.facts, anyio.current_time()
         try:
             async with self._stopping(process) as stop:
-                summary = await run_program(self._request(run), View(facts, run), process.dependencies(), process.stop)
+                summary = await run_program(
+                    self._request(run), Console(facts, run), process.dependencies(), process.stop
+                )
                 facts.trace.say("program", f"{run.plan.name}: {summary.jobs}")
                 run.summary = summary
                 run.ended_at = facts.true.now()

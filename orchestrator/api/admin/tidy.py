@@ -3,7 +3,7 @@
 from orchestrator.engine.engine import open_engine
 from orchestrator.engine.hosting.worker_scaling import PutBack
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import leading
 from orchestrator.ledger import is_made, no_ledger
 from orchestrator.settings.requests import ServeRequest
@@ -20,7 +20,7 @@ async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) 
         raise no_ledger(request.ledger)
     try:
         with given.lock(request.ledger, now=given.clock.now(), doing="orchestrator runs tidy"):
-            async with open_engine(request.ledger, request.connection, given, Silent()) as engine:
+            async with open_engine(request.ledger, request.connection, given, SilentConsole()) as engine:
                 lent = await engine.ledger.runs.scaling_overrides.all()
                 if len(urls := {each.service_url for each in lent}) == 1:
                     engine.endpoints.services.use_key_for(*urls)  # as of a `resume`

@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.schedule_calendar import next_fires
 from orchestrator.core.text.local_time import local
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, is_made, open_ledger
 from orchestrator.settings import request_settings
@@ -69,7 +69,7 @@ async def apply(
     ledger: Path,
     *,
     check: bool,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     connection: ConnectionSettings | None = None,
     config: str | None = None,
@@ -86,12 +86,15 @@ async def apply(
     names = EndpointNames(dependencies=dependencies, connection=connection, config=config)
     pipelines = {file: await names.in_pipeline(each) for file, each in _all_of(files, now).items()}
     for name in dict.fromkeys(names.unknown):
-        (view or Silent()).warn(taken_for_id(name))
+        (console or SilentConsole()).warn(taken_for_id(name))
     if check:
         return [_shown(each, str(file), now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
     await _make(ledger, dependencies)
     async with beside(ledger, dependencies) as opened:
-        return [await _recorded(opened, each, str(file), view or Silent(), environ) for file, each in pipelines.items()]
+        return [
+            await _recorded(opened, each, str(file), console or SilentConsole(), environ)
+            for file, each in pipelines.items()
+        ]
 
 
 async def apply_in(
@@ -100,17 +103,17 @@ async def apply_in(
     read: Callable[[int], Pipeline],
     *,
     check: bool,
-    view: View,
+    console: Console,
     names: EndpointNames,
 ) -> Applied:
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
     pipeline, environ = await names.in_pipeline(read(now)), names.dependencies.environ
     for name in dict.fromkeys(names.unknown):
-        view.warn(taken_for_id(name))
+        console.warn(taken_for_id(name))
     if check:
         return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
-    return await _recorded(ledger, pipeline, told, view, environ)
+    return await _recorded(ledger, pipeline, told, console, environ)
 
 
 def taken_for_id(name: str) -> str:
@@ -151,9 +154,11 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
             pass
 
 
-async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, view: View, environ: Mapping[str, str]) -> Applied:
+async def _recorded(
+    ledger: Ledger, pipeline: Pipeline, file: str, console: Console, environ: Mapping[str, str]
+) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
-    looker = ScheduleEvaluator(ledger=ledger, say=view.say, warn=view.warn)
+    looker = ScheduleEvaluator(ledger=ledger, say=console.info, warn=console.warn)
     while True:
         now = ledger.now()
         before = await looker.settle(pipeline.name, now)

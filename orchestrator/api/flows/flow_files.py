@@ -29,7 +29,7 @@ from orchestrator.engine.flows.command_stage import PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
@@ -46,7 +46,7 @@ class LocalFiles:
     ledger: Ledger
     connection: connection_settings.ConnectionSettings
     dependencies: Dependencies
-    view: View
+    console: Console
     webhook_bytes: Callable[[], int]
     """How many bytes a webhook URL adds to a request, at most."""
 
@@ -63,7 +63,7 @@ class LocalFiles:
         async with flow_source(flow, pipeline, self.ledger, self.dependencies) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
             never = anyio.Event()
-            async with turn_to_take_in(self.ledger, name, hold=hold, say=self.view.say, stop=never):
+            async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):
                 run = await self._made(name, stage, source.name, settings)
                 await self.ledger.flows.begin_stage(
                     flow.id, stage.name, run=run.id, source=source.name, sha256=source.sha256, again=again
@@ -128,7 +128,7 @@ class LocalFiles:
         )
         intake = Intake(self.ledger, run, source=source.name, place_of=place_of)
         taken = await intake.take(batches, advice=str)
-        messages.say_taken(self.view, run.name, taken)
+        messages.say_taken(self.console, run.name, taken)
 
     # --- commands
 
@@ -141,7 +141,9 @@ class LocalFiles:
                 name: await self._results(flow, pipeline, pipeline.stage(name), before[name], Path(beside))
                 for name in command_rows.files_given(stage)
             }
-            return await command_rows.print_rows(flow, pipeline, stage, files, self.dependencies.environ, self.view.say)
+            return await command_rows.print_rows(
+                flow, pipeline, stage, files, self.dependencies.environ, self.console.info
+            )
 
     async def _results(self, flow: Flow, pipeline: Pipeline, stage: Stage, run: Run, beside: Path) -> str:
         """The path of the results of a stage that is over, which are written anew."""

@@ -20,7 +20,7 @@ from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.flows.outbox import Notification
@@ -244,11 +244,11 @@ async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies |
         return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
 
 
-async def _settled(ledger: Ledger, name: str, view: View | None = None) -> tuple[Defined, int]:
+async def _settled(ledger: Ledger, name: str, console: Console | None = None) -> tuple[Defined, int]:
     """The pipeline, looked at up to now. Raises `UsageError` where it has no schedule."""
-    view = view or Silent()
+    console = console or SilentConsole()
     now = ledger.now()
-    found = await ScheduleEvaluator(ledger=ledger, say=view.say, warn=view.warn).settle(name, now)
+    found = await ScheduleEvaluator(ledger=ledger, say=console.info, warn=console.warn).settle(name, now)
     if found is None:
         found = await pipeline_named(ledger, name)
     if found.watermark is None:

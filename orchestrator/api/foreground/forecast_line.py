@@ -15,7 +15,7 @@ from orchestrator.core.planning.planner import plan_of
 from orchestrator.core.service.health import Health
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -41,14 +41,16 @@ async def outlook(ledger: Ledger, run: Run, settings: RunSettings, connection: C
     return plan_of(Batch(rows=jobs), run.endpoint, line, terms_of(settings, ledger.now()), known).verdict
 
 
-async def tell_after_canary(ledger: Ledger, session: RunSession, connection: ConnectionSettings, view: View) -> None:
+async def tell_after_canary(
+    ledger: Ledger, session: RunSession, connection: ConnectionSettings, console: Console
+) -> None:
     """Says how the rest of a run will go once the rows that went first have succeeded: by what these took."""
     if not session.brakes.awaits_canary:
         return
     await session.progress.until(lambda: not session.brakes.awaits_canary)
     run = await as_it_is(ledger, session.run)
     if (told := await outlook(ledger, run, run.settings, connection)) is not None:
-        view.say(f"{run.name}: the rest: {told}")
+        console.info(f"{run.name}: the rest: {told}")
 
 
 def plan_line(

@@ -11,7 +11,7 @@ from orchestrator.api.hosting.host import host_of
 from orchestrator.api.runs.run_defaults import recall
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError, leading
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_checks import check_brakes
@@ -20,7 +20,7 @@ from orchestrator.views.status import Summary
 
 async def run(
     request: RunRequest,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
 ) -> Summary:
@@ -32,11 +32,11 @@ async def run(
     everything so far is in the ledger. Whatever ends a run that had begun has an attribute `summary`, which says how
     far it came.
     """
-    view, dependencies = view or Silent(), dependencies or Dependencies()
+    console, dependencies = console or SilentConsole(), dependencies or Dependencies()
     check_given(request)
-    request = await _recalled(request, view, dependencies)
-    log = log_of(request, view, dependencies.clock, dependencies.environ)
-    host = host_of(request, log or view, dependencies, stop, doing=f"run {request.name}")
+    request = await _recalled(request, console, dependencies)
+    log = log_of(request, console, dependencies.clock, dependencies.environ)
+    host = host_of(request, log or console, dependencies, stop, doing=f"run {request.name}")
     foreground = Foreground(request, host, log)
     try:
         with written(log, f"{request.name} of {request.ledger}", foreground.why_ended):
@@ -48,7 +48,7 @@ async def run(
         raise cause from group
 
 
-async def _recalled(request: RunRequest, view: View, dependencies: Dependencies) -> RunRequest:
+async def _recalled(request: RunRequest, console: Console, dependencies: Dependencies) -> RunRequest:
     """Goes on with what the run was told last, where this request says nothing else.
 
     What can be refused is refused here, before anything is opened: raises `UsageError`.
@@ -59,5 +59,5 @@ async def _recalled(request: RunRequest, view: View, dependencies: Dependencies)
         check_brakes(request.settings)
     check_files(request, are_remembered=recalled.has_files)
     if recalled.words:
-        view.say(f"{request.name}: as before: {shlex.join(recalled.words)}")
+        console.info(f"{request.name}: as before: {shlex.join(recalled.words)}")
     return request

@@ -10,7 +10,7 @@ from orchestrator.api.foreground.partial_results import PartialResults
 from orchestrator.api.outcomes.result_files import WrittenFiles, check_outputs, write_files
 from orchestrator.api.runs.file_owners import FileStates, check_not_appeared, file_states
 from orchestrator.api.runs.run_defaults import outputs_of, written_to
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -23,9 +23,9 @@ from orchestrator.views.status import Summary
 class RunFiles:
     """Where the outcomes of a run go, as `request` says; nowhere, where that names no files."""
 
-    def __init__(self, request: RunRequest, view: View) -> None:
+    def __init__(self, request: RunRequest, console: Console) -> None:
         self._request = request
-        self._view = view
+        self._console = console
         self._places: tuple[Path, Path] | None = None
         """Results and errors."""
 
@@ -44,7 +44,7 @@ class RunFiles:
 
     def _growing_of(self, ledger: Ledger, run: Run) -> PartialResults:
         output = None if self._places is None else self._places[0]
-        return PartialResults(ledger, run.id, output, self._request.include, self._view.warn)
+        return PartialResults(ledger, run.id, output, self._request.include, self._console.warn)
 
     async def write(self, ledger: Ledger, run: Run) -> None:
         """Writes both files whole. Raises as `write_files`, and `UsageError` where another file has appeared there."""

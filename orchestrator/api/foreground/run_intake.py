@@ -14,7 +14,7 @@ from orchestrator.api.runs.next_command import continue_command
 from orchestrator.api.runs.run_identity import check_reach, find_run, settings_of
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import InputPositions
 from orchestrator.ledger import Ledger
@@ -28,8 +28,8 @@ from orchestrator.settings.run_settings import RunSettings
 class RunIntake:
     """What one command takes into its run, once, whichever process serves it by then."""
 
-    def __init__(self, view: View, dependencies: Dependencies, stop: anyio.Event) -> None:
-        self._view = view
+    def __init__(self, console: Console, dependencies: Dependencies, stop: anyio.Event) -> None:
+        self._console = console
         self._dependencies = dependencies
         self._stop = stop
         self._turn = AsyncExitStack()
@@ -64,7 +64,7 @@ class RunIntake:
         hold = self._dependencies.holding_intakes(ledger.path)
         async with AsyncExitStack() as self._turn:
             await self._turn.enter_async_context(
-                turn_to_take_in(ledger, request.name, hold=hold, say=self._view.say, stop=self._stop)
+                turn_to_take_in(ledger, request.name, hold=hold, say=self._console.info, stop=self._stop)
             )
             yield
 
@@ -73,7 +73,7 @@ class RunIntake:
 
         Raises `UsageError` where the request cannot be meant for it.
         """
-        run = await find_run(ledger, request, self._view, alone=alone)
+        run = await find_run(ledger, request, self._console, alone=alone)
         request = msgspec.structs.replace(request, name=run.name)  # the beginning of it may be given
         check_reach(run, request)
         if request.retry_failed and (await ledger.runs.controls(run.id)).cancel:
@@ -105,10 +105,10 @@ class RunIntake:
             batches = row_batches(request.source, reading, places, only=request.only_rows)
             self._intake = Intake(ledger, run, source=", ".join(request.source.splitlines()), place_of=places.of)
             taken = await self._intake.take(
-                batches, advice=refusal_advice, drops=partial(drops, request, run, self._view)
+                batches, advice=refusal_advice, drops=partial(drops, request, run, self._console)
             )
             self._intake = None
-            messages.say_taken(self._view, run.name, taken)
+            messages.say_taken(self._console, run.name, taken)
             await self._turn.aclose()
         await ledger.runs.configure(run.id, settings)
         if request.retry_failed:
@@ -121,6 +121,6 @@ class RunIntake:
         if number is not None:
             command, name = await ledger.commands.answer(number), request.name
             if command.is_refused:
-                self._view.warn(f"{name}: {command.outcome}: {continue_command(request)}")
+                self._console.warn(f"{name}: {command.outcome}: {continue_command(request)}")
             else:
-                self._view.say(f"{name}: {command.outcome or 'what failed is queued again soon'}")
+                self._console.info(f"{name}: {command.outcome or 'what failed is queued again soon'}")

@@ -1,6 +1,6 @@
 """The log of what processes did with a ledger: one line for each thing that somebody may want to know afterwards.
 
-It holds what the view is told, and besides when a process began and why it ended, what held it up, and the kinds of
+It holds what the console is told, and besides when a process began and why it ended, what held it up, and the kinds of
 failures. Secrets are taken out. It is appended to and rotated by nobody; where it cannot be written any more, that is
 said once, and nothing else depends on it.
 """
@@ -18,8 +18,8 @@ import msgspec
 from orchestrator.clock import Clock
 from orchestrator.core.text.redaction import Redactor
 from orchestrator.core.text.wording import visible
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.secret_scrubber import API_KEY_LABEL
-from orchestrator.engine.runtime.view import View
 from orchestrator.errors import UsageError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import this_process
@@ -48,10 +48,12 @@ class RunLogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogBook:
-    """A view that also writes down what it is told. Raises `UsageError` where its file cannot be opened."""
+    """A console that also writes down what it is told. Raises `UsageError` where its file cannot be opened."""
 
-    def __init__(self, view: View, path: Path, form: LogFormat, *, clock: Clock, secrets: Mapping[str, str]) -> None:
-        self._view = view
+    def __init__(
+        self, console: Console, path: Path, form: LogFormat, *, clock: Clock, secrets: Mapping[str, str]
+    ) -> None:
+        self._console = console
         self._path = path
         self._form = form
         self._clock = clock
@@ -80,7 +82,7 @@ class LogBook:
             os.write(self._file, self._encoded(line))
         except OSError as error:
             self.close()
-            self._view.warn(f"{self._path}: the log cannot be written any more ({error.strerror})")
+            self._console.warn(f"{self._path}: the log cannot be written any more ({error.strerror})")
 
     def _encoded(self, line: RunLogLine) -> bytes:
         if self._form is LogFormat.JSON:
@@ -109,43 +111,45 @@ class LogBook:
             os.close(self._file)
         self._file = None
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         self.note("said", line)
-        self._view.say(line)
+        self._console.info(line)
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss."""
         self.note("warned", line, level="warning")
-        self._view.warn(line)
+        self._console.warn(line)
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Shows progress until it is cancelled, and notes what holds the run up."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, lambda: look().why_blocked)
-            await self._view.follow(look)
+            await self._console.follow(look)
 
     def ready(self) -> None:
         """What the program was begun for is under way."""
-        self._view.ready()
+        self._console.ready()
 
-    async def drops(self, run: str, unsuccessful: int, /) -> bool:
+    async def confirm_drop(self, run: str, unsuccessful: int, /) -> bool:
         """What the person wants."""
-        return await self._view.drops(run, unsuccessful)
+        return await self._console.confirm_drop(run, unsuccessful)
 
-    async def stops(self, run: str, served_by: str, /) -> bool:
+    async def confirm_stop(self, run: str, served_by: str, /) -> bool:
         """Whether somebody who wants to follow `run` no longer wants it stopped, too."""
-        return await self._view.stops(run, served_by)
+        return await self._console.confirm_stop(run, served_by)
 
 
-def log_of(request: RunRequest | ServeRequest, view: View, clock: Clock, environ: Mapping[str, str]) -> LogBook | None:
-    """The log that `request` asks for, around `view`; None where it asks for none."""
+def log_of(
+    request: RunRequest | ServeRequest, console: Console, clock: Clock, environ: Mapping[str, str]
+) -> LogBook | None:
+    """The log that `request` asks for, around `console`; None where it asks for none."""
     if request.log_file is None:
         return None
     connection = request.connection
     secrets = {API_KEY_LABEL: connection.api_key}
     secrets |= {f"{API_KEY_LABEL} of {url}": connection.key_for(url, environ) for url in connection.keys}
-    return LogBook(view, request.log_file, request.log_format, clock=clock, secrets=secrets)
+    return LogBook(console, request.log_file, request.log_format, clock=clock, secrets=secrets)
 
 
 @contextmanager

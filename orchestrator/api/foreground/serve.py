@@ -12,7 +12,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import leading
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import ServeRequest
@@ -24,7 +24,7 @@ LOOK_S = 1.0
 
 async def serve(
     request: ServeRequest,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
 ) -> list[RunStatus]:
@@ -34,18 +34,18 @@ async def serve(
     Raises `UsageError` where another process works on the ledger, `StorageError` where it cannot be written.
     """
     dependencies = dependencies or Dependencies()
-    view = view or Silent()
-    log = log_of(request, view, dependencies.clock, dependencies.environ)
+    console = console or SilentConsole()
+    log = log_of(request, console, dependencies.clock, dependencies.environ)
     if request.apply:
         await apply(
             request.apply,
             request.ledger,
             check=False,
-            view=view,
+            console=console,
             dependencies=dependencies,
             connection=request.connection,
         )
-    host = host_of(request, log or view, dependencies, stop, doing="orchestrator serve")
+    host = host_of(request, log or console, dependencies, stop, doing="orchestrator serve")
     try:
         with written(log, f"serve {request.ledger}", lambda: "stopped, as asked"), host.lock():
             return await _serve(host)
@@ -58,20 +58,20 @@ async def _serve(host: Host) -> list[RunStatus]:
     async with host.opened() as engine:
         async with host.working(engine):
             recovered, _ = await host.begin(engine, Firing.ALWAYS)
-            messages.say_recovered(host.view, recovered)
+            messages.say_recovered(host.console, recovered)
             await engine.host.serve_all()
-            host.view.say(f"serving {host.path}; stop with Ctrl-C")
+            host.console.info(f"serving {host.path}; stop with Ctrl-C")
             host.ready(engine)
-            await ServedRunsNews(engine, host.view).serve()
+            await ServedRunsNews(engine, host.console).serve()
         return await runs_now(engine.ledger, None)
 
 
 class ServedRunsNews:
     """Tells which runs an engine serves, cannot serve, and has finished."""
 
-    def __init__(self, engine: Engine, view: View) -> None:
+    def __init__(self, engine: Engine, console: Console) -> None:
         self._engine = engine
-        self._view = view
+        self._console = console
         self._latest: dict[int, str] = {}
         """What was said last of each run."""
 
@@ -97,4 +97,4 @@ class ServedRunsNews:
     def _say(self, run: Run, what: str, figures: str = "") -> None:
         if self._latest.get(run.id) != what:
             self._latest[run.id] = what
-            self._view.say(f"{run.name}: {what}{figures and '; '}{figures}")
+            self._console.info(f"{run.name}: {what}{figures and '; '}{figures}")

@@ -39,11 +39,11 @@ class Foreground:
     def __init__(self, request: request_settings.RunRequest, host: Host, log: LogBook | None) -> None:
         self._request = request
         self._host = host
-        self._view = host.view
+        self._console = host.console
         self._log = log
         self._started_at = self._now()
-        self._intake = RunIntake(host.view, host.dependencies, host.stop)
-        self._files = RunFiles(request, host.view)
+        self._intake = RunIntake(host.console, host.dependencies, host.stop)
+        self._files = RunFiles(request, host.console)
         self._standing: ServedRun | None = None
         self._is_under_way = False
         """Whether all of it is taken in, and somebody serves it."""
@@ -101,17 +101,19 @@ class Foreground:
             )
             engine.commands.on_change()
         await session.recount()
-        messages.say_recovered(self._view, recovered)
+        messages.say_recovered(self._console, recovered)
         await self._intake.say_reopened(engine.ledger, self._request)
         if (told := await outlook(engine.ledger, run, settings, self._request.connection)) is not None:
-            self._view.say(f"{run.name}: {told}")
+            self._console.info(f"{run.name}: {told}")
         await engine.host.workers.raise_for(run)
         await session.send()
         self._under_way(around, engine.groups.taking, engine.ledger, run, settings)
-        engine.groups.taking.start_soon(tell_after_canary, engine.ledger, session, self._request.connection, self._view)
+        engine.groups.taking.start_soon(
+            tell_after_canary, engine.ledger, session, self._request.connection, self._console
+        )
         self._host.ready(engine)
         while True:
-            await session.until_over(self._view.warn)
+            await session.until_over(self._console.warn)
             await engine.finish()
             if session.is_over:  # else somebody has had its failed jobs queued again meanwhile
                 break
@@ -124,7 +126,7 @@ class Foreground:
         async with beside(host.path, host.dependencies) as ledger, self._intake.turn(ledger, self._request):
             run, settings = await self._found(ledger)
             check_not_local(run, host.path)
-            followed = FollowedRun(ledger, run, host.dependencies.clock, self._view)
+            followed = FollowedRun(ledger, run, host.dependencies.clock, self._console)
             await followed.look()  # what is done by now was not done while this process followed
             self._stands_as(followed, around)
             async with anyio.create_task_group() as joining:
@@ -155,11 +157,11 @@ class Foreground:
         if self._host.engine is None:
             acknowledged = await followed.ask()
             await followed.look()
-            messages.say_joined(self._view, followed.run.name, acknowledged)
+            messages.say_joined(self._console, followed.run.name, acknowledged)
             self._under_way(around, joining, ledger, followed.run, settings)
             followed.progress.nudge()
             await self._intake.say_reopened(ledger, self._request)
-            self._view.ready()
+            self._console.ready()
 
     async def _follow(self, followed: FollowedRun, ledger: Ledger, held: ExitStack) -> bool:
         """Follows until the run is over, the person leaves, or, and then True, this process has the ledger's lock."""
@@ -178,12 +180,12 @@ class Foreground:
         if is_left() or not takes_over:
             held.close()
             return False
-        self._view.say("the process that worked on this ledger has ended: this one goes on in its place")
+        self._console.info("the process that worked on this ledger has ended: this one goes on in its place")
         return True
 
     async def _warn_when_stopped(self, followed: FollowedRun) -> None:
         await followed.progress.until(lambda: self._is_under_way)
-        await followed.until_over(self._view.warn)
+        await followed.until_over(self._console.warn)
 
     async def _leave(self, followed: FollowedRun, ledger: Ledger) -> Summary:
         """Ends the following, and the run, where whoever leaves wants that."""
@@ -193,11 +195,11 @@ class Foreground:
         is_left_there = not followed.is_told_to_stop  # else whoever works there ends, too
         if self._host.stop.is_set() and self._is_under_way and held_by and not followed.is_over and is_left_there:
             self._goes_on_elsewhere = True
-            if await self._view.stops(name, held_by):
+            if await self._console.confirm_stop(name, held_by):
                 await ask_process(ledger, Action.RELEASE, run=followed.run.id)
-                self._view.say(f"{name} is stopped; what is at the service is collected by {held_by}")
+                self._console.info(f"{name} is stopped; what is at the service is collected by {held_by}")
             else:
-                messages.say_left(self._view, self._request, held_by)
+                messages.say_left(self._console, self._request, held_by)
         return await self._end(ledger, followed)
 
     # --- at its beginning
@@ -218,7 +220,7 @@ class Foreground:
         """How the run stands from now on, which is shown."""
         is_shown, self._standing = self._standing is not None, standing
         if not is_shown:
-            around.start_soon(self._view.follow, self._snapshot)
+            around.start_soon(self._console.follow, self._snapshot)
 
     def _refusal_advice(self) -> str:
         assert self._standing is not None
@@ -257,7 +259,7 @@ class Foreground:
             raise await messages.stopped_error(ledger, request, standing, self._gave_up)
         if summary.interrupted and not self._goes_on_elsewhere:
             is_reading = self._intake.is_reading
-            messages.say_goodbye(self._view, request, standing, self._safe_s(), is_reading=is_reading)
+            messages.say_goodbye(self._console, request, standing, self._safe_s(), is_reading=is_reading)
         return summary
 
     async def _summary(self, ledger: Ledger, standing: ServedRun) -> Summary:

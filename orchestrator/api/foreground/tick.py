@@ -15,7 +15,7 @@ from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import LedgerBusyError, StoppedError, leading
 from orchestrator.ledger import Ledger, holder, is_made, no_ledger
 from orchestrator.settings.requests import ServeRequest
@@ -37,7 +37,7 @@ class Ticked(msgspec.Struct, frozen=True, kw_only=True):
 
 async def tick(
     request: ServeRequest,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
     *,
@@ -50,7 +50,7 @@ async def tick(
     """
     dependencies = dependencies or Dependencies()
     _check_made(request.ledger)
-    host = host_of(request, view or Silent(), dependencies, stop, doing="orchestrator tick")
+    host = host_of(request, console or SilentConsole(), dependencies, stop, doing="orchestrator tick")
     began = dependencies.clock.now()
     try:
         with host.lock():
@@ -67,7 +67,7 @@ async def tick(
 async def wait_for_flow(
     request: ServeRequest,
     name: str,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
 ) -> FlowStatus:
@@ -78,7 +78,7 @@ async def wait_for_flow(
     dependencies = dependencies or Dependencies()
     stop = stop or anyio.Event()
     _check_made(request.ledger)
-    host = host_of(request, view or Silent(), dependencies, stop, doing=f"orchestrator trigger {name}")
+    host = host_of(request, console or SilentConsole(), dependencies, stop, doing=f"orchestrator trigger {name}")
     while True:
         async with beside(request.ledger, dependencies) as ledger:
             flow = await _followed(ledger, name, stop)
@@ -132,7 +132,7 @@ async def _work(host: Host, firing: Firing, until: Until) -> None:
     """Works on the flows, with the ledger's lock held, until that has come."""
     async with host.opened() as engine, host.working(engine):
         recovered, scheduler = await host.begin(engine, firing)
-        messages.say_recovered(host.view, recovered)
+        messages.say_recovered(host.console, recovered)
         host.ready(engine)
         await until(engine, scheduler)
         await scheduler.notifier.until_idle()

@@ -9,7 +9,7 @@ from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import leading
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
@@ -18,9 +18,9 @@ SILENT_ADVICE = "what is shown is what it said then"
 
 
 async def watch(
-    ledger: Path, name: str | None, view: View, dependencies: Dependencies | None = None, *, stop: anyio.Event
+    ledger: Path, name: str | None, console: Console, dependencies: Dependencies | None = None, *, stop: anyio.Event
 ) -> Snapshot:
-    """Has `view` show the run `name`, or the only one, until each of its jobs has its outcome, or `stop` is set;
+    """Has `console` show the run `name`, or the only one, until each of its jobs has its outcome, or `stop` is set;
     returns how it stood then.
 
     Raises `UsageError` where there is no such run, and `StoppedError` where it is renamed or deleted meanwhile.
@@ -29,7 +29,7 @@ async def watch(
     began_at = given.clock.now()
     async with beside(ledger, given) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        followed = FollowedRun(opened, run, given.clock, view, silent=SILENT_ADVICE)
+        followed = FollowedRun(opened, run, given.clock, console, silent=SILENT_ADVICE)
 
         def look() -> Snapshot:
             now = given.clock.now()
@@ -41,12 +41,12 @@ async def watch(
 
         await followed.look()
         if followed.holder is None and followed.progress.unfinished:
-            view.say(f"nobody works on {ledger}; {run.name} is shown as it was left")
+            console.info(f"nobody works on {ledger}; {run.name} is shown as it was left")
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(nudge)
                 group.start_soon(followed.serve)
-                group.start_soon(view.follow, look)
+                group.start_soon(console.follow, look)
                 await followed.progress.until(lambda: stop.is_set() or _has_ended(followed))
                 group.cancel_scope.cancel()
         except BaseExceptionGroup as errors:

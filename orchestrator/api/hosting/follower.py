@@ -10,8 +10,8 @@ from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.hosting.served_run import ServedRun, totals
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.view import View
 from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder, is_locked_here
 from orchestrator.ledger.commands.command import Action, ReplyCode
@@ -41,7 +41,7 @@ def check_place(ledger: Ledger) -> None:
         raise StorageError(f"{missing} is not in its place any more; follow it where it is now")
 
 
-async def warn_if_still(ledger: Ledger, view: View) -> None:
+async def warn_if_still(ledger: Ledger, console: Console) -> None:
     """Says once that another part of this very program works on `ledger` and gives no sign of life, should that be."""
     while True:
         await anyio.sleep(LOOK_S)
@@ -51,7 +51,7 @@ async def warn_if_still(ledger: Ledger, view: View) -> None:
         beats = [beat for beat in await ledger.runs.heartbeats.all() if beat.process == this_process()]
         if beats and not any(beat.is_fresh(now) for beat in beats):
             since = format_duration(now - max(beat.beaten_at for beat in beats))
-            view.warn(
+            console.warn(
                 f"{ledger.path}: another Orchestrator of this program works on it, and has given no sign of life for"
                 f" {since}: its event loop stands still, and nothing is sent or collected until it goes on"
             )
@@ -67,10 +67,10 @@ class FollowedRun(ServedRun):
     `silent` is what there is to say should that process stand still.
     """
 
-    def __init__(self, ledger: Ledger, run: Run, clock: Clock, view: View, *, silent: str = TAKES_PLACE) -> None:
+    def __init__(self, ledger: Ledger, run: Run, clock: Clock, console: Console, *, silent: str = TAKES_PLACE) -> None:
         super().__init__(run, Progress(run.id, {}, margin_min_s=None, clock=clock))
         self._ledger = ledger
-        self._view = view
+        self._console = console
         self._silent_advice = silent
         self._controls = RunControls()
         self._learned = Learned()
@@ -191,7 +191,7 @@ class FollowedRun(ServedRun):
         silent_us = self._ledger.now() - self._heard_at
         if held_by is not None and silent_us > STALE_US and not self._is_silent:
             self._is_silent = True
-            self._view.warn(
+            self._console.warn(
                 f"{held_by} works on this ledger and has said nothing for {silent_us // SECOND_US} s; "
                 f"{self._silent_advice}"
             )

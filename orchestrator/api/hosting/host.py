@@ -20,7 +20,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -33,7 +33,7 @@ OPENED_S_MAX: Final = 30.0
 
 @dataclass(kw_only=True, eq=False)
 class Host:
-    """One process beside or on the ledger at `path`. What its engine says goes to `view`.
+    """One process beside or on the ledger at `path`. What its engine says goes to `console`.
 
     The order of a whole life: `take_lock_or_find`, `take_place` where another process has the lock, `opened`,
     `working` and, inside of that, `begin`.
@@ -42,7 +42,7 @@ class Host:
     path: Path
     connection: ConnectionSettings
     dependencies: Dependencies
-    view: View
+    console: Console
     stop: anyio.Event
     """Once set, the engine stops in order, and nobody waits for the lock any more."""
 
@@ -116,10 +116,10 @@ class Host:
         """
         async with anyio.create_task_group() as around:
             async with (
-                open_engine(self.path, self.connection, self.dependencies, self.view) as engine,
+                open_engine(self.path, self.connection, self.dependencies, self.console) as engine,
                 rescuing(engine.ledger),
             ):
-                messages.say_opened(self.view, engine.ledger)
+                messages.say_opened(self.console, engine.ledger)
                 self.engine = engine
                 if self.is_stopped_by_others:
                     engine.commands.stops_when_asked(self.stop)
@@ -137,7 +137,7 @@ class Host:
 
     async def _stop_when_asked(self, engine: Engine) -> None:
         await self.stop.wait()
-        self.view.say(messages.STOPPING)
+        self.console.info(messages.STOPPING)
         engine.stop()
 
     async def begin(self, engine: Engine, firing: Firing) -> tuple[Recovered, Scheduler]:
@@ -151,7 +151,7 @@ class Host:
             ledger=engine.ledger,
             connection=self.connection,
             dependencies=self.dependencies,
-            view=self.view,
+            console=self.console,
             webhook_bytes=lambda: engine.listener.url_bytes,
         )
         return recovered, await engine.carry_out_flows(files, firing)
@@ -159,12 +159,12 @@ class Host:
     def ready(self, engine: Engine) -> None:
         """Whoever waits for it is told that the work has begun, and from now on why runs stand still."""
         engine.groups.taking.start_soon(tell_standstills, engine)
-        self.view.ready()
+        self.console.ready()
 
 
 def host_of(
     request: RunRequest | ServeRequest,
-    view: View,
+    console: Console,
     dependencies: Dependencies,
     stop: anyio.Event | None,
     *,
@@ -175,7 +175,7 @@ def host_of(
         path=request.ledger,
         connection=request.connection,
         dependencies=dependencies,
-        view=view,
+        console=console,
         stop=stop or anyio.Event(),
         doing=doing,
     )

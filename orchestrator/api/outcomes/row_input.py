@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from orchestrator.api.outcomes import result_files
 from orchestrator.api.runs.run_defaults import own_outputs
 from orchestrator.core.service.row_variables import RowVariables
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.formats.input.readers import ReadOptions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import RemovedRows
@@ -39,7 +39,7 @@ async def input_reading(
     )
 
 
-async def drops(request: RunRequest, run: Run, view: View, gone: RemovedRows) -> bool:
+async def drops(request: RunRequest, run: Run, console: Console, gone: RemovedRows) -> bool:
     """Whether the jobs of `run` go that are `gone` from its input and have not succeeded.
 
     Somebody who has given the same input again, corrected, is asked; another input is more of the run, and a probe has
@@ -48,4 +48,4 @@ async def drops(request: RunRequest, run: Run, view: View, gone: RemovedRows) ->
     if request.replace_input:
         return True
     is_same = request.source == run.source and request.only_rows is None
-    return is_same and await view.drops(run.name, gone.unsuccessful)
+    return is_same and await console.confirm_drop(run.name, gone.unsuccessful)

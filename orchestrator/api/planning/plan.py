@@ -20,7 +20,7 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.planner import plan_of as planned
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
-from orchestrator.engine.runtime.view import Silent, View
+from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import is_made, read_ledger
 from orchestrator.settings import request_settings, requests
@@ -31,7 +31,7 @@ from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 
 async def plan(
     request: PlanRequest,
-    view: View | None = None,
+    console: Console | None = None,
     dependencies: Dependencies | None = None,
     stop: anyio.Event | None = None,
 ) -> Plan:
@@ -49,7 +49,9 @@ async def plan(
     settings = asked.settings or RunSettings()
     counted = await to_thread.run_sync(counted_rows, request, settings, given.environ)
     if request.probe is not None and counted.jobs and not counted.oversize:
-        await probed(asked, request.probe, rows=counted.rows, view=view or Silent(), dependencies=given, stop=stop)
+        await probed(
+            asked, request.probe, rows=counted.rows, console=console or SilentConsole(), dependencies=given, stop=stop
+        )
     url = LOCAL if is_local(asked.endpoint) else asked.connection.serverless_url.rstrip("/")
     endpoint = absolute_endpoint(asked.endpoint) if url == LOCAL else asked.endpoint
     done, executions = await _of_ledger(asked.ledger, given, asked.name, url, endpoint)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.foreground.run import run
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StoppedError
 from orchestrator.settings.request_settings import RunRequest
 
@@ -27,7 +27,7 @@ async def probed(
     number: int,
     *,
     rows: int,
-    view: View,
+    console: Console,
     dependencies: Dependencies,
     stop: anyio.Event | None,
 ) -> None:
@@ -39,7 +39,7 @@ async def probed(
     request = replace(
         asked, name=f"{asked.name}{ENDING}", named=True, output=None, errors=None, only_rows=chosen, retry_failed=False
     )
-    view.say(f"{request.name}: {len(chosen):,} jobs of {rows:,} are executed to learn of their times")
-    summary = await run(request, view, dependencies, stop)
+    console.info(f"{request.name}: {len(chosen):,} jobs of {rows:,} are executed to learn of their times")
+    summary = await run(request, console, dependencies, stop)
     if summary.interrupted:
         raise StoppedError("the probe was interrupted; the same command goes on with it")

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from orchestrator.api.hosting.follower import FollowedRun, as_it_is, warn_if_still
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.python.background import Background
-from orchestrator.api.python.log_view import LogView
+from orchestrator.api.python.log_console import LogConsole
 from orchestrator.api.python.program_flows import ProgramFlows
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import Acknowledged, ask_process, beside, rebind
@@ -88,12 +88,12 @@ class LedgerSession:
         self.path = path
         self.connection = connection
         self.dependencies = dependencies
-        self.view = LogView()
+        self.console = LogConsole()
         self.host = Host(
             path=path,
             connection=connection,
             dependencies=dependencies,
-            view=self.view,
+            console=self.console,
             stop=anyio.Event(),
             is_stopped_by_others=False,
         )
@@ -133,7 +133,7 @@ class LedgerSession:
                 self.ledger = await opened.enter_async_context(beside(self.path, self.dependencies))
                 task_status.started()
                 async with anyio.create_task_group() as waiting:
-                    waiting.start_soon(warn_if_still, self.ledger, self.view)
+                    waiting.start_soon(warn_if_still, self.ledger, self.console)
                     takes_place = await self.host.take_place(held, self.ledger, self.host.stop.is_set)
                     waiting.cancel_scope.cancel()
                 if not takes_place:
@@ -146,7 +146,7 @@ class LedgerSession:
             engine.endpoints.services.functions.update(self.functions)
             async with self.host.working(engine):
                 recovered, scheduler = await self.host.begin(engine, self.flows.firing)
-                messages.say_recovered(self.view, recovered)
+                messages.say_recovered(self.console, recovered)
                 self.host.ready(engine)
                 await self.flows.taken_up(engine, scheduler)
                 async with self._attaching:
@@ -212,13 +212,13 @@ class LedgerSession:
             else:
                 check_not_local(run, self.path)
                 if found is None:
-                    followed = FollowedRun(self.ledger, run, self.dependencies.clock, self.view)
+                    followed = FollowedRun(self.ledger, run, self.dependencies.clock, self.console)
                     found = AttachedRun(followed)
                     self._followers[run.id] = self.background.start(followed.serve)
                 assert isinstance(found.standing, FollowedRun)
                 acknowledged = await found.standing.ask()
                 await found.standing.look()
-                messages.say_joined(self.view, run.name, acknowledged)
+                messages.say_joined(self.console, run.name, acknowledged)
             self._attached[run.id] = found
             return found
 

@@ -18,7 +18,7 @@ from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.python.flow import Flow
 from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.python.log_view import LogView
+from orchestrator.api.python.log_console import LogConsole
 from orchestrator.api.python.pipeline import Pipeline, pipeline_reading
 from orchestrator.api.python.plan import planned
 from orchestrator.api.python.result_pages import Order
@@ -229,7 +229,7 @@ class Orchestrator:
                 options,
                 connection=self._connection,
                 dependencies=self._dependencies,
-                view=LogView(),
+                console=LogConsole(),
             )
 
     async def status(self) -> list[RunStatus]:
@@ -303,7 +303,9 @@ class Orchestrator:
         """
         session = self._open_session
         told, read = pipeline_reading(pipeline)
-        applied = await apply_in(session.ledger, told, read, check=check, view=session.view, names=self._endpoint_names)
+        applied = await apply_in(
+            session.ledger, told, read, check=check, console=session.console, names=self._endpoint_names
+        )
         session.flows.changed()
         return applied
 

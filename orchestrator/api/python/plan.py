@@ -16,7 +16,7 @@ from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import settings_from
 from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings, requests
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -37,7 +37,7 @@ async def planned(
     *,
     connection: ConnectionSettings,
     dependencies: Dependencies,
-    view: View,
+    console: Console,
 ) -> Plan:
     """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises, and `UserCodeError`."""
     check_inputs(inputs)
@@ -62,7 +62,7 @@ async def planned(
         )
         figures = choices.build(PlanFigures, requests.FIGURES_OF_PLAN)
         request = PlanRequest(run=run, figures=figures, probe=choices[requests.PROBE])
-        return await plan(request, view, dependencies)
+        return await plan(request, console, dependencies)
 
 
 async def _written(inputs: Any, path: Path) -> None:

@@ -61,7 +61,9 @@ class ProgramFlows:
                 await self._engine.host.serve_all()
                 self._scheduler.take_up(Firing.ALWAYS)
             else:
-                host.view.say(f"{holder(host.path)} works on this ledger; this program serves it once that has ended")
+                host.console.info(
+                    f"{holder(host.path)} works on this ledger; this program serves it once that has ended"
+                )
             await host.stop.wait()
         finally:
             self.firing = Firing.ASKED

@@ -73,7 +73,7 @@ class Submission:
         """
         session, ledger = self.session, self.session.ledger
         hold = session.dependencies.holding_intakes(session.path)
-        async with turn_to_take_in(ledger, self.name, hold=hold, say=session.view.say, stop=anyio.Event()):
+        async with turn_to_take_in(ledger, self.name, hold=hold, say=session.console.info, stop=anyio.Event()):
             try:
                 run, settings = await self._found(ledger)
                 quiet = settings if self.all_or_nothing else replace(settings, notify=None)
@@ -117,7 +117,7 @@ class Submission:
             raise UsageError(
                 f"the run {self.name!r} of this ledger is for the endpoint {at} ({error}); give another name="
             ) from None
-        self.session.view.say(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
+        self.session.console.info(f"{known.name}: at the endpoint {endpoint} from now on; {at} never took a job of it")
         return await run_named(ledger, known.name, not_accepted=True)
 
     async def _target(self, names: EndpointNames, endpoint: str | Function) -> tuple[str, str]:
@@ -163,7 +163,7 @@ class Submission:
             self._problems.add(problem.line, problem.text)
         self._check()
         taken = await ledger.runs.intakes.accept(intake, drop=self.choices.is_on(request_settings.REPLACE_INPUT))
-        messages.say_changed(self.session.view, run.name, taken)
+        messages.say_changed(self.session.console, run.name, taken)
 
     async def _write(
         self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]

@@ -16,7 +16,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from orchestrator.api.flows.apply import Applied
 from orchestrator.api.python.flow import Flow
 from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
-from orchestrator.api.python.log_view import log
+from orchestrator.api.python.log_console import log
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.pipeline import Pipeline
 from orchestrator.api.python.result_pages import Order

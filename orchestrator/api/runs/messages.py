@@ -6,7 +6,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import collect_again, counted
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.maintenance.janitor import Recovered
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
@@ -21,67 +21,67 @@ STOPPING = (
 )
 
 
-def say_taken(view: View, name: str, taken: IntakeResult) -> None:
+def say_taken(console: Console, name: str, taken: IntakeResult) -> None:
     """What reading the input came to."""
     known = taken.rows - taken.new
     more = f" ({known:,} known already)" if known else ""
-    view.say(f"{name}: {counted(taken.rows, 'row')} checked{more}")
-    say_changed(view, name, taken)
+    console.info(f"{name}: {counted(taken.rows, 'row')} checked{more}")
+    say_changed(console, name, taken)
     if left := taken.gone - taken.dropped.removed:
         drop = f"; {taken.unsuccessful:,} of them have not succeeded: {request_settings.REPLACE_INPUT} drops those"
-        view.say(
+        console.info(
             f"{name}: {counted(left, 'job')} of the run no longer in the input: kept in the run"
             f"{drop if taken.unsuccessful else ''}"
         )
 
 
-def say_changed(view: View, name: str, taken: IntakeResult) -> None:
+def say_changed(console: Console, name: str, taken: IntakeResult) -> None:
     """What an intake has changed of jobs that were there before."""
-    _say_corrected(view, name, taken)
+    _say_corrected(console, name, taken)
     if taken.dropped.removed or taken.dropped.cancelled:
         stay = f"; {taken.dropped.cancelled:,} more are cancelled at the service" if taken.dropped.cancelled else ""
-        view.say(f"{name}: {counted(taken.dropped.removed, 'job')} no longer in the input: dropped{stay}")
+        console.info(f"{name}: {counted(taken.dropped.removed, 'job')} no longer in the input: dropped{stay}")
 
 
-def _say_corrected(view: View, name: str, taken: IntakeResult) -> None:
+def _say_corrected(console: Console, name: str, taken: IntakeResult) -> None:
     """Rows have other inputs than the jobs that they were."""
     if done := taken.corrected.done:
-        view.say(
+        console.info(
             f"{name}: {counted(done, 'row')} with another input than before: tried anew with it, under the same ids"
         )
     if late := taken.corrected.late:
-        view.warn(
+        console.warn(
             f"{name}: {counted(late, 'job')} had left with another input than the file has by now: give the command"
             " again once they have ended"
         )
 
 
-def say_opened(view: View, ledger: Ledger) -> None:
+def say_opened(console: Console, ledger: Ledger) -> None:
     """What is not as usual with a ledger that this process begins to work on."""
-    _say_clock(view, ledger.was_ahead_us)
-    _say_unmarked(view, ledger.unmarked)
+    _say_clock(console, ledger.was_ahead_us)
+    _say_unmarked(console, ledger.unmarked)
 
 
-def _say_clock(view: View, ahead_us: int) -> None:
+def _say_clock(console: Console, ahead_us: int) -> None:
     """An earlier process has left times that lie in the future."""
     if ahead_us:
         ahead = format_duration(max(ahead_us // SECOND_US, 1) * SECOND_US)
-        view.warn(
+        console.warn(
             f"the clock of a process that worked here before was at least {ahead} ahead of this one's: waits are cut"
             " short, and all that it had at the service is asked for at once"
         )
 
 
-def _say_unmarked(view: View, why: str | None) -> None:
+def _say_unmarked(console: Console, why: str | None) -> None:
     """The next process will not know what has left."""
     if why is not None:
-        view.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
+        console.warn(f"{why}: after a crash all that was claimed counts as uncertain, and may be paid for twice")
 
 
-def say_recovered(view: View, recovered: Recovered) -> None:
+def say_recovered(console: Console, recovered: Recovered) -> None:
     """What an earlier process left, and what going on will cost."""
     if recovered.outstanding:
-        view.say(f"{counted(recovered.outstanding, 'job')} still at the service: collecting first")
+        console.info(f"{counted(recovered.outstanding, 'job')} still at the service: collecting first")
     if recovered.to_repay:
         reasons = (
             (
@@ -95,39 +95,39 @@ def say_recovered(view: View, recovered: Recovered) -> None:
             ),
         )
         why = "; ".join(f"{n:,} {reason}" for n, reason in reasons if n)
-        view.warn(f"up to {counted(recovered.to_repay, 'job')} may be paid again: {why}")
+        console.warn(f"up to {counted(recovered.to_repay, 'job')} may be paid again: {why}")
 
 
-def say_joined(view: View, name: str, acknowledged: Acknowledged) -> None:
+def say_joined(console: Console, name: str, acknowledged: Acknowledged) -> None:
     """Another process works on the ledger, and is to serve the run."""
     if acknowledged.by is None:
         return  # it has ended meanwhile
-    view.say(
+    console.info(
         f"{name} is handed to {acknowledged.by}, which works on this ledger with limits, a listener and API keys of its"
         f" own: {acknowledged.outcome or 'it has not answered yet'}"
     )
 
 
-def say_left(view: View, request: RunRequest, served_by: str) -> None:
+def say_left(console: Console, request: RunRequest, served_by: str) -> None:
     """Nobody follows any more, and the run goes on."""
-    view.say(f"{request.name} goes on in {served_by}, for as long as that one works")
-    view.say(f"follow it with: {resume_command(request)}")
-    view.say(f"stop it with: {pause_command(request)}")
+    console.info(f"{request.name} goes on in {served_by}, for as long as that one works")
+    console.info(f"follow it with: {resume_command(request)}")
+    console.info(f"stop it with: {pause_command(request)}")
 
 
 def say_goodbye(
-    view: View, request: RunRequest, standing: ServedRun, safe_s: float | None, *, is_reading: bool
+    console: Console, request: RunRequest, standing: ServedRun, safe_s: float | None, *, is_reading: bool
 ) -> None:
     """How things stand for somebody who interrupted the run."""
     at_service = standing.progress.at_service
     if at_service and standing.run.service_url == LOCAL:
-        view.say(f"{counted(at_service, 'job')} had not come back from the embedded service; they will run again")
+        console.info(f"{counted(at_service, 'job')} had not come back from the embedded service; they will run again")
     elif at_service:
-        view.say(f"{counted(at_service, 'job')} still at the service; {safe_text(safe_s)}")
+        console.info(f"{counted(at_service, 'job')} still at the service; {safe_text(safe_s)}")
     if is_reading:
-        view.say("the input was not read to its end, so nothing of it was taken in: give the same command again")
+        console.info("the input was not read to its end, so nothing of it was taken in: give the same command again")
     elif standing.progress.unfinished:
-        view.say(f"continue with: {resume_command(request)}")
+        console.info(f"continue with: {resume_command(request)}")
 
 
 async def stopped_error(ledger: Ledger, request: RunRequest, standing: ServedRun, gave_up: str) -> StoppedError:

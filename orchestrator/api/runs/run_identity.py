@@ -15,7 +15,7 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
@@ -89,17 +89,17 @@ def _check_is_text(path: str) -> None:
         raise UsageError(f"{path}: the names of files and folders must be UTF-8; rename it, or use another") from None
 
 
-async def find_run(ledger: Ledger, request: RunRequest, view: View, *, alone: bool) -> Run:
+async def find_run(ledger: Ledger, request: RunRequest, console: Console, *, alone: bool) -> Run:
     """The run that `request` means, made if it is new, and at the endpoint that `request` names.
 
     `alone`: nobody else works on the ledger. Raises `UsageError` for a name that means another run.
     """
     if request.source is None:
         known = await run_named(ledger, request.name, not_accepted=True)
-        return await _at_endpoint(ledger, known, request, view, alone=alone)
+        return await _at_endpoint(ledger, known, request, console, alone=alone)
     if (found := await ledger.runs.named(request.name)) is not None:
         _check_source(found, request, request.source)
-        return await _at_endpoint(ledger, found, request, view, alone=alone)
+        return await _at_endpoint(ledger, found, request, console, alone=alone)
     url, endpoint = _target(request, None)
     assert request.settings is not None
     return await ledger.runs.create(
@@ -117,7 +117,7 @@ def _check_source(known: Run, request: RunRequest, source: str) -> None:
         raise UsageError(f"{made_from}; {_other_name_advice(request)}")
 
 
-async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: View, *, alone: bool) -> Run:
+async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, console: Console, *, alone: bool) -> Run:
     """`known`, at the endpoint that `request` names: a slip of the pen in its id is mended by the right one."""
     url, endpoint = _target(request, known)
     if (known.service_url, known.endpoint) == (url, endpoint):
@@ -130,7 +130,7 @@ async def _at_endpoint(ledger: Ledger, known: Run, request: RunRequest, view: Vi
         raise
     except UsageError as error:
         raise UsageError(f"{is_for} ({error.message}); {_other_name_advice(request)}") from None
-    view.say(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
+    console.info(f"{known.name}: at the endpoint {endpoint} from now on; {before} never took a job of it")
     rebound = await ledger.runs.named(known.name)
     assert rebound is not None
     return rebound

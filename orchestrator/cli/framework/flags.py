@@ -21,7 +21,7 @@ from orchestrator.settings.value_types import Kind
 Flags = Mapping[str, Any]
 """The values of all flags and arguments of a command, by parameter name."""
 
-PROVIDED: Final = ("flags", "choices", "ledger", "account", "request", "view", "as_json")
+PROVIDED: Final = ("flags", "choices", "ledger", "account", "request", "console", "as_json")
 """The parameters of commands that are no flags: the values of all flags, what was chosen, what it is about, and whether
 `--json` was.
 """

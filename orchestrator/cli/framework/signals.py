@@ -27,7 +27,7 @@ class Interrupted(Protocol):
         """A signal asked the program to stop."""
         ...
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         ...
 
@@ -39,14 +39,14 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 
 @asynccontextmanager
-async def stop_on_signals(view: Interrupted, said: str | None = None) -> AsyncIterator[anyio.Event]:
+async def stop_on_signals(console: Interrupted, said: str | None = None) -> AsyncIterator[anyio.Event]:
     """An event that the first signal sets; to the very end of the block, or a signal would hit the closing.
 
-    The view is told of it, and `said` is told to whoever looks.
+    The console is told of it, and `said` is told to whoever looks.
     """
     asked = anyio.Event()
     async with anyio.create_task_group() as watching:
-        await watching.start(partial(_watch, view, asked, said))
+        await watching.start(partial(_watch, console, asked, said))
         watching.start_soon(_say_alive)
         yield asked
         watching.cancel_scope.cancel()
@@ -60,14 +60,14 @@ async def _say_alive() -> None:
         await anyio.sleep(every_s)
 
 
-async def _watch(view: Interrupted, asked: anyio.Event, said: str | None, *, task_status: TaskStatus[None]) -> None:
+async def _watch(console: Interrupted, asked: anyio.Event, said: str | None, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(*stop_signals()) as signals:
         task_status.started()
         async for signum in signals:
             if not asked.is_set():
-                view.interrupted(signum)
+                console.interrupted(signum)
                 if said is not None:
-                    view.say(said)
+                    console.info(said)
                 asked.set()
             elif signum != signal.SIGHUP:
                 os._exit(KILLED_BY + signum)

@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import Final
 
 import anyio
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console as Screen
+from rich.console import ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.measure import Measurement
 from rich.progress_bar import ProgressBar
@@ -20,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.output import streams, theme
+from orchestrator.cli.output.consoles import WEBHOOKS_FAIL, QuietConsole
 from orchestrator.cli.output.formats import (
     STATES,
     closest_call,
@@ -33,7 +35,6 @@ from orchestrator.cli.output.formats import (
     troubles,
     window,
 )
-from orchestrator.cli.output.progress_views import WEBHOOKS_FAIL, QuietView
 from orchestrator.core.text.wording import counted
 from orchestrator.views.status import Snapshot
 
@@ -59,35 +60,35 @@ GAP: Final = "   "
 """Between the parts of a line."""
 
 
-def terminal() -> Console:
+def terminal() -> Screen:
     """The terminal behind standard error."""
-    return Console(stderr=True, highlight=False)
+    return Screen(stderr=True, highlight=False)
 
 
-class LiveView(QuietView):
+class LiveConsole(QuietConsole):
     """Redraws the display; lines that are said meanwhile appear above it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, screen: Screen) -> None:
         super().__init__()
-        self._console = console
+        self._screen = screen
         self._is_asking = False
         self._answered = anyio.Event()
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information, above the display."""
         with suppress(OSError):  # as in `printing`: nobody there to read it is no reason to stop a run
-            self._console.print(Text(streams.shown(streams.named(line))))
+            self._screen.print(Text(streams.shown(streams.named(line))))
 
     def warn(self, line: str) -> None:
         """One line that the person should not miss, above the display."""
         with suppress(OSError):
-            self._console.print(Text.assemble(("warning:", theme.DOUBTFUL), " ", streams.shown(streams.named(line))))
+            self._screen.print(Text.assemble(("warning:", theme.DOUBTFUL), " ", streams.shown(streams.named(line))))
 
     def interrupted(self, signum: int) -> None:
         """A signal asked the program to stop; a second one will end it without a chance to show the cursor again."""
         super().interrupted(signum)
         with suppress(OSError):
-            self._console.show_cursor()
+            self._screen.show_cursor()
 
     async def follow(self, look: Callable[[], Snapshot]) -> None:
         """Draws until it is cancelled, then takes the display away: the summary comes in its place."""
@@ -101,23 +102,23 @@ class LiveView(QuietView):
 
     async def _draw(self, look: Callable[[], Snapshot]) -> None:
         """Until something is asked."""
-        with Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
+        with Live(console=self._screen, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
             while not self._is_asking:
                 live.update(Display(look()), refresh=True)
                 await anyio.sleep(REDRAW_EVERY_S)
 
-    async def stops(self, run: str, served_by: str) -> bool:
+    async def confirm_stop(self, run: str, served_by: str) -> bool:
         """Asks what becomes of the run, once the display is out of the way for good."""
         self._is_asking = True
         await anyio.sleep(2 * REDRAW_EVERY_S)
-        return await super().stops(run, served_by)
+        return await super().confirm_stop(run, served_by)
 
-    async def drops(self, run: str, unsuccessful: int) -> bool:
+    async def confirm_drop(self, run: str, unsuccessful: int) -> bool:
         """Asks what becomes of jobs, while the display is out of the way."""
         self._is_asking = True
         await anyio.sleep(2 * REDRAW_EVERY_S)
         try:
-            return await super().drops(run, unsuccessful)
+            return await super().confirm_drop(run, unsuccessful)
         finally:
             self._answered.set()
 
@@ -128,7 +129,7 @@ class Display:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Screen, options: ConsoleOptions) -> RenderResult:
         """Narrower than the terminal: a `^C` echoed behind a full line would push the display out of its place."""
         snapshot = self._snapshot
         width = min(max(options.max_width - len("^C^C"), 1), WIDTH_MAX)
@@ -160,10 +161,10 @@ class _Spread:
     def __init__(self, parts: Iterable[Text]) -> None:
         self._parts = tuple(parts)
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+    def __rich_measure__(self, console: Screen, options: ConsoleOptions) -> Measurement:
         return Measurement(max(part.cell_len for part in self._parts), options.max_width)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Screen, options: ConsoleOptions) -> RenderResult:
         line = Text()
         for part in self._parts:
             if line and line.cell_len + len(GAP) + part.cell_len > options.max_width:
@@ -187,10 +188,10 @@ class _Bar:
         self._done, self._of = done, of
         self._figures = f"{done:,}/{of:,}{GAP}{percent(done, of):>5}"
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+    def __rich_measure__(self, console: Screen, options: ConsoleOptions) -> Measurement:
         return Measurement(min(len(self._figures), options.max_width), options.max_width)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Screen, options: ConsoleOptions) -> RenderResult:
         if options.max_width < BAR_WIDTH_MIN + len(GAP) + len(self._figures):
             yield Text(self._figures)
             return

@@ -29,10 +29,10 @@ async def apply(files: Files, check: Check = False, *, choices: Choices, ledger:
     Example: orchestrator apply captions.toml --check
     """
     from orchestrator.api.flows.apply import apply
-    from orchestrator.cli.output.progress_views import PlainView
+    from orchestrator.cli.output.consoles import PlainConsole
 
     config = choices.configuration.named
-    show_applied(await apply(files, ledger, check=check, view=PlainView(), config=config), as_json=as_json)
+    show_applied(await apply(files, ledger, check=check, console=PlainConsole(), config=config), as_json=as_json)
 
 
 def show_applied(found: "Sequence[Applied]", *, as_json: bool) -> None:

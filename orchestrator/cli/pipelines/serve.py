@@ -13,7 +13,7 @@ from orchestrator.cli.framework.flags import Flags, also, flags_of
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.settings import command_settings
 from orchestrator.settings.requests import ServeRequest
 from orchestrator.settings.sources import choose
@@ -27,7 +27,7 @@ Apply = Annotated[
 def at_engine(
     needs: str, *, key_needed: bool = False, sends: Callable[[Flags], bool] = lambda _: True
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Makes a command of an async function that works on a ledger: of its own flags, the `request`, the `view` and
+    """Makes a command of an async function that works on a ledger: of its own flags, the `request`, the `console` and
     `as_json`. `needs` is the module of what it does, `key_needed`: it cannot do without a key, and `sends` tells
     whether it would use one.
     """
@@ -38,15 +38,15 @@ def at_engine(
             request = serve_request(choices, os.environ, key_needed=key_needed)
         for warning in serve_warnings(request) if sends(flags) else ():
             streams.warn(warning)
-        view = view_for_stderr(quiet=choices.is_on(command_settings.QUIET))
-        work = partial(command, choices, request=request, view=view, as_json=choices.is_on(command_settings.JSON))
+        console = console_for_stderr(quiet=choices.is_on(command_settings.QUIET))
+        work = partial(command, choices, request=request, console=console, as_json=choices.is_on(command_settings.JSON))
         raise typer.Exit(execute(work, ledger=request.ledger, needs=needs))
 
     return also(carry_out, **flags_of(*command_settings.SERVE))
 
 
 @at_engine("orchestrator.api.foreground.serve", key_needed=True)
-async def serve(apply: Apply = None, *, request: ServeRequest, view: QuietView, as_json: bool) -> None:
+async def serve(apply: Apply = None, *, request: ServeRequest, console: QuietConsole, as_json: bool) -> None:
     """Work on every run and schedule of a ledger until Ctrl-C.
 
     Runs that are taken in meanwhile are worked on, too.
@@ -56,7 +56,7 @@ async def serve(apply: Apply = None, *, request: ServeRequest, view: QuietView, 
     from orchestrator.api.foreground.serve import serve
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    async with stop_on_signals(view) as stop:
-        runs = await serve(msgspec.structs.replace(request, apply=tuple(apply or ())), view, stop=stop)
+    async with stop_on_signals(console) as stop:
+        runs = await serve(msgspec.structs.replace(request, apply=tuple(apply or ())), console, stop=stop)
     if as_json:
         streams.put_json(runs)

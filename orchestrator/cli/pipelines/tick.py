@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView
+from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.pipelines.serve import at_engine
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
@@ -35,7 +35,7 @@ For = Annotated[
 
 
 @at_engine("orchestrator.api.foreground.tick")
-async def tick(within: For = None, *, request: ServeRequest, view: QuietView, as_json: bool) -> None:
+async def tick(within: For = None, *, request: ServeRequest, console: QuietConsole, as_json: bool) -> None:
     """Work on what is due, and end: for cron, or a timer of systemd.
 
     It looks once at the schedules, and works until nothing is left.
@@ -45,16 +45,16 @@ async def tick(within: For = None, *, request: ServeRequest, view: QuietView, as
     from orchestrator.api.foreground.tick import tick
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    async with stop_on_signals(view) as stop:
-        ticked = await tick(request, view, stop=stop, within_us=within)
-    show_ticked(ticked, view, as_json=as_json)
+    async with stop_on_signals(console) as stop:
+        ticked = await tick(request, console, stop=stop, within_us=within)
+    show_ticked(ticked, console, as_json=as_json)
 
 
-def show_ticked(ticked: "Ticked", view: QuietView, *, as_json: bool) -> None:
+def show_ticked(ticked: "Ticked", console: QuietConsole, *, as_json: bool) -> None:
     """Prints what was done."""
     if as_json:
         streams.put_json(ticked)
-    view.say(_told(ticked))
+    console.info(_told(ticked))
 
 
 def _told(ticked: "Ticked") -> str:

@@ -11,7 +11,7 @@ from orchestrator.cli.framework.raised_workers import tell_raised
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView
+from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.pipelines.serve import at_engine
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
@@ -53,7 +53,13 @@ Again = Annotated[
 
 @at_engine("orchestrator.api.flows.flows", sends=lambda flags: flags["wait"])
 async def trigger(
-    name: PipelineName, at: At = None, wait: Wait = False, *, request: ServeRequest, view: QuietView, as_json: bool
+    name: PipelineName,
+    at: At = None,
+    wait: Wait = False,
+    *,
+    request: ServeRequest,
+    console: QuietConsole,
+    as_json: bool,
 ) -> int:
     """Ask for a flow of a pipeline, for now or for another time.
 
@@ -64,15 +70,15 @@ async def trigger(
     from orchestrator.cli.framework.signals import stop_on_signals
 
     found = await trigger(request.ledger, name, at)
-    show_flow_asked_for(found, view, waits=wait, as_json=as_json)
+    show_flow_asked_for(found, console, waits=wait, as_json=as_json)
     if not wait:
         if not as_json:  # else who works on the ledger puts them back
             await tell_raised(request.ledger)
         return 0
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
-        async with stop_on_signals(view) as stop:
-            flow = await wait_for_flow(request, found.flows[0], view, stop=stop)
-    return show_flow_ended(flow, view, as_json=as_json)
+        async with stop_on_signals(console) as stop:
+            flow = await wait_for_flow(request, found.flows[0], console, stop=stop)
+    return show_flow_ended(flow, console, as_json=as_json)
 
 
 @at_ledger("One JSON object on standard output.")
@@ -112,18 +118,18 @@ async def backfill(
         streams.say(f"{counted(len(asked.flows), 'flow')} wait behind those of the schedule; {by} begins them")
 
 
-def show_flow_asked_for(found: "TriggeredFlows", view: QuietView, *, waits: bool, as_json: bool) -> None:
+def show_flow_asked_for(found: "TriggeredFlows", console: QuietConsole, *, waits: bool, as_json: bool) -> None:
     """Prints which flow was asked for, and who begins it; as JSON, where nobody waits for it."""
-    view.say(_told(found, waits=waits))
+    console.info(_told(found, waits=waits))
     if as_json and not waits:
         streams.put_json(found)
 
 
-def show_flow_ended(flow: "FlowStatus", view: QuietView, *, as_json: bool) -> int:
+def show_flow_ended(flow: "FlowStatus", console: QuietConsole, *, as_json: bool) -> int:
     """Prints how a flow ended; returns the exit code."""
     if as_json:
         streams.put_json(flow)
-    view.say(f"{flow.name}: {flow.state}{f', {flow.why}' if flow.why else ''}")
+    console.info(f"{flow.name}: {flow.state}{f', {flow.why}' if flow.why else ''}")
     return _exit_code(flow)
 
 

@@ -15,7 +15,7 @@ from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import run_request, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.progress_views import view_for_stderr
+from orchestrator.cli.output.consoles import console_for_stderr
 from orchestrator.core.gates.costs import money
 from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.plan_judgement import about
@@ -92,11 +92,11 @@ async def _plan(request: PlanRequest, as_json: bool) -> int:
     from orchestrator.api.planning.plan import plan
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    view = view_for_stderr(quiet=as_json)
+    console = console_for_stderr(quiet=as_json)
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
-        async with stop_on_signals(view) as stop:
+        async with stop_on_signals(console) as stop:
             try:
-                found = await plan(request, view, stop=stop)
+                found = await plan(request, console, stop=stop)
             except StoppedError:
                 if stop.is_set():
                     return INTERRUPTED_EXIT_CODE

@@ -42,15 +42,15 @@ async def progress(
     """
     from orchestrator.api.runs.job_progress import follow_progress, progress
     from orchestrator.cli.framework.signals import stop_on_signals
-    from orchestrator.cli.output.progress_views import view_for_stderr
+    from orchestrator.cli.output.consoles import console_for_stderr
 
     if not follow:
         show_jobs_progress(await progress(ledger, name, limit), as_json=as_json)
         return 0
-    view = view_for_stderr(quiet=True)
-    async with stop_on_signals(view) as stop:
+    console = console_for_stderr(quiet=True)
+    async with stop_on_signals(console) as stop:
         await follow_progress(ledger, name, limit, partial(show_jobs_changed, as_json=as_json), stop=stop)
-    return 0 if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
+    return 0 if console.signal is None else SIGNAL_EXIT_CODE_BASE + console.signal
 
 
 def show_jobs_progress(found: "RunProgress", *, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import resume_request, run_request, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, exit_if_refused, understood
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.cli.runs.plan import carry_out_plan
 from orchestrator.settings import command_settings, request_settings
@@ -38,7 +38,7 @@ FAILURES_EXIT_CODE = 1
 class Run(Protocol):
     """What carries out a run."""
 
-    def __call__(self, request: RunRequest, view: QuietView, *, stop: "Event") -> Awaitable[Summary]: ...
+    def __call__(self, request: RunRequest, console: QuietConsole, *, stop: "Event") -> Awaitable[Summary]: ...
 
 
 _Endpoint = Annotated[
@@ -90,19 +90,19 @@ def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
     return resume_request(name, choices, os.environ)
 
 
-async def _run(request: RunRequest, view: QuietView, *, stop: "Event") -> Summary:
+async def _run(request: RunRequest, console: QuietConsole, *, stop: "Event") -> Summary:
     from orchestrator.api.foreground.run import run
 
-    return await run(request, view, stop=stop)
+    return await run(request, console, stop=stop)
 
 
 def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) -> int:
     """Has `run` carry the request out, and tells how it ended; returns the exit code."""
-    view = view_for_stderr(quiet=quiet)
+    console = console_for_stderr(quiet=quiet)
 
     def report(summary: Summary) -> None:
         if not quiet:
-            opening, *lines = summary_lines(summary, request, view.first)
+            opening, *lines = summary_lines(summary, request, console.first)
             streams.headline(opening)
             for line in lines:
                 streams.say(line)
@@ -110,34 +110,34 @@ def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) 
             with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
                 streams.put_json(summary)
 
-    work = partial(_followed, run, request, view, report)
+    work = partial(_followed, run, request, console, report)
     code = execute(work, ledger=request.ledger, needs="orchestrator.api.foreground.run")
-    return _signal_code(view) if code == INTERRUPTED_EXIT_CODE else code
+    return _signal_code(console) if code == INTERRUPTED_EXIT_CODE else code
 
 
-async def _followed(run: Run, request: RunRequest, view: QuietView, report: Callable[[Summary], None]) -> int:
+async def _followed(run: Run, request: RunRequest, console: QuietConsole, report: Callable[[Summary], None]) -> int:
     """Runs it until it ends or a signal comes; whichever way it ends, what is known of it is reported."""
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
             from orchestrator.cli.framework.signals import stop_on_signals
 
-            async with stop_on_signals(view) as stop:
-                summary = await run(request, view, stop=stop)
+            async with stop_on_signals(console) as stop:
+                summary = await run(request, console, stop=stop)
     except Exception as error:
         so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped
         if isinstance(so_far, Summary):
             report(so_far)
         raise
     report(summary)
-    return exit_code(summary, view)
+    return exit_code(summary, console)
 
 
-def exit_code(summary: Summary, view: QuietView) -> int:
+def exit_code(summary: Summary, console: QuietConsole) -> int:
     """What the command's exit code says about the run."""
     if summary.interrupted:
-        return _signal_code(view)
+        return _signal_code(console)
     return 0 if summary.jobs["succeeded"] == summary.jobs["total"] else FAILURES_EXIT_CODE
 
 
-def _signal_code(view: QuietView) -> int:
-    return INTERRUPTED_EXIT_CODE if view.signal is None else SIGNAL_EXIT_CODE_BASE + view.signal
+def _signal_code(console: QuietConsole) -> int:
+    return INTERRUPTED_EXIT_CODE if console.signal is None else SIGNAL_EXIT_CODE_BASE + console.signal

@@ -10,8 +10,8 @@ import msgspec
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams
+from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr, progress_line
 from orchestrator.cli.output.formats import total
-from orchestrator.cli.output.progress_views import QuietView, progress_line, view_for_stderr
 from orchestrator.cli.runs.run import FAILURES_EXIT_CODE, SIGNAL_EXIT_CODE_BASE
 from orchestrator.views.status import Snapshot
 
@@ -30,22 +30,22 @@ async def watch(name: flags.OnlyRun = None, *, ledger: Path, as_json: bool) -> i
     from orchestrator.api.foreground.watch import watch
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    view = JsonView() if as_json else view_for_stderr(quiet=False)
-    async with stop_on_signals(view) as stop:
-        last = await watch(ledger, name, view, stop=stop)
+    console = JsonConsole() if as_json else console_for_stderr(quiet=False)
+    async with stop_on_signals(console) as stop:
+        last = await watch(ledger, name, console, stop=stop)
     if as_json:
         streams.put_json(last)
     elif streams.can_draw(sys.stderr):  # the display is gone by now
         streams.say(progress_line(last))
-    if view.signal is not None:
-        return SIGNAL_EXIT_CODE_BASE + view.signal
+    if console.signal is not None:
+        return SIGNAL_EXIT_CODE_BASE + console.signal
     return 0 if last.counts["succeeded"] == total(last.counts) else FAILURES_EXIT_CODE
 
 
-class JsonView(QuietView):
+class JsonConsole(QuietConsole):
     """A line of JSON on standard output each time that something has changed."""
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         streams.say(line)
 

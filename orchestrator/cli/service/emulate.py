@@ -14,7 +14,7 @@ from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.cli.framework.flags import Flags, also, flags_of
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.progress_views import QuietView, view_for_stderr
+from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.errors import UsageError
 from orchestrator.settings.sources import Choices, choose
 
@@ -27,9 +27,9 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], EmulateRequest]) -> No
             raise UsageError(
                 f"{emulated.JSON} and {emulated.RUN} exclude each other: the command has the standard output"
             )
-    view = view_for_stderr(quiet=False)
+    console = console_for_stderr(quiet=False)
     raise typer.Exit(
-        execute(partial(_emulate, view, request, as_json=as_json), needs="orchestrator.api.emulation.emulate")
+        execute(partial(_emulate, console, request, as_json=as_json), needs="orchestrator.api.emulation.emulate")
     )
 
 
@@ -46,11 +46,11 @@ def emulate(*, choices: Choices) -> EmulateRequest:
     return emulated.emulate_request(choices)
 
 
-async def _emulate(view: QuietView, request: EmulateRequest, *, as_json: bool) -> int:
+async def _emulate(console: QuietConsole, request: EmulateRequest, *, as_json: bool) -> int:
     from orchestrator.api.emulation.emulate import emulate
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    async with stop_on_signals(view, "stopping") as stop:
+    async with stop_on_signals(console, "stopping") as stop:
         return await emulate(request, partial(show_place, request, as_json=as_json), stop)
 
 

@@ -13,7 +13,7 @@ from orchestrator.engine.flows.run_notifier import RunNotifier
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.engine.hosting.command_desk import CommandDesk
 from orchestrator.engine.hosting.run_host import RunHost
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intakes import Hold
 
@@ -30,11 +30,11 @@ class FlowWork:
     firing: Firing
     scrub: Callable[[bytes], bytes]
     hold: Hold
-    view: View
+    console: Console
     word: Wording
 
     def __post_init__(self) -> None:
-        runs, warn = self.host.runs, self.view.warn
+        runs, warn = self.host.runs, self.console.warn
         notifier = Notifier(
             ledger=self.ledger,
             clock=self.clock,
@@ -61,7 +61,7 @@ class FlowWork:
             relay=relay,
             notifier=notifier,
             asked=self.host.control.on_change,
-            say=self.view.say,
+            say=self.console.info,
             warn=warn,
             word=self.word,
             firing=self.firing,

@@ -11,10 +11,10 @@ from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.engine.runtime.subscribers import Subscribers
-from orchestrator.engine.runtime.view import View
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.engine.sending.dispatcher import Dispatcher
 from orchestrator.ledger import Ledger
@@ -48,25 +48,25 @@ class EndpointRegistry:
         ledger: Ledger,
         connection: ConnectionSettings,
         dependencies: Dependencies,
-        view: View,
+        console: Console,
         groups: WorkGroups,
     ) -> None:
         self._ledger = ledger
         self._dependencies = dependencies
-        self._view = view
+        self._console = console
         self._groups = groups
         self.settings_of: dict[int, RunSettings] = {}
         """Of every run of the ledger, by its number, as they were given last."""
 
-        self.services = ServiceRegistry(connection, dependencies, view, groups.outer)
+        self.services = ServiceRegistry(connection, dependencies, console, groups.outer)
         self.secrets = SecretScrubber(
             lambda: ledger.jobs.claims.secret_names,
             dependencies.environ,
             api_keys=self.services.api_keys,
-            warn=view.warn,
+            warn=console.warn,
         )
-        self.limits = LimitKeeper(ledger=ledger, say=view.say, word=dependencies.word)
-        self.validators = ValidationPool(self.settings_of, view.warn, make_code=dependencies.user_code)
+        self.limits = LimitKeeper(ledger=ledger, say=console.info, word=dependencies.word)
+        self.validators = ValidationPool(self.settings_of, console.warn, make_code=dependencies.user_code)
         self.retries = RetryBudgets(self.settings_of)
         ledger.writer.subscribe(self.retries.on_steps)
         self.owed = Subscribers()
@@ -108,7 +108,7 @@ class EndpointRegistry:
             settings_of=self.settings_of,
             retries=self.retries,
             webhooks=webhooks,
-            warn=self._view.warn,
+            warn=self._console.warn,
             owed=self.owed,
             word=self._dependencies.word,
             is_local=is_local,

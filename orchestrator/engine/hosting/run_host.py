@@ -17,7 +17,7 @@ from orchestrator.engine.hosting.run_registry import RunRegistry, UnservableRun
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.hosting.worker_scaling import WorkerScaling
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -37,7 +37,7 @@ class RunHost:
         self,
         ledger: Ledger,
         dependencies: Dependencies,
-        view: View,
+        console: Console,
         *,
         runs: RunRegistry,
         endpoints: EndpointRegistry,
@@ -51,15 +51,15 @@ class RunHost:
         self.groups = groups
         self.reach = reach
         self._said = said
-        self.say = view.say
+        self.say = console.info
         self.workers = WorkerScaling(
-            ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, view=view
+            ledger=ledger, runs=runs, services=endpoints.services, dependencies=dependencies, console=console
         )
         self.control = RunController(
             ledger=ledger,
             brakes=runs.brakes,
             is_served=endpoints.of_run.__contains__,
-            warn=view.warn,
+            warn=console.warn,
             changed=runs.on_change,
             owed=endpoints.owed,
         )

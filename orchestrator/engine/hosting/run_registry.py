@@ -12,8 +12,8 @@ from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.run_session import RunAtEndpoint, RunSession
 from orchestrator.engine.hosting.webhook_listener import Webhook
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.brakes import RunBrakes, ServedBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_sender import RunSender
@@ -40,7 +40,7 @@ class RunRegistry:
         self,
         ledger: Ledger,
         dependencies: Dependencies,
-        view: View,
+        console: Console,
         *,
         endpoints: EndpointRegistry,
         webhook: Webhook | None,
@@ -52,7 +52,7 @@ class RunRegistry:
         self.settings_of = endpoints.settings_of
         """As they were given last, by the numbers of their runs."""
 
-        self.brakes = ServedBrakes(ledger, self._clock, self.settings_of, view=view, word=dependencies.word)
+        self.brakes = ServedBrakes(ledger, self._clock, self.settings_of, console=console, word=dependencies.word)
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
 

@@ -28,7 +28,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.account_endpoints import AccountEndpoints
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
@@ -77,13 +77,13 @@ class WorkerScaling:
         runs: RunRegistry,
         services: ServiceRegistry,
         dependencies: Dependencies,
-        view: View,
+        console: Console,
     ) -> None:
         self._ledger = ledger
         self._runs = runs
         self._services = services
         self._dependencies = dependencies
-        self._view = view
+        self._console = console
         self._lent: dict[int, LentEndpoint] | None = None
         """By the numbers of their endpoints; None: nobody has looked yet."""
 
@@ -126,7 +126,7 @@ class WorkerScaling:
                 try:
                     await self.raise_for(session.run)
                 except UsageError as error:
-                    self._view.warn(error.message)
+                    self._console.warn(error.message)
                 self._settled.add(session.run.endpoint_id)
         failed = None
         for number in [number for number in lent if number not in wanted]:
@@ -142,7 +142,7 @@ class WorkerScaling:
             for each in await self.tidy():
                 if not each.is_put_back:
                     step = self._dependencies.word(Suggestion(NextStep.RESTORE_WORKERS))
-                    self._view.warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
+                    self._console.warn(f"{each.endpoint}: {each.outcome}; put it back later with: {step}")
 
     async def tidy(self) -> list[PutBack]:
         """Puts everything back that was raised for runs of this ledger, by whichever process."""
@@ -172,7 +172,7 @@ class WorkerScaling:
         known = lent.get(run.endpoint_id)
         self._settled.add(run.endpoint_id)
         if known is not None and is_changed_by_hand(known.loan, now):
-            self._view.warn(f"{run.endpoint}: somebody has made it {now} meanwhile; it is left so")
+            self._console.warn(f"{run.endpoint}: somebody has made it {now} meanwhile; it is left so")
             return
         before = now if known is None else known.loan.before
         others = [self._wish_of(each.run) for each in self._wanting() if each.run.endpoint_id == run.endpoint_id]
@@ -198,7 +198,7 @@ class WorkerScaling:
                     lent[run.endpoint_id] = known
                     await self._ledger.runs.scaling_overrides.write(run.endpoint_id, known.rest_url, known.loan)
             raise
-        self._view.say(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
+        self._console.info(f"{run.endpoint}: {wanted} instead of {before}, as long as {run.name} is at work")
 
     def _wish_of(self, run: Run) -> WantedWorkers:
         settings = self._runs.settings_of[run.id]
@@ -232,7 +232,7 @@ class WorkerScaling:
                 told = f"somebody has made it {now} meanwhile; it is left so"
             now = then
         await self._forget(lent)
-        self._view.say(f"{lent.endpoint}: {told}")
+        self._console.info(f"{lent.endpoint}: {told}")
         return self._came(lent, now, told, is_put_back=True)
 
     def _came(self, lent: LentEndpoint, now: Bounds | None, told: str, *, is_put_back: bool) -> PutBack:

@@ -13,8 +13,8 @@ from orchestrator.engine.maintenance.canceller import Canceller
 from orchestrator.engine.maintenance.janitor import Duty, Janitor
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.engine.maintenance.reconciler import Reconciler
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.heartbeat import LOOK_S
-from orchestrator.engine.runtime.view import View
 from orchestrator.ledger import Ledger
 
 RECONCILE_EVERY_S: Final = 30.0
@@ -30,12 +30,12 @@ CANCELS_S_MAX: Final = 30.0
 class Maintenance:
     """Of one engine: who cancels, and the janitor with what has to be done now and then."""
 
-    def __init__(self, ledger: Ledger, *, clock: Clock, host: RunHost, view: View) -> None:
+    def __init__(self, ledger: Ledger, *, clock: Clock, host: RunHost, console: Console) -> None:
         endpoints = host.endpoints
         served, settings_of = endpoints.endpoints, endpoints.settings_of
-        self._ledger, self._view = ledger, view
+        self._ledger, self._console = ledger, console
         self.canceller = Canceller(ledger, served, endpoints.owed)
-        self.stuck = StuckJobs(ledger=ledger, endpoints=served, warn=view.warn, owed=endpoints.owed)
+        self.stuck = StuckJobs(ledger=ledger, endpoints=served, warn=console.warn, owed=endpoints.owed)
         self.reconciler = Reconciler(ledger=ledger, endpoints=served)
         self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=settings_of)
         duties = (
@@ -54,5 +54,5 @@ class Maintenance:
         with anyio.move_on_after(CANCELS_S_MAX):
             await inbox.catch_up()
             if await self._ledger.jobs.cancels.due(now=self._ledger.now(), after=(0, 0), most=1):
-                self._view.say(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
+                self._console.info(f"cancelling what is one too many at the service, for {CANCELS_S_MAX:.0f} s at most")
             await self.canceller.finish()

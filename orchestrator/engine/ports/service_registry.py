@@ -14,7 +14,7 @@ from orchestrator.core.service.profiles import is_same_account
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import LOCAL_ENDPOINT
-from orchestrator.engine.runtime.view import View
+from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, whose
@@ -26,11 +26,11 @@ class ServiceRegistry:
     """Opens the service of a run when it is first asked for, and closes all of them. Embedded ones live in `outer`."""
 
     def __init__(
-        self, connection: ConnectionSettings, dependencies: Dependencies, view: View, outer: TaskGroup
+        self, connection: ConnectionSettings, dependencies: Dependencies, console: Console, outer: TaskGroup
     ) -> None:
         self._connection = connection
         self._dependencies = dependencies
-        self._view = view
+        self._console = console
         self._outer = outer
         self._open_files = dependencies.open_files()
         self.connections = requests_part(self._open_files, listens=connection.listen is not None)
@@ -131,7 +131,7 @@ class ServiceRegistry:
         wanted = self._connection.limits
         bounded = [f"{granted[each].concurrent:,} to /{each}" for each in wanted if granted[each] != wanted[each]]
         if bounded and not self._services:
-            self._view.warn(
+            self._console.warn(
                 f"the system lets this process open {self._open_files:,} files: no more requests at once than "
                 f"{', '.join(bounded)}; a higher limit (ulimit -Hn) lets more go"
             )

@@ -25,8 +25,8 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint
+from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.runtime.view import View
 from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
@@ -56,7 +56,7 @@ class RunBrakes:
         settings: Callable[[], RunSettings],
         progress: Progress,
         spent: Spending,
-        view: View,
+        console: Console,
         word: Wording,
     ) -> None:
         self.run = run
@@ -65,7 +65,7 @@ class RunBrakes:
         self._settings = settings
         self._progress = progress
         self._spent = spent
-        self._view, self._word = view, word
+        self._console, self._word = console, word
         self._zone = local_zone()
         self._kept = self._written = Kept()
         self._asked_at = self._continued_at = 0
@@ -146,7 +146,7 @@ class RunBrakes:
 
     def _tell(self, what: str | None) -> None:
         if what is not None:
-            self._view.warn(f"{self.run.name}: {what}")
+            self._console.warn(f"{self.run.name}: {what}")
             self._progress.nudge()
 
     def _forget_old_ends(self, now: int) -> None:
@@ -163,7 +163,7 @@ class RunBrakes:
             costs = Costs(price=price, took=took, longest_ms=self._longest_ms)
             left = self._progress.count(State.QUEUED)
             each += f" and cost {costs.spent}; the other {counted(left, 'row')} would cost {costs.expected(left)}"
-        self._view.say(
+        self._console.info(
             f"{self.run.name}: the canary is back: {facts.succeeded:,} of {facts.chosen:,} succeeded."
             f"{each}{'.' if each else ''} The rest goes"
         )
@@ -218,7 +218,7 @@ class RunBrakes:
             return
         if self._late_told_at is None or now >= self._late_told_at + LATE_WARNING_EVERY_US:
             self._late_told_at = now
-            self._view.warn(f"{self.run.name}: {late}")
+            self._console.warn(f"{self.run.name}: {late}")
 
     # --- what they say
 
@@ -378,13 +378,13 @@ class ServedBrakes:
         clock: Clock,
         settings_of: Mapping[int, RunSettings],
         *,
-        view: View,
+        console: Console,
         word: Wording,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._settings_of = settings_of
-        self._view, self._word = view, word
+        self._console, self._word = console, word
         self._spent = Spending()
         self._is_counted = False
         self._runs: dict[int, RunBrakes] = {}
@@ -401,7 +401,7 @@ class ServedBrakes:
             settings=lambda: self._settings_of[run.id],
             progress=progress,
             spent=self._spent,
-            view=self._view,
+            console=self._console,
             word=self._word,
         )
         await found.load()

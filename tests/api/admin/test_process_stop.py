@@ -56,8 +56,8 @@ async def test_a_process_that_is_asked_to_stop_ends_as_one_that_is_interrupted(t
         stopped = await stop(ledger_of(desk), around(desk))
     assert stopped == Stopped(ledger=str(ledger_of(desk)), was=before, ended=True, outcome="it stops")
     assert (ended["one"].interrupted, ended["one"].jobs["outstanding"]) == (True, JOBS)
-    assert any("asks this process to stop" in line for line in desk.view.lines)
-    assert "continue with: " in desk.view.lines[-1]
+    assert any("asks this process to stop" in line for line in desk.console.lines)
+    assert "continue with: " in desk.console.lines[-1]
 
 
 async def test_who_waits_for_its_place_ends_too(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import command_ledger, intake_lock, open_ledger
 from orchestrator.settings.output_settings import OutputSettings
@@ -100,7 +100,7 @@ def test_who_follows_a_run_goes_on_under_its_new_name_and_is_told_when_it_is_del
         async with command_ledger(ledger, clock=CLOCK) as opened:
             run = await opened.runs.named("noon")
             assert run is not None
-            follower = FollowedRun(opened, run, CLOCK, Silent())
+            follower = FollowedRun(opened, run, CLOCK, SilentConsole())
             await rename(ledger, "noon", "day")
             await opened.runs.create(
                 name="noon", service_url="http://s", endpoint="e", source="-", settings=RunSettings()

@@ -16,7 +16,7 @@ from orchestrator.api.python.pipeline import Pipeline, Stage
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.client import Service
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from tests.api.desk import Desk, desk, numbers
@@ -30,7 +30,7 @@ LISTED = [{"id": "abc123", "name": "captions"}, {"id": "big456", "name": "large"
           {"id": "two2", "name": "twin"}]  # fmt: skip
 
 
-class ProcessReport(Silent):
+class ProcessReport(SilentConsole):
     """What was warned of."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ async def applied(
     file, said = named.desk.folder / "nightly.toml", ProcessReport()
     file.write_text(text)
     given = account.in_(named.desk.dependencies)
-    [found] = await apply([file], named.desk.ledger, check=check, view=said, dependencies=given, connection=OURS)
+    [found] = await apply([file], named.desk.ledger, check=check, console=said, dependencies=given, connection=OURS)
     return found, said
 
 
@@ -176,7 +176,7 @@ async def test_a_name_in_a_pipeline_that_leads_nowhere_is_refused(
 async def test_without_a_key_a_name_is_taken_for_an_id_and_that_is_said(named: Named) -> None:
     file, said = named.desk.folder / "nightly.toml", ProcessReport()
     file.write_text(PIPELINE)
-    [found] = await apply([file], named.desk.ledger, check=True, view=said, dependencies=named.dependencies)
+    [found] = await apply([file], named.desk.ledger, check=True, console=said, dependencies=named.dependencies)
     assert found.endpoints["caption"] == "captions"
     assert "the endpoint captions is taken for an id: there is no API key" in said.text
 

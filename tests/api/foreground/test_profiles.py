@@ -19,7 +19,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.service.profiles import address_of, place
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.service_registry import ServiceRegistry
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -69,7 +69,7 @@ class Accounts:
         """A run that `work` has begun, whose jobs are at the service."""
         stop = anyio.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(run, self.request("work"), Silent(), self.around, stop)
+            group.start_soon(run, self.request("work"), SilentConsole(), self.around, stop)
             await anyio.sleep(10)
             stop.set()
         assert set(self.asked) == {KEYS["work"]}
@@ -101,7 +101,7 @@ async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Pa
                 with pytest.raises(
                     UsageError, match="belongs to the profile work: add --profile work; nothing was sent"
                 ):
-                    await run(accounts.request(profile, resumes=resumes), Silent(), accounts.around)
+                    await run(accounts.request(profile, resumes=resumes), SilentConsole(), accounts.around)
             connection = accounts.connection(profile)
             found = await doctor(DoctorRequest(ledger=accounts.ledger, connection=connection), accounts.around)
             assert "give --profile work" in str(found.not_asked)
@@ -121,7 +121,7 @@ async def test_a_run_stays_with_its_account_whatever_others_ask_for(tmp_path: Pa
         await control(accounts.ledger, "night", ControlAction.PAUSE, accounts.around)
         await control(accounts.ledger, "night", ControlAction.CONTINUE, accounts.around)
         assert accounts.asked == []
-        summary = await run(accounts.request("work", resumes=True), Silent(), accounts.around)
+        summary = await run(accounts.request("work", resumes=True), SilentConsole(), accounts.around)
         assert summary.jobs["succeeded"] == 3
         assert set(accounts.asked) == {KEYS["work"]}
 
@@ -141,28 +141,28 @@ async def test_a_cancel_waits_for_a_process_of_its_account(tmp_path: Path) -> No
             await anyio.sleep(60)
             stop.set()
         assert accounts.asked == []
-        await run(accounts.request("work", resumes=True), Silent(), accounts.around)
+        await run(accounts.request("work", resumes=True), SilentConsole(), accounts.around)
         assert set(accounts.asked) == {KEYS["work"]}
 
 
 async def test_a_run_without_a_profile_is_not_for_a_profile(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, VirtualClock())
     async with accounts.service.serving():
-        await run(accounts.request(None), Silent(), accounts.around)
+        await run(accounts.request(None), SilentConsole(), accounts.around)
         accounts.asked.clear()
         for resumes in (True, False):
             with pytest.raises(UsageError, match="was begun without a profile: leave --profile and its variable out"):
-                await run(accounts.request("work", resumes=resumes), Silent(), accounts.around)
+                await run(accounts.request("work", resumes=resumes), SilentConsole(), accounts.around)
         assert accounts.asked == []
         other = replace(accounts.request("work"), name="other")
-        assert (await run(other, Silent(), accounts.around)).jobs["succeeded"] == 3
+        assert (await run(other, SilentConsole(), accounts.around)).jobs["succeeded"] == 3
         assert await accounts.places() == [(URL, ENDPOINT), (f"{URL}#work", ENDPOINT)]
 
 
 async def test_a_key_is_for_another_address_of_its_account_but_for_no_other_account(tmp_path: Path) -> None:
     accounts = Accounts(tmp_path, VirtualClock())
     async with anyio.create_task_group() as outer:
-        services = ServiceRegistry(accounts.connection("home"), accounts.around, Silent(), outer)
+        services = ServiceRegistry(accounts.connection("home"), accounts.around, SilentConsole(), outer)
         services.use_key_for(place(URL, "work"))
         assert services.at(place(URL, "work")) is None
         services.use_key_for(elsewhere := place("https://elsewhere.example", "home"))

@@ -86,10 +86,14 @@ async def test_holds_are_noted_when_they_begin_and_when_they_end(tmp_path: Path)
 
 
 async def test_a_log_that_cannot_be_written_is_refused_at_the_start_and_told_once_later(tmp_path: Path) -> None:
-    view = Silence()
+    console = Silence()
     with pytest.raises(UsageError, match="the log cannot be written"):
-        LogBook(view, tmp_path / "no" / "l", LogFormat.TEXT, clock=VirtualClock(), secrets={})
-    full = LogBook(view, Path("/dev/full"), LogFormat.TEXT, clock=VirtualClock(), secrets={})
-    full.say("first")
-    full.say("second")
-    assert view.lines == ["/dev/full: the log cannot be written any more (No space left on device)", "first", "second"]
+        LogBook(console, tmp_path / "no" / "l", LogFormat.TEXT, clock=VirtualClock(), secrets={})
+    full = LogBook(console, Path("/dev/full"), LogFormat.TEXT, clock=VirtualClock(), secrets={})
+    full.info("first")
+    full.info("second")
+    assert console.lines == [
+        "/dev/full: the log cannot be written any more (No space left on device)",
+        "first",
+        "second",
+    ]

@@ -50,16 +50,16 @@ async def status_of(ledger: Path, clock: VirtualClock) -> RunStatus:
 
 async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk, anyio.create_task_group() as group:
-        around, ledger, view = (
+        around, ledger, console = (
             surroundings(desk.service, desk.clock),
             tmp_path / "ledger.db",
             Looker(desk.clock),
         )
-        group.start_soon(run, request_in(tmp_path, 3), view, around)
-        await view.found.wait()
-        assert view.seen is not None
-        assert (view.seen.finding, view.seen.why_blocked) == (NO_WORKERS, None)
-        assert 20 <= view.seen.wall_s < 40
+        group.start_soon(run, request_in(tmp_path, 3), console, around)
+        await console.found.wait()
+        assert console.seen is not None
+        assert (console.seen.finding, console.seen.why_blocked) == (NO_WORKERS, None)
+        assert 20 <= console.seen.wall_s < 40
         watcher = Looker(desk.clock)
         group.start_soon(lambda: watch(ledger, "in", watcher, around, stop=anyio.Event()))
         await watcher.found.wait()
@@ -69,22 +69,22 @@ async def test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks(tm
 
 async def test_who_waits_for_the_first_jobs_to_succeed_is_told_why_none_does(tmp_path: Path) -> None:
     async with desk_in(tmp_path, workers=0) as desk, anyio.create_task_group() as group:
-        view = Looker(desk.clock)
+        console = Looker(desk.clock)
         request = msgspec.structs.replace(request_in(tmp_path, 300), settings=RunSettings())
-        group.start_soon(run, request, view, surroundings(desk.service, desk.clock))
-        await view.found.wait()
-        assert view.seen is not None
-        assert view.seen.finding == NO_WORKERS
-        assert "the first jobs are out" in (view.seen.why_blocked or "")
+        group.start_soon(run, request, console, surroundings(desk.service, desk.clock))
+        await console.found.wait()
+        assert console.seen is not None
+        assert console.seen.finding == NO_WORKERS
+        assert "the first jobs are out" in (console.seen.why_blocked or "")
         group.cancel_scope.cancel()
 
 
 async def test_a_run_whose_jobs_only_take_long_is_held_up_by_nothing(tmp_path: Path) -> None:
     async with desk_in(tmp_path, seconds=lambda _: 600.0) as desk, anyio.create_task_group() as group:
-        view = Looker(desk.clock)
-        group.start_soon(run, request_in(tmp_path, 3), view, surroundings(desk.service, desk.clock))
+        console = Looker(desk.clock)
+        group.start_soon(run, request_in(tmp_path, 3), console, surroundings(desk.service, desk.clock))
         await anyio.sleep(300)
-        assert not view.found.is_set()
+        assert not console.found.is_set()
         group.cancel_scope.cancel()
 
 

@@ -153,16 +153,16 @@ class First(Heard):
 
 async def test_what_was_there_before_is_known_when_following_begins(tmp_path: Path) -> None:
     """Else the whole run is divided by the seconds for which a process followed it."""
-    view = First()
+    console = First()
     async with followed(tmp_path) as f:
         await f.ledger.runs.heartbeats.beat(ProcessReport())
         connection = ConnectionSettings(api_key="key", serverless_url=f.run.service_url)
         around = Dependencies(clock=f.clock, environ={}, connect=async_creator)
         request = RunRequest(ledger=f.path, name="run", source=None, endpoint=None, connection=connection)
-        await run(request, view, around, view.stop)
+        await run(request, console, around, console.stop)
 
-    assert view.first is not None
-    assert view.first.counts["queued"] == 3
+    assert console.first is not None
+    assert console.first.counts["queued"] == 3
 
 
 async def test_a_ledger_that_is_gone_ends_the_following(tmp_path: Path) -> None:

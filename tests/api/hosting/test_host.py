@@ -39,7 +39,7 @@ class Work:
             self.desk.dependencies, lock=dispatcher_lock, watch_every_s=Dependencies().watch_every_s
         )
         self.ledger = self.desk.ledger
-        self.view = Silence()
+        self.console = Silence()
         self.stop = anyio.Event()
 
     async def prepared(self) -> "Work":
@@ -49,17 +49,17 @@ class Work:
 
     async def by_run(self) -> None:
         request = msgspec.structs.replace(request_in(self.desk.folder, 3), ledger=self.ledger)
-        await run(request, self.view, self.dependencies, self.stop)
+        await run(request, self.console, self.dependencies, self.stop)
 
     async def by_serve(self) -> None:
-        await serve(self.desk.request, self.view, self.dependencies, self.stop)
+        await serve(self.desk.request, self.console, self.dependencies, self.stop)
 
     async def by_tick(self) -> None:
-        await tick(self.desk.request, self.view, self.dependencies, self.stop)
+        await tick(self.desk.request, self.console, self.dependencies, self.stop)
 
     async def by_trigger(self) -> None:
         asked = await trigger(self.ledger, "p", None, self.dependencies)
-        await wait_for_flow(self.desk.request, asked.flows[0], self.view, self.dependencies, self.stop)
+        await wait_for_flow(self.desk.request, asked.flows[0], self.console, self.dependencies, self.stop)
 
 
 WAYS: dict[str, Callable[[Work], Coroutine[Any, Any, None]]] = {
@@ -86,7 +86,7 @@ async def test_who_is_asked_to_stop_ends_in_order_and_leaves_the_ledger_to_other
             else:
                 work.stop.set()
     assert holder(work.ledger) is None
-    assert len([line for line in work.view.lines if line.startswith("stopping: ")]) == 1
+    assert len([line for line in work.console.lines if line.startswith("stopping: ")]) == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -120,7 +120,7 @@ def host_of(work: Work) -> Host:
         path=work.ledger,
         connection=ConnectionSettings(serverless_url=URL, api_key="key"),
         dependencies=work.dependencies,
-        view=work.view,
+        console=work.console,
         stop=work.stop,
     )
 

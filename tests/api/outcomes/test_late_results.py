@@ -197,9 +197,9 @@ async def program(
         service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=transport),
         connect=async_creator,
     )
-    view = Silence()
-    await run_program(request, view, around)
-    return view.lines
+    console = Silence()
+    await run_program(request, console, around)
+    return console.lines
 
 
 def lines(path: Path) -> list[dict[str, object]]:

@@ -35,7 +35,7 @@ async def planned(
     request: PlanRequest,
     service: SimulatedService,
     clock: VirtualClock,
-    view: Silence | None = None,
+    console: Silence | None = None,
     stop: anyio.Event | None = None,
     **others: Any,
 ) -> Plan:
@@ -50,7 +50,7 @@ async def planned(
         watch_every_s=BEAT_S,
         **others,
     )
-    return await plan(request, view, around, stop)
+    return await plan(request, console, around, stop)
 
 
 async def test_of_a_new_endpoint_a_plan_knows_what_was_given_and_sends_nothing(tmp_path: Path) -> None:
@@ -86,16 +86,18 @@ async def test_the_account_says_how_many_workers_there_may_be_and_what_they_cost
 
 @pytest.mark.slow
 async def test_where_the_rows_go_that_were_sent_first_the_rest_is_planned_by_what_they_took(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=4, seconds=lambda _: 20.0)
     asked = request_in(tmp_path, jobs=60)
     settings = RunSettings(canary=Canary(5), price_per_second=0.5)
     async with service.serving():
         begun_at = clock.now()
-        await carried_out(replace(asked, settings=settings), service, clock, view)
+        await carried_out(replace(asked, settings=settings), service, clock, console)
     took_s = (clock.now() - begun_at) / SECOND_US
-    assert [line for line in view.lines if line.startswith("in: the canary is back: 5 of 5 succeeded. They took 20 s")]
-    [told] = [line for line in view.lines if line.startswith("in: the rest: 55 jobs in about ")]
+    assert [
+        line for line in console.lines if line.startswith("in: the canary is back: 5 of 5 succeeded. They took 20 s")
+    ]
+    [told] = [line for line in console.lines if line.startswith("in: the rest: 55 jobs in about ")]
     assert "for about 550.00" in told
     assert 270 < took_s < 400
 
@@ -154,18 +156,18 @@ async def test_a_run_tells_how_it_will_go_once_the_endpoint_is_known(tmp_path: P
 
 
 async def test_a_probe_executes_a_few_jobs_once_and_tells_of_the_others(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=10, seconds=lambda _: 30.0)
     asked = PlanRequest(run=request_in(tmp_path, jobs=200), probe=5)
     async with service.serving():
-        found = await planned(asked, service, clock, view)
+        found = await planned(asked, service, clock, console)
         assert (service.paid, found.known_from, found.executions_known) == (5, TimesSource.PROBE, 5)
         assert found.execution_s == pytest.approx(30)
         assert found.rows - found.done == 200
-        again = await planned(asked, service, clock, view)
+        again = await planned(asked, service, clock, console)
     assert service.paid == 5
     assert again.execution_s == found.execution_s
-    assert "in-probe: 5 jobs of 200 are executed to learn of their times" in view.lines
+    assert "in-probe: 5 jobs of 200 are executed to learn of their times" in console.lines
 
 
 async def test_a_probe_that_is_interrupted_goes_on_the_next_time(tmp_path: Path) -> None:

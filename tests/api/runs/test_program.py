@@ -17,7 +17,7 @@ from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -32,13 +32,13 @@ from tests.simulation.world import ENDPOINT, URL, SimulatedService
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-class Silence(Silent):
-    """A view that keeps what it was told."""
+class Silence(SilentConsole):
+    """A console that keeps what it was told."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         self.lines.append(line)
 
     def warn(self, line: str) -> None:
@@ -50,9 +50,9 @@ class Silence(Silent):
             await anyio.sleep(1)
 
 
-async def program(folder: Path, service: SimulatedService, clock: VirtualClock, view: Silence, jobs: int) -> Summary:
+async def program(folder: Path, service: SimulatedService, clock: VirtualClock, console: Silence, jobs: int) -> Summary:
     empty_ledger(folder / "ledger.db")
-    return await carried_out(request_in(folder, jobs), service, clock, view)
+    return await carried_out(request_in(folder, jobs), service, clock, console)
 
 
 def request_in(folder: Path, jobs: int) -> RunRequest:
@@ -71,8 +71,8 @@ def request_in(folder: Path, jobs: int) -> RunRequest:
     )
 
 
-async def carried_out(request: RunRequest, service: SimulatedService, clock: VirtualClock, view: Silence) -> Summary:
-    return await run(request, view, surroundings(service, clock))
+async def carried_out(request: RunRequest, service: SimulatedService, clock: VirtualClock, console: Silence) -> Summary:
+    return await run(request, console, surroundings(service, clock))
 
 
 def surroundings(service: SimulatedService, clock: VirtualClock) -> Dependencies:
@@ -88,10 +88,10 @@ def surroundings(service: SimulatedService, clock: VirtualClock) -> Dependencies
 
 
 async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, seed=1, faults=Faults(lost_answer=0.02), workers=50)
     async with service.serving():
-        summary = await program(tmp_path, service, clock, view, jobs=200)
+        summary = await program(tmp_path, service, clock, console, jobs=200)
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["output"]["n"] for line in lines] == list(range(200))
     assert (summary.jobs["succeeded"], summary.throttled, summary.lost, summary.expired) == (200, 0, 0, 0)
@@ -100,7 +100,7 @@ async def test_a_run_with_lost_answers_gives_every_row_one_result(tmp_path: Path
 
 
 async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_second(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=50)
     path, sent = tmp_path / "ledger.db", list[int]()
 
@@ -119,11 +119,11 @@ async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_secon
 
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(slow_down)
-        summary = await program(tmp_path, service, clock, view, jobs=250)
+        summary = await program(tmp_path, service, clock, console, jobs=250)
     assert sent[1] - sent[0] < 50, "executions under way, and two windows of ten"
     assert 20 < summary.wall_s < 40
     assert (summary.jobs["succeeded"], summary.throttled) == (250, 0)
-    assert [line for line in view.lines if line.startswith("limits of")] == [
+    assert [line for line in console.lines if line.startswith("limits of")] == [
         "limits of ep: run=10/10:5 (orchestrator limits show)",
         "limits of ep: run as before (orchestrator limits show)",
     ]
@@ -131,7 +131,7 @@ async def test_a_limit_that_another_process_sets_and_resets_holds_within_a_secon
 
 @pytest.mark.slow
 async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=50, seconds=lambda _: 30.0)
 
     async def vanish() -> None:
@@ -143,12 +143,12 @@ async def test_an_endpoint_that_vanishes_stops_the_run_which_then_continues(tmp_
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(vanish)
         with pytest.raises(StoppedError, match="does not know this endpoint") as raised:
-            await program(tmp_path, service, clock, view, jobs=300)
+            await program(tmp_path, service, clock, console, jobs=300)
         assert isinstance(raised.value.summary, Summary)
         sent = raised.value.summary.jobs["succeeded"]
         assert 150 <= sent < 300
         assert raised.value.summary.jobs["queued"] == 300 - sent
-        summary = await program(tmp_path, service, clock, view, jobs=300)
+        summary = await program(tmp_path, service, clock, console, jobs=300)
     assert summary.jobs["succeeded"] == service.paid == 300
     assert summary.lost == 0
 
@@ -169,10 +169,10 @@ def test_the_time_to_collect_again_is_rounded_down(left_s: float | None, text: s
 
 
 async def test_answers_that_begin_with_a_byte_order_mark_are_answers(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, faults=Faults(marked_answer=1.0), workers=50)
     async with service.serving():
-        summary = await program(tmp_path, service, clock, view, jobs=20)
+        summary = await program(tmp_path, service, clock, console, jobs=20)
     assert (summary.jobs["succeeded"], summary.uncertain.seen, service.paid) == (20, 0, 20)
 
 

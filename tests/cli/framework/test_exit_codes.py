@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.cli.framework.crash_reports import KEY_CHARS_MIN, defect_message, leading_failure, write_crash_report
-from orchestrator.cli.output.progress_views import QuietView
+from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.output.streams import ReaderLeftError
 from orchestrator.cli.runs.run import carry_out_run
 from orchestrator.errors import (
@@ -39,7 +39,7 @@ REQUEST = RunRequest(name="captions", source="captions.jsonl", endpoint=LOCAL, c
 def ended(
     answer: Summary | BaseException | None = None,
     *,
-    script: Callable[[QuietView], object] = lambda view: None,
+    script: Callable[[QuietConsole], object] = lambda console: None,
     quiet: bool = False,
     as_json: bool = False,
     request: RunRequest = REQUEST,
@@ -47,8 +47,8 @@ def ended(
 ) -> Result:
     """What is said of a run that does what `script` says, and ends with this summary or this error."""
 
-    async def run(request: RunRequest, view: QuietView, *, stop: anyio.Event) -> Summary:
-        script(view)
+    async def run(request: RunRequest, console: QuietConsole, *, stop: anyio.Event) -> Summary:
+        script(console)
         if isinstance(answer, BaseException):
             raise answer
         return answer or summary()
@@ -115,8 +115,8 @@ def test_a_system_that_gives_no_more_memory_or_threads_is_told_as_such(
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_as_its_signal_would_have_ended_it(signum: int, code: int) -> None:
-    def script(view: QuietView) -> None:
-        view.interrupted(signum)
+    def script(console: QuietConsole) -> None:
+        console.interrupted(signum)
 
     assert ended(summary(interrupted=True, queued=3), script=script).exit_code == code
     assert ended(KeyboardInterrupt(), script=script).exit_code == code
@@ -166,7 +166,7 @@ def test_without_a_summary_there_is_no_json(answer: Exception) -> None:
 
 
 def test_what_the_users_function_prints_stays_out_of_the_json() -> None:
-    result = ended(script=lambda view: print("working on it"), as_json=True, quiet=True)
+    result = ended(script=lambda console: print("working on it"), as_json=True, quiet=True)
     assert result.stdout.startswith('{"run"')
     assert result.stderr == "working on it\n"
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from orchestrator.cli.output.live_display import Display, LiveView, terminal
-from orchestrator.cli.output.progress_views import PlainView, QuietView, progress_line, view_for_stderr
+from orchestrator.cli.output.consoles import PlainConsole, QuietConsole, console_for_stderr, progress_line
+from orchestrator.cli.output.live_display import Display, LiveConsole, terminal
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED
 from orchestrator.views.status import Snapshot, StuckSummary
@@ -33,12 +33,12 @@ HALFWAY = snapshot(
 )
 
 
-def console(width: int = 80) -> Console:
+def a_screen(width: int = 80) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, color_system=None, width=width, height=24, highlight=False)
 
 
 def drawn(picture: Snapshot, width: int = 80) -> list[str]:
-    screen = console(width)
+    screen = a_screen(width)
     screen.print(Display(picture))
     assert isinstance(screen.file, io.StringIO)
     return [line.rstrip() for line in screen.file.getvalue().splitlines()]
@@ -121,14 +121,14 @@ async def test_before_there_is_anything_to_say_nothing_is_made_up() -> None:
 
 
 async def test_the_live_view_draws_and_leaves_nothing_behind() -> None:
-    screen = console()
-    view = LiveView(screen)
+    screen = a_screen()
+    console = LiveConsole(screen)
     with anyio.move_on_after(1):
-        await view.follow(lambda: HALFWAY)
-    view.interrupted(2)
-    view.say("280 jobs are [still] at the service")
-    view.warn("careful")
-    view.warn("no file \x1b[2J")
+        await console.follow(lambda: HALFWAY)
+    console.interrupted(2)
+    console.info("280 jobs are [still] at the service")
+    console.warn("careful")
+    console.warn("no file \x1b[2J")
     assert isinstance(screen.file, io.StringIO)
     text = screen.file.getvalue()
     assert text.count("captions") == 5, "one for each quarter of a second, and one to be taken away"
@@ -136,7 +136,7 @@ async def test_the_live_view_draws_and_leaves_nothing_behind() -> None:
     assert "warning: careful\n" in text
     assert "warning: no file \\x1b[2J\n" in text
     assert "\x1b[?25h" in text, "the cursor is shown again"
-    assert (view.first, view.signal) == (HALFWAY, 2)
+    assert (console.first, console.signal) == (HALFWAY, 2)
 
 
 class _Unplugged(io.StringIO):
@@ -145,9 +145,9 @@ class _Unplugged(io.StringIO):
 
 
 async def test_a_terminal_that_goes_away_does_not_stop_the_run() -> None:
-    view = LiveView(Console(file=_Unplugged(), force_terminal=True, width=80))
+    console = LiveConsole(Console(file=_Unplugged(), force_terminal=True, width=80))
     with anyio.move_on_after(1) as scope:
-        await view.follow(lambda: HALFWAY)
+        await console.follow(lambda: HALFWAY)
     assert scope.cancelled_caught
 
 
@@ -160,7 +160,7 @@ async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
         return snapshot(queued=1000, succeeded=next(looks))
 
     with anyio.move_on_after(12):
-        await PlainView().follow(look)
+        await PlainConsole().follow(look)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
@@ -172,7 +172,7 @@ async def test_elsewhere_a_line_is_printed_every_five_seconds_and_at_the_end(
 
 async def test_a_line_that_says_nothing_new_is_printed_once_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
     with anyio.move_on_after(127):
-        await PlainView().follow(lambda: snapshot(outstanding=2, succeeded=1))
+        await PlainConsole().follow(lambda: snapshot(outstanding=2, succeeded=1))
     assert len(capsys.readouterr().err.splitlines()) == 3, "after 5 s, and a minute later each"
 
 
@@ -242,23 +242,23 @@ async def test_before_the_first_request_no_limit_is_drawn() -> None:
 
 
 async def test_quiet_is_quiet_until_the_end_is_near(capsys: pytest.CaptureFixture[str]) -> None:
-    view = QuietView()
+    console = QuietConsole()
     with anyio.move_on_after(60):
-        await view.follow(lambda: HALFWAY)
-    view.say("4 rows went from the file")
+        await console.follow(lambda: HALFWAY)
+    console.info("4 rows went from the file")
     assert capsys.readouterr().err == ""
-    view.warn("careful")
-    view.interrupted(15)
-    view.say("continue with: orchestrator resume captions")
+    console.warn("careful")
+    console.interrupted(15)
+    console.info("continue with: orchestrator resume captions")
     assert capsys.readouterr().err == "warning: careful\ncontinue with: orchestrator resume captions\n"
-    assert (view.signal, view.first) == (15, HALFWAY)
+    assert (console.signal, console.first) == (15, HALFWAY)
 
 
 async def test_the_view_suits_where_standard_error_leads(capsys: pytest.CaptureFixture[str]) -> None:
-    assert type(view_for_stderr(quiet=True)) is QuietView
-    view = view_for_stderr(quiet=False)
-    assert type(view) is PlainView
-    view.say("hello")
+    assert type(console_for_stderr(quiet=True)) is QuietConsole
+    console = console_for_stderr(quiet=False)
+    assert type(console) is PlainConsole
+    console.info("hello")
     assert capsys.readouterr().err == "hello\n"
     assert terminal().stderr
 
@@ -267,6 +267,6 @@ async def test_a_terminal_is_drawn_on_unless_it_cannot_be(monkeypatch: pytest.Mo
     monkeypatch.setenv("TERM", "xterm")
     _, end = os.openpty()
     with os.fdopen(end, "w", encoding="utf-8") as tty, redirect_stderr(tty):
-        assert type(view_for_stderr(quiet=False)) is LiveView
+        assert type(console_for_stderr(quiet=False)) is LiveConsole
         monkeypatch.setenv("TERM", "dumb")
-        assert type(view_for_stderr(quiet=False)) is PlainView
+        assert type(console_for_stderr(quiet=False)) is PlainConsole

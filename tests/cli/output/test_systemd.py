@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from orchestrator.cli.framework.signals import stop_on_signals
-from orchestrator.cli.output.progress_views import QuietView
+from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.output.systemd import READY, alive_every_s, notify
 
 MANAGER = "NOTIFY_SOCKET"
@@ -33,9 +33,9 @@ def test_nobody_is_told_where_nobody_asks_or_listens_any_more(tmp_path: Path, mo
 
 
 def test_the_manager_is_told_that_the_work_is_under_way_and_that_it_stops(manager: socket.socket) -> None:
-    view = QuietView()
-    view.ready()
-    view.interrupted(15)
+    console = QuietConsole()
+    console.ready()
+    console.interrupted(15)
     assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
 
 
@@ -67,6 +67,6 @@ async def test_while_its_event_loop_turns_it_says_that_it_is_alive(
 ) -> None:
     monkeypatch.setenv("WATCHDOG_USEC", "20000")
     monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
-    async with stop_on_signals(QuietView()):
+    async with stop_on_signals(QuietConsole()):
         for _ in range(3):
             assert await anyio.to_thread.run_sync(manager.recv, 100) == b"WATCHDOG=1"

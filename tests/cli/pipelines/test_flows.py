@@ -12,7 +12,7 @@ from orchestrator.api.flows.rerun import Rerun
 from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 from orchestrator.api.flows.triggers import TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
-from orchestrator.cli.output.progress_views import PlainView, QuietView
+from orchestrator.cli.output.consoles import PlainConsole, QuietConsole
 from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
 from orchestrator.cli.pipelines.schedules import show_fires, show_history, show_schedules, show_troubles
 from orchestrator.cli.pipelines.tick import show_ticked
@@ -60,8 +60,8 @@ def schedule_status(*, paused_at: int | None = None, paused_until: int | None = 
     )
 
 
-def view() -> QuietView:
-    return PlainView()
+def console() -> QuietConsole:
+    return PlainConsole()
 
 
 PIPELINE = """name = "captions"
@@ -88,14 +88,14 @@ def applied() -> None:
 def test_a_tick_says_what_it_did_or_who_does_it() -> None:
     assert requested("tick", "--for", "5m").flags == {"within": 5 * MINUTE_US}
     nothing = Ticked(holder=None, flows=())
-    assert "nothing is due" in shown(lambda: show_ticked(nothing, view(), as_json=False)).stderr
+    assert "nothing is due" in shown(lambda: show_ticked(nothing, console(), as_json=False)).stderr
 
     ticked = Ticked(holder=None, flows=(flow_status(), flow_status(FlowState.ON_HOLD)))
-    result = shown(lambda: show_ticked(ticked, view(), as_json=True))
+    result = shown(lambda: show_ticked(ticked, console(), as_json=True))
     assert "1 flow ended, 1 not yet" in result.stderr
     assert [flow["name"] for flow in json.loads(result.stdout)["flows"]] == [FLOW, FLOW]
     busy = Ticked(holder="host 77", flows=())
-    told = shown(lambda: show_ticked(busy, view(), as_json=False)).stderr
+    told = shown(lambda: show_ticked(busy, console(), as_json=False)).stderr
     assert "host 77 works on this ledger, and looks at the schedules" in told
     assert give("tick", "--for", "soon").exit_code == 2
 
@@ -104,11 +104,11 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
     asked = requested("trigger", "captions", "--at", "2026-01-01")
     assert asked.flags == {"name": "captions", "at": "2026-01-01", "wait": False}
     found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, holder=None)
-    result = shown(lambda: show_flow_asked_for(found, view(), waits=False, as_json=True))
+    result = shown(lambda: show_flow_asked_for(found, console(), waits=False, as_json=True))
     assert json.loads(result.stdout)["flows"] == [FLOW]
     assert f"{FLOW} is asked for; it begins with the next orchestrator serve or tick" in result.stderr
     known = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=1, holder="host 77")
-    told = shown(lambda: show_flow_asked_for(known, view(), waits=False, as_json=False)).stderr
+    told = shown(lambda: show_flow_asked_for(known, console(), waits=False, as_json=False)).stderr
     assert f"{FLOW} was asked for before; host 77 begins it" in told
 
 
@@ -119,9 +119,9 @@ def test_a_trigger_asks_for_a_flow_and_says_who_begins_it() -> None:
 def test_who_waits_for_a_flow_is_told_how_it_ended_by_the_exit_code(state: FlowState, code: int) -> None:
     assert requested("trigger", "captions", "--wait").flags["wait"]
     found = TriggeredFlows(pipeline="captions", flows=(FLOW,), known=0, holder=None)
-    waiting = shown(lambda: show_flow_asked_for(found, view(), waits=True, as_json=True))
+    waiting = shown(lambda: show_flow_asked_for(found, console(), waits=True, as_json=True))
     assert (waiting.stdout, "or now with --wait" in waiting.stderr) == ("", False)  # it was given
-    result = shown(lambda: show_flow_ended(flow_status(state, "because"), view(), as_json=True))
+    result = shown(lambda: show_flow_ended(flow_status(state, "because"), console(), as_json=True))
     assert result.exit_code == code
     assert json.loads(result.stdout)["state"] == state
     assert f"{FLOW}: {state}, because" in result.stderr

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply
@@ -302,6 +302,6 @@ async def test_who_asks_while_one_process_takes_the_place_of_another_asks_again(
 
         tasks.start_soon(notice)
         with dispatcher_lock(p.ledger.path, now=p.clock.now()):
-            acknowledged = await FollowedRun(p.ledger, p.run, p.clock, Silent()).ask()
+            acknowledged = await FollowedRun(p.ledger, p.run, p.clock, SilentConsole()).ask()
         assert (acknowledged.outcome, replies) == ("it is served", [])
         tasks.cancel_scope.cancel()

@@ -44,7 +44,7 @@ def around(desk: Desk, receiver: Receiver, **environ: str) -> Dependencies:
 
 async def carried_out(desk: Desk, receiver: Receiver, settings: RunSettings = TELLS, **changes: Any) -> Summary:
     request = replace(request_in(desk.folder, 3), settings=settings, **changes)
-    return await run(request, desk.view, around(desk, receiver))
+    return await run(request, desk.console, around(desk, receiver))
 
 
 async def messages(desk: Desk) -> list[RunMessage]:
@@ -64,7 +64,7 @@ async def test_the_end_of_a_run_is_told_once_and_the_next_one_too(tmp_path: Path
             "commands": [f"orchestrator runs show --ledger {tmp_path}/ledger.db in"],
         }  # fmt: skip
         assert receiver.got[0].url == URL
-        await run(replace(request_in(tmp_path, 4), settings=TELLS), desk.view, around(desk, receiver))
+        await run(replace(request_in(tmp_path, 4), settings=TELLS), desk.console, around(desk, receiver))
     assert [body["data"]["rows"] for body in receiver.bodies] == [3, 4]
     assert len(set(receiver.ids)) == 2
     assert b"very-secret" not in (tmp_path / "ledger.db").read_bytes()
@@ -85,7 +85,7 @@ async def test_who_does_not_answer_is_told_later_by_the_next_process_under_the_s
         await carried_out(desk, deaf)
         [owed] = await messages(desk)
         assert (owed.news, owed.taken_at, owed.problem) == (RunNews.DONE, None, "hooks.example answered 500")
-        assert [line for line in desk.view.lines if "nobody could be told that it is done" in line]
+        assert [line for line in desk.console.lines if "nobody could be told that it is done" in line]
         await anyio.sleep(60)
         await carried_out(desk, receiver)
         [told] = await messages(desk)

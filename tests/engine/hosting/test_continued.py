@@ -38,7 +38,7 @@ class Desk:
         self.folder = folder
         self.clock = VirtualClock()
         self.service = SimulatedService(self.clock, **{"workers": 50, **service})
-        self.view = Silence()
+        self.console = Silence()
         empty_ledger(folder / "ledger.db")
 
     async def run(self, jobs: int = JOBS, **changes: Any) -> Summary:
@@ -55,7 +55,7 @@ class Desk:
         return await self.carry_out(replace(request, **changes))
 
     async def carry_out(self, request: RunRequest) -> Summary:
-        return await carried_out(request, self.service, self.clock, self.view)
+        return await carried_out(request, self.service, self.clock, self.console)
 
 
 @asynccontextmanager
@@ -76,7 +76,7 @@ async def test_a_mistyped_endpoint_id_is_mended_by_the_right_one(tmp_path: Path,
         assert summary.jobs["succeeded"] == desk.service.paid == JOBS
         assert (
             f"in: at the endpoint {ENDPOINT} from now on; {ENDPOINT}x at {URL} never took a job of it"
-            in desk.view.lines
+            in desk.console.lines
         )
 
 
@@ -105,7 +105,7 @@ async def test_the_same_command_without_a_flag_goes_on_with_what_the_last_one_sa
         nothing: dict[str, Any] = {"output": None, "errors": None, "settings": RunSettings(priority=1)}
         by_variable = Configuration(in_environment=frozenset({"priority"}))
         await desk.run(JOBS + 1, **nothing, connection=plain, configuration=by_variable)
-        (line,) = [line for line in desk.view.lines if line.startswith("in: as before: ")]
+        (line,) = [line for line in desk.console.lines if line.startswith("in: as before: ")]
         files = f"--output {tmp_path}/out.jsonl --errors {tmp_path}/errors.jsonl"
         assert line == (
             f"in: as before: {files} --serverless-url {URL} --limit run=700/10:200 --pacing window"
@@ -114,16 +114,16 @@ async def test_the_same_command_without_a_flag_goes_on_with_what_the_last_one_sa
         assert len((tmp_path / "out.jsonl").read_text().splitlines()) == JOBS + 1
         assert b"a-secret-key" not in (tmp_path / "ledger.db").read_bytes()
 
-        desk.view.lines.clear()
+        desk.console.lines.clear()
         await desk.resume(connection=plain, configuration=Configuration())
-        assert desk.view.lines[0] == (
+        assert desk.console.lines[0] == (
             f"in: as before: {files} --limit run=700/10:200 --pacing window --service-key http://other=env:OTHER_KEY"
             " --max-attempts 5 --priority 1 --ttl '1 h'"
         )
-        desk.view.lines.clear()
+        desk.console.lines.clear()
         await desk.run(**nothing, configuration=Configuration(), fresh_start=True)
         await desk.resume(configuration=Configuration())
-        assert [line for line in desk.view.lines if "--limit" in line or "--max-attempts" in line] == []
+        assert [line for line in desk.console.lines if "--limit" in line or "--max-attempts" in line] == []
 
 
 async def test_a_file_that_the_run_has_not_written_is_not_replaced_unless_that_is_said(tmp_path: Path) -> None:

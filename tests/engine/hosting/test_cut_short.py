@@ -82,7 +82,7 @@ class Vandal(Silence):
         super().__init__()
         self._destroy = destroy
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         if "checked" in line:
             self._destroy()
 
@@ -90,12 +90,12 @@ class Vandal(Silence):
 async def test_results_that_can_be_written_no_more_although_they_could(tmp_path: Path) -> None:
     clock = VirtualClock()
     service = SimulatedService(clock, workers=50)
-    view = Vandal((tmp_path / "out.jsonl").mkdir)
+    console = Vandal((tmp_path / "out.jsonl").mkdir)
     async with service.serving():
         with pytest.raises(
             StorageError, match=r"has appeared while the run went on.*everything is in the ledger"
         ) as raised:
-            await program(tmp_path, service, clock, view, jobs=3)
+            await program(tmp_path, service, clock, console, jobs=3)
 
     assert isinstance(raised.value.summary, Summary)
     assert raised.value.summary.jobs["succeeded"] == 3
@@ -103,14 +103,14 @@ async def test_results_that_can_be_written_no_more_although_they_could(tmp_path:
 
 
 async def test_where_it_cannot_be_marked_what_leaves_the_user_hears_what_that_may_cost(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Silence()
+    clock, console = VirtualClock(), Silence()
     service = SimulatedService(clock, workers=50)
     (tmp_path / "ledger.db.sent").mkdir()
     async with service.serving():
-        summary = await program(tmp_path, service, clock, view, jobs=3)
+        summary = await program(tmp_path, service, clock, console, jobs=3)
 
     assert summary.jobs["succeeded"] == 3
-    assert [line for line in view.lines if re.search(r"ledger\.db\.sent cannot be kept \(.*twice", line)]
+    assert [line for line in console.lines if re.search(r"ledger\.db\.sent cannot be kept \(.*twice", line)]
 
 
 async def test_an_input_that_there_is_no_room_for_had_not_begun(tmp_path: Path) -> None:

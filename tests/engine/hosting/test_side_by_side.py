@@ -20,7 +20,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.ledger.commands.command import Action, NewPriority
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
@@ -87,7 +87,7 @@ async def engine_at(
         open_files=lambda: 4_096,
     )
     connection = ConnectionSettings(serverless_url=HERE, api_key="key", keys=dict.fromkeys(services, "other-key"))
-    async with open_engine(empty_ledger(path), connection, dependencies, Silent()) as engine, engine.working():
+    async with open_engine(empty_ledger(path), connection, dependencies, SilentConsole()) as engine, engine.working():
         yield engine
         engine.groups.in_flight.cancel_scope.cancel()
 

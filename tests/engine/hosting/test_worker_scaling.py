@@ -65,7 +65,7 @@ class Place:
         template = self.emulator.account.templates.save(TEMPLATE)
         wanted = {"templateId": template.id, "workersMin": 0, "workersMax": 3}
         self.endpoint = self.emulator.account.endpoints.create(wanted, self.clock.now()).id
-        self.view = Silence()
+        self.console = Silence()
         self.more: dict[str, Any] = {}
 
     async def _work(self, _job: dict[str, Any]) -> object:
@@ -113,7 +113,7 @@ class Place:
             connection=CONNECTION,
             settings=RunSettings(**{"workers_max": 10, **settings}),
         )
-        return await run_in_foreground(request, self.view, self.dependencies, stop)
+        return await run_in_foreground(request, self.console, self.dependencies, stop)
 
     async def tidy(self) -> list[PutBack]:
         """What a person does after a crash."""
@@ -149,8 +149,10 @@ def test_workers_are_raised_before_the_first_job_and_put_back_after_the_last(pla
     assert summary.jobs["succeeded"] == 12
     assert set(place.seen) == {(0, 10)}
     assert place.bounds == (0, 3)
-    assert f"{place.endpoint}: 0 to 10 workers instead of 0 to 3 workers, as long as in is at work" in place.view.lines
-    assert f"{place.endpoint}: 0 to 3 workers again" in place.view.lines
+    assert (
+        f"{place.endpoint}: 0 to 10 workers instead of 0 to 3 workers, as long as in is at work" in place.console.lines
+    )
+    assert f"{place.endpoint}: 0 to 3 workers again" in place.console.lines
     assert place.world(place.tidy) == []
 
 
@@ -269,11 +271,11 @@ def test_after_a_kill_serve_goes_on_and_puts_them_back(place: Place) -> None:
                 stop.set()
 
             group.start_soon(until_back)
-            await serve(serving(place), place.view, place.dependencies, stop)
+            await serve(serving(place), place.console, place.dependencies, stop)
 
     place.world(served)
     assert place.bounds == (0, 3)
-    assert any("in: finished" in line for line in place.view.lines)
+    assert any("in: finished" in line for line in place.console.lines)
 
 
 def test_a_kill_before_they_were_raised_leaves_nothing_to_put_back(place: Place) -> None:
@@ -308,7 +310,7 @@ def test_what_a_person_changes_while_it_runs_is_left_alone_too(place: Place) -> 
 
     place.world(meddled)
     assert place.bounds == (0, 5)
-    assert any("somebody has made it 0 to 5 workers" in line for line in place.view.lines)
+    assert any("somebody has made it 0 to 5 workers" in line for line in place.console.lines)
 
 
 def test_a_run_that_goes_on_after_a_persons_change_leaves_it_alone(place: Place) -> None:
@@ -337,7 +339,7 @@ def test_of_several_runs_the_largest_wish_wins_and_the_last_one_ends_it(place: P
             stop.set()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(serve, serving(place), place.view, place.dependencies, stop)
+            group.start_soon(serve, serving(place), place.console, place.dependencies, stop)
             await anyio.sleep(1)
             group.start_soon(first)
             group.start_soon(second)
@@ -378,7 +380,7 @@ def test_what_has_no_workers_or_no_account_is_refused(place: Place) -> None:
             connection=CONNECTION,
             settings=RunSettings(workers_min=2),
         )
-        await run_in_foreground(replace(request, **changes), place.view, place.dependencies)
+        await run_in_foreground(replace(request, **changes), place.console, place.dependencies)
 
     (place.folder / "in.jsonl").write_text('{"n":1}\n')
     (place.folder / "f.py").write_text("def f(job):\n    return job\n")

@@ -32,7 +32,7 @@ class Person(Silence):
         self.answer = answer
         self.asked: list[int] = []
 
-    async def drops(self, _run: str, unsuccessful: int, /) -> bool:
+    async def confirm_drop(self, _run: str, unsuccessful: int, /) -> bool:
         self.asked.append(unsuccessful)
         return self.answer
 
@@ -50,7 +50,7 @@ class Desk:
         self.folder = folder
         self.clock = VirtualClock()
         self.service = SimulatedService(self.clock, work=captions_only, workers=50)
-        self.view = Person(answer)
+        self.console = Person(answer)
         empty_ledger(folder / "ledger.db")
         self.write([f"{n},a fox {n}" for n in range(ROWS)])
 
@@ -66,7 +66,7 @@ class Desk:
             settings=RunSettings(breaker=OFF, max_attempts=1),
             **changes,
         )
-        return await carried_out(request, self.service, self.clock, self.view)
+        return await carried_out(request, self.service, self.clock, self.console)
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
@@ -78,8 +78,8 @@ async def test_a_corrected_mapping_leaves_no_wrong_row_in_the_run(tmp_path: Path
     async with desk.service.serving():
         assert (await desk.run("kaption")).jobs["failed"] == ROWS
         summary = await desk.run("caption", replace_input=how == "told")
-    assert desk.view.asked == ([ROWS] if how == "asked" else [])
-    assert f"in: {ROWS} jobs no longer in the input: dropped" in desk.view.lines
+    assert desk.console.asked == ([ROWS] if how == "asked" else [])
+    assert f"in: {ROWS} jobs no longer in the input: dropped" in desk.console.lines
     assert (summary.jobs["succeeded"], summary.jobs["total"]) == (ROWS, ROWS)
     assert [line["output"]["caption"] for line in desk.lines("out.jsonl")] == [f"a fox {n}" for n in range(ROWS)]
     assert desk.lines("errors.jsonl") == []
@@ -92,10 +92,10 @@ async def test_where_nobody_agrees_wrong_rows_stay_and_it_is_told_how_they_go(tm
         summary = await desk.run("caption")
         assert (summary.jobs["failed"], summary.jobs["succeeded"]) == (ROWS, ROWS)
         told = f"in: {ROWS} jobs of the run no longer in the input: kept in the run; {ROWS} of them have not succeeded:"
-        assert f"{told} --replace-input drops those" in desk.view.lines
+        assert f"{told} --replace-input drops those" in desk.console.lines
         desk.write(["x,more"], "more.csv")
         await desk.run("caption", "more.csv")
-    assert desk.view.asked == [ROWS], "another input is more of the run: nobody is asked"
+    assert desk.console.asked == [ROWS], "another input is more of the run: nobody is asked"
 
 
 async def test_a_failed_row_that_was_edited_is_tried_anew_under_its_id(tmp_path: Path) -> None:
@@ -103,9 +103,10 @@ async def test_a_failed_row_that_was_edited_is_tried_anew_under_its_id(tmp_path:
     async with desk.service.serving():
         await desk.run("kaption", id_field="sku")
         summary = await desk.run("caption", id_field="sku")
-        assert desk.view.asked == []
+        assert desk.console.asked == []
         assert (
-            f"in: {ROWS} rows with another input than before: tried anew with it, under the same ids" in desk.view.lines
+            f"in: {ROWS} rows with another input than before: tried anew with it, under the same ids"
+            in desk.console.lines
         )
         assert (summary.jobs["succeeded"], summary.jobs["total"]) == (ROWS, ROWS)
         paid = desk.service.paid
@@ -130,13 +131,13 @@ async def test_what_rows_carry_stands_in_results_and_errors_and_is_never_sent(tm
     request = replace(request_in(tmp_path, 0), settings=RunSettings(breaker=OFF, max_attempts=1))
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     async with desk.service.serving():
-        await carried_out(request, desk.service, desk.clock, desk.view)
+        await carried_out(request, desk.service, desk.clock, desk.console)
         assert [line.get("metadata") for line in desk.lines("out.jsonl")] == [{"lang": "de"}, None]
         assert [line["metadata"] for line in desk.lines("errors.jsonl")] == [{"n": [1]}]
         assert [line["output"] for line in desk.lines("out.jsonl")] == [{"caption": "a"}, {"caption": "c"}]
         flat = OutputSettings(flatten=("output.caption", "metadata.lang"))
         tables = replace(request, output=tmp_path / "out.csv", errors=tmp_path / "errors.csv", writing=flat)
-        await carried_out(tables, desk.service, desk.clock, desk.view)
+        await carried_out(tables, desk.service, desk.clock, desk.console)
     header, first, second = (tmp_path / "out.csv").read_text().splitlines()
     assert header.endswith(",metadata")
     assert ",a,de," in first

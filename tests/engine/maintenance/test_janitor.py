@@ -180,10 +180,10 @@ async def test_a_submission_that_is_held_will_be_paid_again_only_once_its_ttl_is
 
 
 def test_what_may_be_paid_again_is_said_with_a_number_for_each_reason() -> None:
-    view = Silence()
+    console = Silence()
     recovered = Recovered(outstanding=56, uncertain=3, repay_uncertain=3, repay_expired=0, repay_timed_out=1_056)
-    say_recovered(view, recovered)
-    assert view.lines == [
+    say_recovered(console, recovered)
+    assert console.lines == [
         "56 jobs still at the service: collecting first",
         (
             "up to 1,059 jobs may be paid again: 3 of which nobody knows whether the service took them (--on-uncertain); "

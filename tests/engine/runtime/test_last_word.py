@@ -9,8 +9,8 @@ import pytest
 from orchestrator.engine.engine import open_engine
 from orchestrator.engine.hosting.run_reports import REPORTED_FOR_US
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.runtime.heartbeat import ASKED_TO_STOP, HAS_FINISHED
-from orchestrator.engine.runtime.view import Silent
 from orchestrator.errors import StoppedError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US
@@ -72,7 +72,10 @@ async def test_a_process_that_is_cut_off_says_nothing_and_waits_for_nothing(tmp_
 
 async def test_who_is_asked_to_stop_before_it_works_takes_nothing_on(tmp_path: Path) -> None:
     async with open_engine(
-        tmp_path / "db", ConnectionSettings(), Dependencies(clock=VirtualClock(), connect=async_creator), Silent()
+        tmp_path / "db",
+        ConnectionSettings(),
+        Dependencies(clock=VirtualClock(), connect=async_creator),
+        SilentConsole(),
     ) as engine:
         engine.stop()
         is_reached = False

@@ -48,7 +48,7 @@ class Pluggable(SimulatedService):
 
 
 async def test_a_service_that_cannot_be_reached_is_shown_for_as_long_as_it_lasts(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Watcher()
+    clock, console = VirtualClock(), Watcher()
     service = Pluggable(clock, workers=5, seconds=lambda _: 10.0)
 
     async def unplug() -> None:
@@ -59,8 +59,8 @@ async def test_a_service_that_cannot_be_reached_is_shown_for_as_long_as_it_lasts
 
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(unplug)
-        summary = await program(tmp_path, service, clock, view, jobs=10)
-    shown = [picture.unreachable_s for picture in view.pictures]
+        summary = await program(tmp_path, service, clock, console, jobs=10)
+    shown = [picture.unreachable_s for picture in console.pictures]
     told = [seconds for seconds in shown if seconds is not None]
     assert told == sorted(told)
     assert told[-1] == pytest.approx(120, abs=30)
@@ -70,7 +70,7 @@ async def test_a_service_that_cannot_be_reached_is_shown_for_as_long_as_it_lasts
 
 
 async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Path) -> None:
-    clock, view = VirtualClock(), Watcher()
+    clock, console = VirtualClock(), Watcher()
     service = SimulatedService(clock, workers=50)
 
     def wish(pause: int, cancel: int) -> None:
@@ -85,13 +85,13 @@ async def test_a_paused_run_is_shown_as_paused_and_promises_no_end(tmp_path: Pat
 
     async with service.serving(), anyio.create_task_group() as group:
         group.start_soon(interfere)
-        await program(tmp_path, service, clock, view, jobs=250)
-    assert [picture.why_blocked for picture in view.pictures[:5:2]] == [None, PAUSED, None]
-    paused = view.pictures[2]
+        await program(tmp_path, service, clock, console, jobs=250)
+    assert [picture.why_blocked for picture in console.pictures[:5:2]] == [None, PAUSED, None]
+    paused = console.pictures[2]
     assert paused.jobs_per_s is not None
     assert paused.eta_s is None
-    assert view.pictures[4].eta_s is not None
-    assert view.pictures[-1].why_blocked == CANCELLED
+    assert console.pictures[4].eta_s is not None
+    assert console.pictures[-1].why_blocked == CANCELLED
 
 
 async def test_a_run_says_every_few_seconds_how_it_collects_and_until_when_results_are_safe(tmp_path: Path) -> None:

@@ -128,9 +128,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a display that nobody can see any more stops the run",
-        path="orchestrator/cli/output/live_display.py::LiveView.say",
-        old="with suppress(OSError): self._console.print(Text(streams.shown(streams.named(line))))",
-        new="self._console.print(Text(streams.shown(streams.named(line))))",
+        path="orchestrator/cli/output/live_display.py::LiveConsole.info",
+        old="with suppress(OSError): self._screen.print(Text(streams.shown(streams.named(line))))",
+        new="self._screen.print(Text(streams.shown(streams.named(line))))",
         tests=(
             "tests/system/test_interruption.py::test_a_lost_terminal_stops_in_order_although_nothing_can_be_said_any_more",
         ),

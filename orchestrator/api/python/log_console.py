@@ -3,16 +3,16 @@
 import logging
 from typing import Final
 
-from orchestrator.engine.runtime.view import Silent
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import keyword_name, with_settings_named
 
 log: Final = logging.getLogger("orchestrator")
 
 
-class LogView(Silent):
+class LogConsole(SilentConsole):
     """Says everything by the log, and shows no progress."""
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """A line of information."""
         log.info("%s", with_settings_named(line, keyword_name))
 

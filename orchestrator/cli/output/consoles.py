@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, always on standard error. These are the views of `orchestrator.api`.
+"""What a person sees while a run goes on, always on standard error. These are consoles as the engine has them.
 
 A terminal gets one calm display that is redrawn in place (`live`), everything else a plain line now and then.
 """
@@ -42,7 +42,7 @@ ANSWER_BYTES: Final = 100
 WEBHOOKS_FAIL: Final = "webhooks do not arrive: asking instead"
 
 
-class QuietView:
+class QuietConsole:
     """No progress and no news, until the program is interrupted: what it says then the user has to know."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class QuietView:
         self.first: Snapshot | None = None
         """How things stood when following began, for the speed of this process."""
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         if self.signal is not None:
             streams.say(line)
@@ -68,7 +68,7 @@ class QuietView:
         """What the program was begun for is under way."""
         notify(READY)
 
-    async def stops(self, run: str, served_by: str) -> bool:
+    async def confirm_stop(self, run: str, served_by: str) -> bool:
         """Asks whether the run that is not followed any more is to stop, where there is a person to ask."""
         if self.signal != signal.SIGINT or not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
@@ -79,7 +79,7 @@ class QuietView:
         await anyio.wait_readable(sys.stdin)
         return os.read(sys.stdin.fileno(), ANSWER_BYTES).strip().lower() in {b"s", b"stop"}
 
-    async def drops(self, run: str, unsuccessful: int) -> bool:
+    async def confirm_drop(self, run: str, unsuccessful: int) -> bool:
         """Asks whether jobs go that are no longer in the input, where there is a person to ask."""
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return False
@@ -101,12 +101,12 @@ class QuietView:
         await anyio.sleep_forever()
 
 
-class PlainView(QuietView):
+class PlainConsole(QuietConsole):
     """A line every few seconds, unless it says what the one before said, and one at the end, for logs and pipes: no
     colours, nothing redrawn.
     """
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         streams.say(line)
 
@@ -155,12 +155,12 @@ def progress_line(snapshot: Snapshot) -> str:
     return f"{snapshot.run}: {'; '.join(parts)}"
 
 
-def view_for_stderr(*, quiet: bool) -> QuietView:
-    """The view that suits where standard error leads."""
+def console_for_stderr(*, quiet: bool) -> QuietConsole:
+    """The one that suits where standard error leads."""
     if quiet:
-        return QuietView()
+        return QuietConsole()
     if streams.can_draw(sys.stderr):
-        from orchestrator.cli.output.live_display import LiveView, terminal
+        from orchestrator.cli.output.live_display import LiveConsole, terminal
 
-        return LiveView(terminal())
-    return PlainView()
+        return LiveConsole(terminal())
+    return PlainConsole()

@@ -6,10 +6,10 @@ from typing import Protocol
 from orchestrator.views.status import Snapshot
 
 
-class View(Protocol):
+class Console(Protocol):
     """Where the program talks to a person."""
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """One line of information."""
         ...
 
@@ -25,21 +25,21 @@ class View(Protocol):
         """What the program was begun for is under way, here or in another process."""
         ...
 
-    async def stops(self, run: str, served_by: str, /) -> bool:
+    async def confirm_stop(self, run: str, served_by: str, /) -> bool:
         """Whether somebody who wants to follow `run` no longer wants it stopped, too; else it goes on elsewhere."""
         ...
 
-    async def drops(self, run: str, unsuccessful: int, /) -> bool:
+    async def confirm_drop(self, run: str, unsuccessful: int, /) -> bool:
         """Whether somebody wants so many jobs of `run` dropped that are no longer in its input and have not succeeded;
         else they stay.
         """
         ...
 
 
-class Silent:
+class SilentConsole:
     """For programs that show nothing."""
 
-    def say(self, line: str) -> None:
+    def info(self, line: str) -> None:
         """Nothing."""
 
     def warn(self, line: str) -> None:
@@ -51,10 +51,10 @@ class Silent:
     def ready(self) -> None:
         """Nothing."""
 
-    async def stops(self, _run: str, _served_by: str) -> bool:
+    async def confirm_stop(self, _run: str, _served_by: str) -> bool:
         """No."""
         return False
 
-    async def drops(self, _run: str, _unsuccessful: int) -> bool:
+    async def confirm_drop(self, _run: str, _unsuccessful: int) -> bool:
         """No."""
         return False
