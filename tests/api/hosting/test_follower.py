@@ -63,7 +63,7 @@ async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once
         await anyio.sleep(60)
         [warning] = f.heard.warnings
         assert "has said nothing for 30 s" in warning
-        assert f.it.held_by is not None
+        assert f.it.holder is not None
         await f.ledger.runs.heartbeats.beat(ProcessReport())
         await anyio.sleep(1)
         await f.it.look()
@@ -71,7 +71,7 @@ async def test_a_process_that_says_nothing_while_it_has_the_lock_is_told_of_once
         assert len(f.heard.warnings) == 2, "again, as it had gone on meanwhile"
         f.lock.close()
         await anyio.sleep(1)
-        assert f.it.held_by is None
+        assert f.it.holder is None
 
 
 async def test_each_process_that_takes_the_place_of_the_one_that_was_asked_is_asked_too(tmp_path: Path) -> None:
