@@ -304,7 +304,7 @@ ONE_FIRE: Final = Walk(
                 "ledger/runs/runs.py::write_counted",
                 "ledger/flows/handovers.py::_hand_over",
                 "ledger/flows/handovers.py::rows_put",
-                "ledger/runs/job_rows.py::rows_insert",
+                "ledger/runs/input_rows.py::rows_insert",
             ),
         ),
         Part(

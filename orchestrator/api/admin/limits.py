@@ -12,7 +12,7 @@ from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
-from orchestrator.ledger.runs.endpoint_limits import ChosenLimit
+from orchestrator.ledger.runs.endpoints import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits

@@ -31,8 +31,8 @@ from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.endpoints import LentEndpoint
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.runs.scaling_overrides import LentEndpoint
 from orchestrator.settings.values import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 LOOK_EVERY_S: Final = 5.0

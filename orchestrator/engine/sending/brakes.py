@@ -31,7 +31,7 @@ from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.brakes import Kept
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transitions.execution_totals import Place, place_of
+from orchestrator.ledger.transitions.execution_writes import Place, place_of
 from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.ledger.transitions.execution_totals import Place
+from orchestrator.ledger.transitions.execution_writes import Place
 
 NONE = DurationTotals()
 

@@ -27,7 +27,7 @@ from orchestrator.ledger.commands.command import (
     Reply,
     ResetLimits,
 )
-from orchestrator.ledger.runs.endpoint_limits import chosen_limits_delete, chosen_limits_write
+from orchestrator.ledger.runs.endpoints import chosen_limits_delete, chosen_limits_write
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.transactions.run_controls import (
     continue_write,

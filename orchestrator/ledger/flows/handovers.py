@@ -11,8 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.flows.handover_rows import Gathering, HandedOver, OwedRow, Relay
 from orchestrator.ledger.flows.jobs_without_request import fail, forget_failed, nothing, states_of
-from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
-from orchestrator.ledger.runs.job_rows import next_job, rows_insert
+from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow, next_job, rows_insert
 from orchestrator.ledger.runs.runs import Run, TellCounts, write_counted
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import By, gathers, groups, handovers, lineage, owed, relays

@@ -13,13 +13,12 @@ from orchestrator.core.gates.failure_breaker import BreakerState, RatedExecution
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.lifecycle import State as JobState
 from orchestrator.ledger.jobs.history import EVENTS_LEARNED_FROM_MAX
-from orchestrator.ledger.schema.failure_tables import failed_executions
-from orchestrator.ledger.schema.job_tables import brakes, events, executions, jobs, outcomes
+from orchestrator.ledger.schema.job_tables import brakes, events, executions, failed_executions, jobs, outcomes
 from orchestrator.ledger.schema.row_codec import is_taken_in
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.execution_totals import Place
+from orchestrator.ledger.transitions.execution_writes import Place
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

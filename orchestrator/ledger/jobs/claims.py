@@ -22,8 +22,7 @@ from orchestrator.ledger.jobs.claim_queue import (
     queue_walk,
 )
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
-from orchestrator.ledger.jobs.result_carry_over import results_carry_over
-from orchestrator.ledger.jobs.result_reuse import results_reuse
+from orchestrator.ledger.jobs.result_reuse import results_carry_over, results_reuse
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import resumes_of

@@ -7,8 +7,14 @@ from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.jobs.lifecycle import TERMINAL
-from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
-from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, values_check
+from orchestrator.ledger.schema.job_tables import (
+    clusters,
+    failed_executions,
+    intakes,
+    jobs,
+    retried_kinds,
+    values_check,
+)
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Repository
 

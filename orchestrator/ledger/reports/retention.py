@@ -15,8 +15,15 @@ import msgspec
 from sqlalchemy import Column, bindparam, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.schema.failure_tables import failed_executions
-from orchestrator.ledger.schema.job_tables import checkpoints, events, jobs, outcomes, runs, submissions
+from orchestrator.ledger.schema.job_tables import (
+    checkpoints,
+    events,
+    failed_executions,
+    jobs,
+    outcomes,
+    runs,
+    submissions,
+)
 from orchestrator.ledger.sqlite.statements import BATCH, IN_BATCH, batch_of, field, without_index
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction

@@ -11,7 +11,7 @@ from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.jobs.brakes import Brakes
 from orchestrator.ledger.jobs.history import History
 from orchestrator.ledger.jobs.margins import Margins, MarginsOfRuns
-from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
+from orchestrator.ledger.runs.endpoints import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats
 from orchestrator.ledger.runs.runs import Run, Runs
 from orchestrator.ledger.transactions.repository import Access

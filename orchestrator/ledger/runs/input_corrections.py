@@ -18,8 +18,7 @@ from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request
-from orchestrator.ledger.runs.input_rows import CORRECTED, OpenIntake, PackedRow
-from orchestrator.ledger.runs.job_rows import next_job, rows_insert
+from orchestrator.ledger.runs.input_rows import CORRECTED, OpenIntake, PackedRow, next_job, rows_insert
 from orchestrator.ledger.schema.job_columns import job_of, select_jobs
 from orchestrator.ledger.schema.job_tables import brakes, intake_known, jobs, outcomes, runs, submissions
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of

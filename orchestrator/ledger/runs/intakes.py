@@ -24,11 +24,19 @@ from orchestrator.ledger.runs.input_corrections import (
     gone_count,
     gone_drop_some,
 )
-from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, PackedRow, Sorted, rows_sort
+from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, PackedRow, Sorted, next_job, rows_sort
 from orchestrator.ledger.runs.intake_pace import Pace
-from orchestrator.ledger.runs.intake_revisions import forget_some, remove_some, revise_some
-from orchestrator.ledger.runs.intake_writes import COUNTED, DROPPED, JOBS_BEFORE, IntakeResult, accept, land
-from orchestrator.ledger.runs.job_rows import next_job
+from orchestrator.ledger.runs.intake_writes import (
+    COUNTED,
+    DROPPED,
+    JOBS_BEFORE,
+    IntakeResult,
+    accept,
+    forget_some,
+    land,
+    remove_some,
+    revise_some,
+)
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
 from orchestrator.ledger.schema.job_tables import (

@@ -1,11 +1,9 @@
 """The runs of a ledger as its callers hold them: with what is kept of them beside the runs themselves."""
 
-from orchestrator.ledger.runs.endpoint_estimates import LearnedOfEndpoints
-from orchestrator.ledger.runs.endpoint_limits import ChosenLimits
+from orchestrator.ledger.runs.endpoints import ChosenLimits, LearnedOfEndpoints, ScalingOverrides
 from orchestrator.ledger.runs.heartbeats import Heartbeats
 from orchestrator.ledger.runs.intakes import Intakes
 from orchestrator.ledger.runs.runs import Runs
-from orchestrator.ledger.runs.scaling_overrides import ScalingOverrides
 from orchestrator.ledger.transactions.repository import Access
 
 

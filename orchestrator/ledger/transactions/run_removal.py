@@ -14,7 +14,6 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.schema.failure_tables import failed_executions, retried_kinds
 from orchestrator.ledger.schema.flow_tables import run_outbox
 from orchestrator.ledger.schema.handover_tables import (
     gathers,
@@ -34,6 +33,7 @@ from orchestrator.ledger.schema.job_tables import (
     counts,
     events,
     exports,
+    failed_executions,
     intakes,
     jobs,
     margins,
@@ -41,6 +41,7 @@ from orchestrator.ledger.schema.job_tables import (
     outcomes,
     payloads,
     progress,
+    retried_kinds,
     row_metadata,
     run_endpoints,
     runs,

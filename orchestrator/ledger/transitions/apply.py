@@ -23,7 +23,7 @@ from orchestrator.ledger.sqlite.statements import (
 )
 from orchestrator.ledger.transitions.count_writes import counts_write
 from orchestrator.ledger.transitions.event_writes import events_write
-from orchestrator.ledger.transitions.execution_totals import executions_add
+from orchestrator.ledger.transitions.execution_writes import executions_add
 from orchestrator.ledger.transitions.handover_debts import owed_write
 from orchestrator.ledger.transitions.outcome_writes import outcomes_forget, outcomes_write
 from orchestrator.ledger.transitions.segment_writes import segments_write

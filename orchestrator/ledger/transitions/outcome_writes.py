@@ -22,7 +22,7 @@ from orchestrator.ledger.sqlite.statements import (
     replace_into,
 )
 from orchestrator.ledger.transitions.error_kinds import OfRun, kinds_add, kinds_reduce
-from orchestrator.ledger.transitions.failed_execution_writes import Failed, failed_keep
+from orchestrator.ledger.transitions.execution_writes import Failed, failed_keep
 
 _OUTCOME = Many(replace_into(outcomes), *(column.name for column in outcomes.c))
 _OUTCOMES_DELETE = (

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.api.inspect import status as look
 from orchestrator.api.outcomes.job_detail import job_show
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
-from orchestrator.ledger.transitions.failed_execution_writes import MESSAGE_CHARS_MAX
+from orchestrator.ledger.transitions.execution_writes import MESSAGE_CHARS_MAX
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT
 

@@ -156,7 +156,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="executions that are tried again cost nothing",
-        path="orchestrator/ledger/transitions/execution_totals.py::executions_add",
+        path="orchestrator/ledger/transitions/execution_writes.py::executions_add",
         old="if ended is not None:",
         new="if ended is not None and step.previous_outcome is None:",
         tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),
@@ -219,7 +219,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what was executed counts for the day on which it was sent",
-        path="orchestrator/ledger/transitions/execution_totals.py::place_of",
+        path="orchestrator/ledger/transitions/execution_writes.py::place_of",
         old="step.before.endpoint, step.at // DAY_US",
         new="step.before.endpoint, (step.before.sent_at or step.at) // DAY_US",
         tests=("tests/conformance/test_brakes.py::test_every_execution_counts_also_one_that_is_tried_again",),

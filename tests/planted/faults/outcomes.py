@@ -30,7 +30,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the error of an execution that is tried again is thrown away",
-        path="orchestrator/ledger/transitions/execution_totals.py::executions_add",
+        path="orchestrator/ledger/transitions/execution_writes.py::executions_add",
         old="if failed:\n    await failed_keep(connection, failed)",
         new="",
         tests=(

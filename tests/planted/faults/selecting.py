@@ -162,7 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job keeps the priority of its first line",
-        path="orchestrator/ledger/runs/intake_revisions.py::_PLACES",
+        path="orchestrator/ledger/runs/intake_writes.py::_PLACES",
         old="(jobs.c.line != intake_known.c.line) | (jobs.c.priority != intake_known.c.priority),",
         new="jobs.c.line != intake_known.c.line,",
         tests=(f"{CLAIMS}::test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there",),

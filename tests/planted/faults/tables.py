@@ -94,7 +94,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what a row carries is lost when its line is read again",
-        path="orchestrator/ledger/runs/intake_revisions.py::revise_some",
+        path="orchestrator/ledger/runs/intake_writes.py::revise_some",
         old='await connection.execute(_METADATA_SET, {**page, "run": intake.run})',
         new="",
         tests=("tests/conformance/test_corrections.py::test_rows_carry_what_is_never_sent_and_say_anew_what_that_is",),
