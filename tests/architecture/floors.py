@@ -19,6 +19,9 @@ BELOW_API: Final = tuple(
 CAUSES: Final = frozenset(Cause)
 """What holds a run up may be called as a setting is."""
 
+OTHER_PROGRAMS: Final = ("uv ", "pipx ")
+"""How commands begin that are not ours, nor their flags."""
+
 COMMANDS: Final = re.compile(
     r"(?<![\w-])--[a-z][a-z-]+|\borchestrator [a-z]+\b(?! (?:is|has|of|and|that|to)\b)|Ctrl[-+]C"
 )
@@ -61,6 +64,7 @@ def commands(modules: Sequence[Module]) -> list[str]:
         for module in modules
         if module.name.startswith(BELOW_API)
         for _, text in module.texts()
+        if not text.startswith(OTHER_PROGRAMS)
         for match in COMMANDS.finditer(text)
     ]
 

@@ -1,6 +1,6 @@
 """Asking something of whoever works on a ledger, and what came of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,11 @@ from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX
 """How long it may take to give a run another endpoint: requests under way are waited for."""
+
+
+_ADVICE: Final[Mapping[ReplyCode | None, str]] = {
+    ReplyCode.JOBS_AT_SERVICE: "; delete it once they have ended (orchestrator cancel gives them up)"
+}
 
 
 class Acknowledged(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +206,7 @@ async def ask_process(
                 await ledger.commands.obey(each)
         command = await ledger.commands.one(number)
     if command.is_refused and command.code is not ReplyCode.ASKED_ANOTHER:
-        raise UsageError(f"{action} was refused: {command.outcome}")
+        raise UsageError(f"{action} was refused: {command.outcome}{_ADVICE.get(command.code, '')}")
     is_begun = command.taken_at is not None and command.done_at is None
     return Acknowledged(
         by=held_by,

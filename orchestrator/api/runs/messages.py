@@ -150,6 +150,7 @@ def refusal_advice(request: RunRequest, standing: ServedRun, safe_s: float | Non
         return ""
     return (
         f"{counted(at_service, 'job')} of this run at the service; {safe_text(safe_s)}; "
+        f"to cancel some of them: orchestrator jobs cancel {request.name}; "
         f"to go on without reading the input: {resume_command(request)}"
     )
 

@@ -37,6 +37,9 @@ class ReplyCode(StrEnum):
     ASKED_ANOTHER = "asked_another"
     """It concerned another process alone, which has ended."""
 
+    JOBS_AT_SERVICE = "jobs_at_service"
+    """Jobs of the run are at the service, so that it cannot be deleted."""
+
 
 class Action(StrEnum):
     """What can be asked."""

@@ -25,6 +25,7 @@ from orchestrator.ledger.commands.command import (
     NewName,
     NewPriority,
     Reply,
+    ReplyCode,
     ResetLimits,
 )
 from orchestrator.ledger.runs.endpoints import chosen_limits_delete, chosen_limits_write
@@ -39,9 +40,6 @@ from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.settings.requests import ControlAction
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import BRAKES, RunSettings
-
-_WAIT_FOR_THEM: Final = "delete it once they have ended (orchestrator cancel gives them up)"
-
 
 _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
 
@@ -137,7 +135,9 @@ async def _delete(connection: AsyncConnection, command: Command, _now: int) -> R
     if await run_take_back(connection, command.run, even_if_cancelling=False):
         return Reply("it is deleted")
     known = (await connection.execute(select(runs.c.id).where(runs.c.id == command.run))).first()
-    return Reply(NO_RUN if known is None else f"{JOBS_THERE}; {_WAIT_FOR_THEM}", is_refused=True)
+    if known is None:
+        return Reply(NO_RUN, is_refused=True)
+    return Reply(JOBS_THERE, is_refused=True, code=ReplyCode.JOBS_AT_SERVICE)
 
 
 _ACTIONS: Final[Mapping[Action, ControlAction]] = {

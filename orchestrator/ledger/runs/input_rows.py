@@ -219,7 +219,7 @@ def _changed(row: PackedRow, job: _Known) -> Clash:
         return Clash(
             row.line,
             "its custom_id is at the service with another input; give the command again once that has ended, or cancel"
-            " it first (orchestrator jobs cancel), or give the changed row a new custom_id",
+            " it first, or give the changed row a new custom_id",
         )
     done = "has succeeded with another input" if job.state is State.SUCCEEDED else "has another input in this run"
     return Clash(row.line, f"its custom_id {done}; give the changed row a new custom_id, or use another <setting name>")
