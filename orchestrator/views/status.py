@@ -161,6 +161,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queue_full: bool = False
     """Whether the service takes no more submissions for now, because its queue is full."""
 
+    gate: str | None = None
+    """Which of `core.gates` lets no job through, or single ones only; None where nothing is wrong."""
+
     why_blocked: str | None = msgspec.field(default=None, name="held_up")
     """Why no job is sent, or single ones only, in one sentence (`core.gates`); None where nothing is wrong."""
 

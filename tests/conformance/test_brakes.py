@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
-from orchestrator.core.gates.brakes import Hold
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.failure_breaker import BreakerPhase, BreakerState
+from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble

@@ -5,6 +5,7 @@ import os
 import anyio
 import pytest
 
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.ledger.runs.heartbeats import STALE_US, ProcessReport, RunReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
@@ -21,7 +22,8 @@ async def test_each_process_has_one_row_with_what_it_said_last(open_backend: Ope
         other.runs.heartbeats.slot, other.runs.heartbeats.epoch = 5, 2
         assert await ledger.runs.heartbeats.all() == []
         last = ProcessReport(
-            runs={7: RunReport(held="it refuses everything")}, janitor=JanitorSummary(at=1, failing=("tidy",))
+            runs={7: RunReport(blocked_by=Hold(Gate.STOPPED, "no such endpoint"))},
+            janitor=JanitorSummary(at=1, failing=("tidy",)),
         )
         for by, said in ((ledger, ProcessReport()), (other, ProcessReport()), (ledger, last)):
             await anyio.sleep(2)

@@ -249,6 +249,12 @@ async def process(
             engine.groups.in_flight.cancel_scope.cancel()
 
 
+def why_blocked(endpoint: Endpoint, run: int, controls: RunControls = RunControls()) -> str | None:  # noqa: B008  it is frozen
+    """Why nothing of it is sent, by its gates and the endpoint's, in a sentence."""
+    hold = gates.first_hold(gate_results(endpoint, run, controls))
+    return None if hold is None else hold.sentence
+
+
 def gate_results(endpoint: Endpoint, run: int, controls: RunControls) -> list[GateResult]:
     """What the gates of `run` and of `endpoint` say where people ask for `controls`."""
     run_facts = endpoint.runs.facts(run, cancelled=controls.cancel, paused=controls.pause)

@@ -122,7 +122,7 @@ def what_is_healthy_is_not_stopped(facts: Facts, books: Books) -> Iterator[str]:
                 most_s = (claimed + 1) * max(facts.plan.execution_timeout_s, facts.plan.seconds[1])
                 if most_s < (facts.plan.budget_s(run.plan) or 0):
                     yield f"{run.plan.name}: {claimed} executions cannot have cost that much, and {told!r}"
-    if not facts.plan.faults.absurd_times and any("before 00:00 UTC" in line for line in facts.said):
+    if not facts.plan.faults.absurd_times and any("a day, until 00:00 UTC" in line for line in facts.said):
         yield "the budget of a day was used up, which no executions of this world can cost"
     if any(re.search("breaker has tripped", line) for line in facts.said):
         failed = books.counts.get(FAILED_EXECUTIONS, 0)

@@ -99,6 +99,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
     like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
+    holds = (beat.report.of(run.id).blocked_by for beat in beats)
     outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
     return RunBrakeStatus(
         run=run.name,
@@ -107,7 +108,7 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
         settings={each.key: _text(run, each.name) for each in run_settings.BRAKES},
         breaker=state.phase if run.settings.breaker.first else "off",
         breaker_why=state.why or None if state.phase is not BreakerPhase.CLOSED else None,
-        why_blocked=next((said for beat in beats if (said := beat.report.of(run.id).held) is not None), None),
+        why_blocked=next((hold.sentence for hold in holds if hold is not None), None),
         canary=await _canary(ledger, kept.canary),
         failed=counts.get(State.FAILED.value, 0),
         executions=own.ended,

@@ -82,7 +82,7 @@ class ServedRunsNews:
             await anyio.sleep(LOOK_S)
 
     def _tell(self) -> None:
-        for held in self._engine.runs.held.values():
+        for held in self._engine.runs.unservable.values():
             self._say(held.run, f"held: {held.why}")
         for session in self._engine.runs.sessions.values():
             total, left = session.progress.total, session.progress.unfinished

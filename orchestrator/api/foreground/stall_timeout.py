@@ -29,8 +29,8 @@ async def until_stalled(look: Callable[[], ServedRun | None], after_us: int, now
 
 def why_given_up(standing: ServedRun, after_us: int) -> str:
     """What is said of a run that is given up."""
-    held_up = standing.held_up or standing.of_run.finding
-    why = f"; {held_up}" if held_up else ""
+    hold, finding = standing.blocked_by, standing.of_run.finding
+    why = f"; {hold.sentence}" if hold else f"; {finding}" if finding else ""
     return f"it got nowhere for {format_duration(after_us)} ({run_settings.GIVE_UP_AFTER}){why}"
 
 

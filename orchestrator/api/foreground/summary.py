@@ -85,8 +85,8 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
     of_run = said.of(standing.run.id)
     is_run = (standing.run.settings.via.operation, standing.run.endpoint_id)
     meter = next((each for each in said.meters if (each.operation, each.endpoint_id) == is_run), _NOTHING_SENT)
-    held_up, collecting = standing.held_up_by(of_run), of_run.collecting
-    waits = held_up is not None and progress.count(State.QUEUED.value) > 0
+    hold, collecting = standing.blocked_in(of_run), of_run.collecting
+    waits = hold is not None and progress.count(State.QUEUED.value) > 0
     return Snapshot(
         run=standing.run.name,
         reading=rows_read is not None,
@@ -100,7 +100,8 @@ def snapshot_of(standing: ServedRun, *, rows_read: int | None, now: int, wall_s:
         window_s=meter.window_s,
         throttled=sum(each.throttled for each in said.meters),
         queue_full=meter.queue_full,
-        why_blocked=held_up,
+        gate=None if hold is None else hold.gate,
+        why_blocked=None if hold is None else hold.sentence,
         finding=of_run.finding,
         unreachable_s=None if of_run.unreachable_since is None else (now - of_run.unreachable_since) / SECOND_US,
         line_bytes_per_s=of_run.line_bytes_per_s,

@@ -59,7 +59,7 @@ def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: floa
         counts=seen.counts.get(run.id, {}),
         is_paused=controls.pause,
         is_cancelled=controls.cancel,
-        held=said.held,
+        blocked_by=said.blocked_by,
         is_unserved=said.is_unserved,
         unreachable_us=None if said.unreachable_since is None else max(0, now - said.unreachable_since),
         is_bound=said.is_bound,

@@ -67,8 +67,9 @@ async def _sentence(engine: Engine, session: RunSession) -> str | None:
             facts = await facts_of(engine.ledger, run.name)
             state = await service_state(service, run.service_url, session.run.endpoint, within_s=ASK_S_MAX)
             facts = msgspec.structs.replace(facts, services=[state])
-            sentences = [each.sentence for each in findings(facts)]
-            found = next((each for each in sentences if each != session.held_up), None)  # why that is so, if anything
+            hold = session.blocked_by
+            sentences = [each.sentence for each in findings(facts) if hold is None or each.sentence != hold.sentence]
+            found = next(iter(sentences), None)  # why that is so, if anything
         except OrchestratorError:  # renamed or deleted meanwhile, or a ledger that cannot be read: others tell
             return None
     return found

@@ -189,9 +189,8 @@ def _status(
     counts = seen.counts.get(run.id, {})
     controls = seen.controls.get(run.id, RunControls())
     said = present.runs.get(run.id, RunReport())
-    held = seen.brakes.get(run.id)
-    left_held = None if held is None or run.id in present.runs or not counts.get(State.QUEUED.value) else held.why
-    held_up = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.held or left_held
+    left = None if run.id in present.runs or not counts.get(State.QUEUED.value) else seen.brakes.get(run.id)
+    hold = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.blocked_by or left
     ends = seen.ends.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
@@ -209,7 +208,7 @@ def _status(
         janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=controls.pause,
         cancelled=controls.cancel,
-        held_up=None if held_up is None else with_its_ledger(held_up, of),
+        held_up=None if hold is None else with_its_ledger(hold.sentence, of),
         finding=finding,
         jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
         held_by=held_by,

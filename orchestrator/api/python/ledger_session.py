@@ -236,7 +236,7 @@ class LedgerSession:
         run = await as_it_is(engine.ledger, run)
         runs = engine.runs
         runs.settings_of[run.id] = run.settings
-        runs.held.pop(run.id, None)
+        runs.unservable.pop(run.id, None)
         return runs.sessions.get(run.id) or await engine.host.take_on(run)
 
     async def look(self, attached: AttachedRun, *, at_once: bool = False) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.costs import money
-from orchestrator.core.gates.gates import QUEUE_FULL, UNANSWERED
+from orchestrator.core.gates.gates import QUEUE_FULL, Gate
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.core.text.wording import collect_again, counted, shortened
 from orchestrator.units import SECOND_US
@@ -70,7 +70,7 @@ def empty_columns_text(names: Sequence[str]) -> str:
 
 def standstill(snapshot: Snapshot) -> Iterator[str]:
     """Why nothing goes on, for as long as it does not."""
-    is_told = snapshot.why_blocked == UNANSWERED and snapshot.unreachable_s is not None
+    is_told = snapshot.gate == Gate.UNANSWERED and snapshot.unreachable_s is not None
     if snapshot.finding is not None:
         yield snapshot.finding
     if snapshot.why_blocked is not None and not is_told:

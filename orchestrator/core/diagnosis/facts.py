@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.brakes import Hold
+from orchestrator.core.gates.gates import Hold
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.health import Health
@@ -51,8 +51,8 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[str, int]
     is_paused: bool = False
     is_cancelled: bool = False
-    held: str | None = None
-    """Why nothing of it is sent, or single jobs only, as that process says: a gate's sentence, or why it is held."""
+    blocked_by: Hold | None = None
+    """Why nothing of it is sent, or single jobs only, as that process says."""
 
     is_unserved: bool = False
     """Whether that process was not asked to send it."""

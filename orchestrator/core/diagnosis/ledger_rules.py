@@ -74,7 +74,7 @@ def process(facts: Facts) -> Iterator[Finding]:
         return
     for run in facts.runs:
         if facts.is_worked_on:
-            if run.is_unserved and run.queued and run.held is None and not (run.is_paused or run.is_cancelled):
+            if run.is_unserved and run.queued and run.blocked_by is None and not (run.is_paused or run.is_cancelled):
                 yield _no_process(facts, run, UNSERVED, facts.ledger.holder or "")
         elif refusal_of(facts, run) is not None:
             continue  # that is why nobody does

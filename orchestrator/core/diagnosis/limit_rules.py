@@ -22,7 +22,7 @@ STRAY_429S: Final = "429s that our rate does not cause"
 def binding_limits(facts: Facts) -> Iterator[Finding]:
     """Which of the limits keeps queued jobs waiting, where nothing else does."""
     for run in facts.open_runs:
-        if not facts.is_worked_on or not run.queued or run.is_paused or run.is_unserved or run.held is not None:
+        if not facts.is_worked_on or not run.queued or run.is_paused or run.is_unserved or run.blocked_by is not None:
             continue
         if run.is_bound:
             yield _limited(

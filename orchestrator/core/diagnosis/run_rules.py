@@ -10,7 +10,8 @@ from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
 from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.brakes import Brake, Hold
+from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep
@@ -36,6 +37,9 @@ _ADVICE: Final[Mapping[Cause, str]] = {
     Cause.STOPPED: "mend what it says; a process at work tries again by itself, at most every 10 minutes",
 }
 
+_TRYING: Final = frozenset({Gate.SUSPECT, Gate.REFUSED, Gate.UNANSWERED})
+"""The process at work finds out by itself when they open again."""
+
 _CHANGED: Final[Mapping[str, str]] = {Brake.BUDGET: "a larger amount", Brake.DEADLINE: "a later time"}
 """The brakes past which nobody goes without changing them, each with what it needs."""
 
@@ -48,8 +52,8 @@ def standstill(facts: Facts) -> Iterator[Finding]:
                 advice = facts.next_step(NextStep.UNPAUSE_RUN, run)
                 yield finding(Cause.PAUSED, run.name, gates.PAUSED, f"{run.queued:,} queued", advice=advice)
         elif facts.is_worked_on:
-            if run.held is not None:
-                yield from _of_gate(facts, run, run.held)
+            if run.blocked_by is not None:
+                yield from _of_gate(facts, run, run.blocked_by)
         elif run.hold is not None and run.queued:
             yield _of_hold(facts, run, run.hold)
         elif (refusal := refusal_of(facts, run)) is not None:
@@ -58,16 +62,16 @@ def standstill(facts: Facts) -> Iterator[Finding]:
 
 def _of_hold(facts: Facts, run: RunState, hold: Hold) -> Finding:
     """A brake has stopped it, and nobody works any more: to resume it alone would stop it again."""
-    if hold.brake in _CHANGED:
+    if hold.gate in _CHANGED:
         change = facts.next_step(NextStep.CHANGE_BRAKES, run)
-        lift = f"give it {_CHANGED[hold.brake]}, by the flag of: {change}"
+        lift = f"give it {_CHANGED[hold.gate]}, by the flag of: {change}"
     else:
         lift = f"mend what it says, and have it go on: {facts.next_step(NextStep.CONTINUE_RUN, run)}"
     return finding(
         Cause.RUN_BLOCKED,
         run.name,
-        f"{gates.STOPPED}: {hold.why}",
-        f"{hold.brake} stopped it when somebody worked on it last; {run.queued:,} queued",
+        hold.sentence,
+        f"{hold.gate} stopped it when somebody worked on it last; {run.queued:,} queued",
         advice=f"{lift}; then {facts.resume(run)}",
     )
 
@@ -105,30 +109,30 @@ def _readable(facts: Facts, run: RunState, cause: Cause) -> tuple[str, ...]:
     return (READABLE,) if cause is Cause.KEY_REFUSED and service is not None and service.health is not None else ()
 
 
-def _is_explained(facts: Facts, run: RunState, held: str) -> bool:
+def _is_explained(facts: Facts, run: RunState, hold: Hold) -> bool:
     """Whether the way to the service, or what it says itself, tells more of why single requests go."""
     service = facts.service_of(run)
     is_shut = service is not None and (service.failure is not None or service.status in POINTLESS)
-    return is_shut or (held == gates.UNANSWERED and run.unreachable_us is not None)
+    return is_shut or (hold.gate == Gate.UNANSWERED and run.unreachable_us is not None)
 
 
-def _of_gate(facts: Facts, run: RunState, held: str) -> Iterator[Finding]:
+def _of_gate(facts: Facts, run: RunState, hold: Hold) -> Iterator[Finding]:
     cause = Cause.RUN_BLOCKED
     evidence: tuple[str, ...] = ()
-    if held == gates.REFUSED and run.refused is not None:
+    if hold.gate == Gate.REFUSED and run.refused is not None:
         yield _of_refusal(facts, run, run.refused)
         return
-    if held.startswith((gates.SUSPECT, gates.REFUSED, gates.UNANSWERED)):
-        if _is_explained(facts, run, held):
+    if hold.gate in _TRYING:
+        if _is_explained(facts, run, hold):
             return
         cause, advice = Cause.TRYING, "nothing: the process at work tries again by itself, and goes on once that helps"
-    elif held.startswith(gates.STOPPED):
+    elif hold.stops:
         cause = _cause_of(run.stopped_status)
         advice, evidence = _ADVICE[cause], _readable(facts, run, cause)
     else:
         advice = "do what it says; the process at work tries again every 30 s"
     evidence = (f"the process at work says so; {run.queued:,} queued", *evidence)
-    yield finding(cause, run.name, held, *evidence, advice=advice, needs_person=cause is not Cause.TRYING)
+    yield finding(cause, run.name, hold.sentence, *evidence, advice=advice, needs_person=cause is not Cause.TRYING)
 
 
 def reach(facts: Facts) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def health_answer(facts: Facts) -> Iterator[Finding]:
 def _is_known(facts: Facts, service: ServiceState) -> bool:
     """Whether a process gets on with the endpoint all the same: some hide how they are."""
     runs = facts.runs_at(service)
-    return facts.is_worked_on and any(run.at_service and run.held is None for run in runs)
+    return facts.is_worked_on and any(run.at_service and run.blocked_by is None for run in runs)
 
 
 def clock(facts: Facts) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.costs import Cost, Costs, money
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open, narrowest
+from orchestrator.core.gates.gates import ANY, Closed, GateResult, Hold, Open, narrowest
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
@@ -66,16 +66,6 @@ class Brake(StrEnum):
     CANARY = "canary"
     BUDGET = "budget"
     DEADLINE = "deadline"
-
-
-class Hold(msgspec.Struct, frozen=True):
-    """What holds a run: nothing more comes of it by itself, or single jobs at most."""
-
-    brake: str
-    """One of `Brake`; what another program wrote may be more."""
-
-    why: str
-    """In a sentence."""
 
 
 class CanaryFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -191,9 +181,10 @@ def failures_gate(brakes: BrakeFacts, now: int) -> GateResult:
     if brakes.max_failures is None:
         return ANY
     if brakes.max_failures.are_exceeded(brakes.failed, brakes.ended):
-        return Closed(
-            f"{STOPPED}: {brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than"
-            f" max-failures allows; {way_past(brakes.name, brakes.word)}"
+        return _stopped(
+            Brake.FAILURES,
+            f"{brakes.failed:,} of the first {counted(brakes.ended, 'row')} have failed, more than max-failures"
+            f" allows; {way_past(brakes.name, brakes.word)}",
         )
     at_first = brakes.max_failures.at_first
     if brakes.succeeded or at_first is None:
@@ -202,7 +193,7 @@ def failures_gate(brakes: BrakeFacts, now: int) -> GateResult:
     if more > 0:
         return Open(more)
     is_told = brakes.sending_since is not None and now >= brakes.sending_since + SHOWN_AFTER_US
-    return Open(0, FIRST_OUT if is_told else None)
+    return Open(0, Hold(Brake.FAILURES, FIRST_OUT, stops=False) if is_told else None)
 
 
 def canary_gate(brakes: BrakeFacts, _now: int) -> GateResult:
@@ -212,12 +203,13 @@ def canary_gate(brakes: BrakeFacts, _now: int) -> GateResult:
         return ANY
     stand = f"{rows.succeeded:,} of {rows.chosen:,} succeeded"
     if rows.has_failed:
-        return Closed(
-            f"{STOPPED}: the canary failed: {stand}, {rows.failed:,} failed, and {rows.needed:,} have to succeed;"
-            f" {way_past(brakes.name, brakes.word)}"
+        return _stopped(
+            Brake.CANARY,
+            f"the canary failed: {stand}, {rows.failed:,} failed, and {rows.needed:,} have to succeed;"
+            f" {way_past(brakes.name, brakes.word)}",
         )
-    why = f"the canary is out: {stand} so far, and the rest waits for it"
-    return Open(rows.due, why) if rows.due else Closed(why, rows.next_at)
+    out = Hold(Brake.CANARY, f"the canary is out: {stand} so far, and the rest waits for it", stops=False)
+    return Open(rows.due, out) if rows.due else Closed(out, rows.next_at)
 
 
 def budget_gate(brakes: BrakeFacts, now: int) -> GateResult:
@@ -233,8 +225,9 @@ def _budget(facts: BudgetFacts, brakes: BrakeFacts, now: int) -> GateResult:
     told = f"{told} {counted(facts.outstanding, 'outstanding job')} reach"
     if facts.of_day:
         midnight = (now // DAY_US + 1) * DAY_US
-        return Closed(f"{STOPPED} before 00:00 UTC: {told} the endpoint's {money(facts.budget)} a day", midnight)
-    return Closed(f"{STOPPED}: {told} the budget of {money(facts.budget)}; {way_to_change(brakes.name, brakes.word)}")
+        return _stopped(Brake.BUDGET, f"{told} the endpoint's {money(facts.budget)} a day, until 00:00 UTC", midnight)
+    way = way_to_change(brakes.name, brakes.word)
+    return _stopped(Brake.BUDGET, f"{told} the budget of {money(facts.budget)}; {way}")
 
 
 def deadline_gate(brakes: BrakeFacts, now: int) -> GateResult:
@@ -246,12 +239,17 @@ def deadline_gate(brakes: BrakeFacts, now: int) -> GateResult:
     if facts.stops_late and facts.jobs_per_s is None and now < facts.finish_by:
         return Open(max(0, UNRATED_MAX - facts.at_service))
     if facts.stops_late and facts.next_ends_at(now) > facts.finish_by:
-        return Closed(
-            f"{STOPPED}: it would end after {by}; {counted(facts.left, 'job')} have no outcome yet;"
-            f" {way_to_change(brakes.name, brakes.word)}"
+        return _stopped(
+            Brake.DEADLINE,
+            f"it would end after {by}; {counted(facts.left, 'job')} have no outcome yet;"
+            f" {way_to_change(brakes.name, brakes.word)}",
         )
     late = lateness(facts, now)
-    return ANY if late is None else Open(None, late)
+    return ANY if late is None else Open(None, Hold(Brake.DEADLINE, late, stops=False))
+
+
+def _stopped(brake: Brake, why: str, until: int | None = None) -> GateResult:
+    return Closed(Hold(brake, why), until)
 
 
 def lateness(facts: DeadlineFacts, now: int) -> str | None:
@@ -308,8 +306,8 @@ def hold(results: Sequence[GateResult], *, at_service: int, is_tripped: bool) ->
         else:
             is_lasting = brake is Brake.BUDGET or getattr(result, "until", 0) is None
             is_held = isinstance(result, Closed) and not at_service and is_lasting
-        if is_held and result.why is not None:
-            return Hold(brake, result.why.removeprefix(f"{STOPPED}: "))
+        if is_held and result.hold is not None:
+            return result.hold
     return None
 
 
@@ -319,5 +317,4 @@ def stops(results: Iterable[GateResult], *, at_service: int) -> str | None:
     """
     if at_service:
         return None
-    shut = (each.why for each in results if isinstance(each, Closed) and each.until is None)
-    return next((why.removeprefix(f"{STOPPED}: ") for why in shut), None)
+    return next((each.hold.why for each in results if isinstance(each, Closed) and each.until is None), None)

@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.brakes import SHOWN_AFTER_US, way_past
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.gates.brakes import SHOWN_AFTER_US, Brake, way_past
+from orchestrator.core.gates.gates import ANY, Closed, GateResult, Hold, Open
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.units import MINUTE_US, WHOLE
@@ -231,18 +231,21 @@ class Breaker:
         if self.state.phase is BreakerPhase.OPEN:
             return self._open(rules, now, claiming, left, way_past(name, word))
         if self.state.phase is BreakerPhase.HALF_OPEN:
-            return Open(max(0, more - self.state.tried), f"{self.state.why}: the breaker is half open")
+            half_open = Hold(Brake.BREAKER, f"{self.state.why}: the breaker is half open", stops=False)
+            return Open(max(0, more - self.state.tried), half_open)
         return ANY if self.state.has_succeeded else self._first(more - (self._failed - self.state.base), now)
 
     def _open(self, rules: BreakerRules, now: int, claiming: int, left: int, way_on: str) -> GateResult:
         why, advice = self.state.why, f"the breaker has tripped; {way_on}"
         if self._waits_for_people(rules, left):
             if self.state.probes >= PROBES_MAX:
-                return Closed(f"{STOPPED}: {why}, and {counted(self.state.probes, 'single job')} since: {advice}")
+                why = f"{why}, and {counted(self.state.probes, 'single job')} since: {advice}"
+                return Closed(Hold(Brake.BREAKER, why))
             few = f"of {counted(left, 'job')} that {'is' if left == 1 else 'are'} left none goes to find out more"
-            return Closed(f"{STOPPED}: {why}, and {few}: {advice}")
+            return Closed(Hold(Brake.BREAKER, f"{why}, and {few}: {advice}"))
         why = f"{why}: {advice}, and one job a minute finds out whether that is needed"
-        return Closed(why, self.state.probe_at) if claiming or now < self.state.probe_at else Open(1, why)
+        probing = Hold(Brake.BREAKER, why, stops=False)
+        return Closed(probing, self.state.probe_at) if claiming or now < self.state.probe_at else Open(1, probing)
 
     def _first(self, more: int, now: int) -> GateResult:
         if more > 0:
@@ -250,9 +253,8 @@ class Breaker:
             return Open(more)
         self._bound_since = self._bound_since or now
         is_told = now >= self._bound_since + SHOWN_AFTER_US
-        return Open(
-            0, "the first jobs are out, and the rest waits until one has succeeded (breaker)" if is_told else None
-        )
+        why = "the first jobs are out, and the rest waits until one has succeeded (breaker)"
+        return Open(0, Hold(Brake.BREAKER, why, stops=False) if is_told else None)
 
     def _set(self, **changes: object) -> None:
         self.state = msgspec.structs.replace(self.state, **changes)

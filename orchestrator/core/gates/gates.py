@@ -1,8 +1,8 @@
 """Why nothing is sent: ordered lists of gates, and nothing else decides it.
 
-A gate looks at what is known and says for how many jobs more it is open, or that it is closed, until when, and why. The
-first that is closed says why nothing is sent, in the words that the display, `status` and everybody else show. A
-further reason is a further function in one of the lists.
+A gate looks at what is known and says for how many jobs more it is open, or that it is closed, until when, and why: by
+the code of the gate, which programs compare, and its sentence, which the display, `status` and everybody else show. The
+first that is closed says why nothing is sent. A further reason is a further function in one of the lists.
 
 Some concern one run (what people asked of it, what it lacks), some the endpoint and with it all runs that depend on it,
 and some how much room there is. They are asked in this order: what people asked for comes before what the endpoint
@@ -11,6 +11,7 @@ suffers. Times are microseconds UTC.
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -30,20 +31,52 @@ QUEUE_FULL: Final = "its queue is full: waiting"
 """Said of the service by its answers; collecting goes on."""
 
 
+class Gate(StrEnum):
+    """What may keep jobs from being sent; and see `core.gates.brakes.Brake`."""
+
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    FAILING = "failing"
+    LACKING = "lacking"
+    STOPPED = "stopped"
+    SUSPECT = "suspect"
+    REFUSED = "refused"
+    UNANSWERED = "unanswered"
+    OUTSTANDING = "outstanding"
+    UNSERVABLE = "unservable"
+    """The process at work cannot serve the run at all."""
+
+
+class Hold(msgspec.Struct, frozen=True, gc=False):
+    """What keeps jobs from being sent, or lets single ones only."""
+
+    gate: str = msgspec.field(name="brake")
+    """One of `Gate`, or of `Brake`; what another program wrote may be more."""
+
+    why: str
+    stops: bool = True
+    """Whether nothing more is sent before somebody, or the time, changes what `why` says."""
+
+    @property
+    def sentence(self) -> str:
+        """It in words."""
+        return f"{STOPPED}: {self.why}" if self.stops else self.why
+
+
 class Open(msgspec.Struct, frozen=True, gc=False):
     """Jobs may be sent."""
 
     most: int | None = None
     """How many more may be taken now; None for any number."""
 
-    why: str | None = None
+    hold: Hold | None = None
     """Why it is open for single ones only, where people should know."""
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """No job may be claimed."""
 
-    why: str
+    hold: Hold
     until: int | None = None
     """When that is over, or to be looked at again; None for as long as nothing changes."""
 
@@ -53,6 +86,8 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
 
 GateResult = Open | Closed
 ANY: Final = Open()
+_REFUSED: Final = Hold(Gate.REFUSED, REFUSED, stops=False)
+_UNANSWERED: Final = Hold(Gate.UNANSWERED, UNANSWERED, stops=False)
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -122,22 +157,24 @@ class RoomFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def run_cancelled(run: RunFacts, _now: int) -> GateResult:
     """Somebody has cancelled it."""
-    return Closed(CANCELLED) if run.cancelled else ANY
+    return Closed(Hold(Gate.CANCELLED, CANCELLED, stops=False)) if run.cancelled else ANY
 
 
 def run_paused(run: RunFacts, _now: int) -> GateResult:
     """Somebody has paused it."""
-    return Closed(PAUSED) if run.paused else ANY
+    return Closed(Hold(Gate.PAUSED, PAUSED, stops=False)) if run.paused else ANY
 
 
 def failing(run: RunFacts, _now: int) -> GateResult:
     """As many executions in a row have failed as its user wanted to see."""
-    return ANY if run.stopped is None else Closed(f"{STOPPED}: {run.stopped}", recalls=True)
+    return ANY if run.stopped is None else Closed(Hold(Gate.FAILING, run.stopped), recalls=True)
 
 
 def lacking(run: RunFacts, now: int) -> GateResult:
     """A variable that its jobs need is not set here."""
-    return ANY if run.lacks is None else Closed(f"{STOPPED}: {run.lacks}", _later(run.lacks_until, now), recalls=True)
+    if run.lacks is None:
+        return ANY
+    return Closed(Hold(Gate.LACKING, run.lacks), _later(run.lacks_until, now), recalls=True)
 
 
 # --- of the endpoint
@@ -147,13 +184,14 @@ def stopped(endpoint: EndpointFacts, now: int) -> GateResult:
     """The key or the endpoint has been refused for long."""
     if endpoint.stopped is None:
         return ANY
-    return Closed(f"{STOPPED}: {endpoint.stopped}", _later(endpoint.probed_at, now), recalls=True)
+    return Closed(Hold(Gate.STOPPED, endpoint.stopped), _later(endpoint.probed_at, now), recalls=True)
 
 
 def suspect(endpoint: EndpointFacts, now: int) -> GateResult:
     """It knows so few of its jobs that it must be to blame; where submissions are refused too, single ones find out."""
-    is_suspect = now < endpoint.suspect_until and endpoint.submissions_refused_until is None
-    return Closed(suspected(endpoint.suspect_until), endpoint.suspect_until) if is_suspect else ANY
+    until = endpoint.suspect_until
+    is_suspect = now < until and endpoint.submissions_refused_until is None
+    return Closed(Hold(Gate.SUSPECT, suspected(until), stops=False), until) if is_suspect else ANY
 
 
 def suspected(until: int) -> str:
@@ -166,13 +204,13 @@ def submissions_refused(endpoint: EndpointFacts, now: int) -> GateResult:
     until = endpoint.submissions_refused_until
     if until is None:
         return ANY
-    return Closed(REFUSED, until, recalls=True) if now < until else Open(max(0, 1 - endpoint.in_flight), REFUSED)
+    return Closed(_REFUSED, until, recalls=True) if now < until else Open(max(0, 1 - endpoint.in_flight), _REFUSED)
 
 
 def questions_refused(endpoint: EndpointFacts, now: int) -> GateResult:
     """Questions are refused, of late: until the next one can have been answered."""
     until = endpoint.questions_refused_until
-    return ANY if until is None or now >= until + PAUSE_US_MAX else Closed(REFUSED, until + PAUSE_US_MAX)
+    return ANY if until is None or now >= until + PAUSE_US_MAX else Closed(_REFUSED, until + PAUSE_US_MAX)
 
 
 def submissions_unanswered(endpoint: EndpointFacts, now: int) -> GateResult:
@@ -181,8 +219,8 @@ def submissions_unanswered(endpoint: EndpointFacts, now: int) -> GateResult:
     if until is None:
         return ANY
     if now < until:
-        return Closed(UNANSWERED, until)
-    return Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), UNANSWERED)
+        return Closed(_UNANSWERED, until)
+    return Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), _UNANSWERED)
 
 
 # --- of how much room there is
@@ -201,7 +239,7 @@ def memory(room: RoomFacts, _now: int) -> GateResult:
 def collectable(room: RoomFacts, _now: int) -> GateResult:
     """No more than can be collected in time by asking."""
     most = max(0, outstanding_max(room.status_per_s, room.retention_us) - room.at_service)
-    return Open(most, None if most else OUTSTANDING)
+    return Open(most, None if most else Hold(Gate.OUTSTANDING, OUTSTANDING, stops=False))
 
 
 def shallow(room: RoomFacts, _now: int) -> GateResult:
@@ -250,15 +288,15 @@ def narrowest(results: Iterable[GateResult]) -> GateResult:
     return Open(most)
 
 
-def blocking_reason(results: Iterable[GateResult]) -> str | None:
-    """Why nothing is sent, or single ones only, in one sentence for people; None where nothing holds jobs up."""
-    return next((result.why for result in results if result.why is not None), None)
+def first_hold(results: Iterable[GateResult]) -> Hold | None:
+    """Why nothing is sent, or single ones only; None where nothing holds jobs up."""
+    return next((result.hold for result in results if result.hold is not None), None)
 
 
-def requested_stop(*, cancelled: bool, paused: bool) -> str | None:
+def requested_stop(*, cancelled: bool, paused: bool) -> Hold | None:
     """Why nothing of a run is sent of which people asked this; None where they asked for neither."""
     run = RunFacts(cancelled=cancelled, paused=paused)
-    return blocking_reason(gate(run, 0) for gate in RUN_GATES)
+    return first_hold(gate(run, 0) for gate in RUN_GATES)
 
 
 def recalls(results: Iterable[GateResult]) -> bool:

@@ -191,7 +191,7 @@ class FlowExecutor:
 
     async def _look_at_brakes(self) -> None:
         """A brake pauses nothing, and may let the flow go on by itself: who is told is told once."""
-        why = next((why for stage in self.stages if (why := stage.why_held) is not None), None)
+        why = next((why for stage in self.stages if (why := stage.why_blocked) is not None), None)
         is_news = self.flow.state is FlowState.RUNNING or (self.flow.is_braked and why != self.flow.why)
         if why is not None and is_news and not self.flow.is_cancelled:
             if await self.ledger.flows.brake(self.flow.id, why):

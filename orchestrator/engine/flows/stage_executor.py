@@ -62,7 +62,7 @@ class StageExecutor(ABC):
         """Why, in a few words."""
 
     @property
-    def why_held(self) -> str | None:
+    def why_blocked(self) -> str | None:
         """Why nothing of it, or single jobs at most, are sent though nobody asked for that; None where they are."""
         return None
 
@@ -134,7 +134,7 @@ class ServedStage(StageExecutor):
     def is_stuck(self) -> bool:
         """Whether nothing comes of it before somebody does something."""
         if (session := self.session) is None:
-            return self.run.id in self.serving.runs.held
+            return self.run.id in self.serving.runs.unservable
         if self.is_short:
             return True
         if session.progress.unfinished == 0:
@@ -145,16 +145,19 @@ class ServedStage(StageExecutor):
     @property
     def why_stuck(self) -> str:
         """Why, in a few words."""
-        if (held := self.serving.runs.held.get(self.run.id)) is not None:
+        if (held := self.serving.runs.unservable.get(self.run.id)) is not None:
             return held.why
-        return "" if self.session is None else self.session.why_stopped or self.session.held_up or ""
+        if self.session is None:
+            return ""
+        hold = self.session.blocked_by
+        return self.session.why_stopped or ("" if hold is None else hold.sentence)
 
     @property
-    def why_held(self) -> str | None:
+    def why_blocked(self) -> str | None:
         """Which of the brakes of its run, or what else, keeps it from being sent."""
         if self.session is not None:
-            return self.session.why_held
-        held = self.serving.runs.held.get(self.run.id)
+            return self.session.why_blocked
+        held = self.serving.runs.unservable.get(self.run.id)
         return None if held is None else held.why
 
     def failed_too_many(self) -> str | None:

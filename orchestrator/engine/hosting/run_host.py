@@ -103,9 +103,9 @@ class RunHost:
             await session.recount()
             await self.workers.raise_for(run)
         except UsageError as error:
-            self.runs.held[run.id] = UnservableRun(run, error.message)
+            self.runs.unservable[run.id] = UnservableRun(run, error.message)
             return error.message
-        self.runs.held.pop(run.id, None)
+        self.runs.unservable.pop(run.id, None)
         await session.send()
         return None
 
@@ -121,7 +121,7 @@ class RunHost:
 
     async def retry_unservable(self) -> None:
         """Tries those again that could not be served."""
-        for run in await self.ledger.runs.all(list(self.runs.held)) if self.runs.held else ():
+        for run in await self.ledger.runs.all(list(self.runs.unservable)) if self.runs.unservable else ():
             if await self.serve(run) is None:
                 self.say(f"{run.name} can be served now: it goes on")
 
@@ -135,7 +135,7 @@ class RunHost:
     async def release_asked(self, command: Command) -> Reply:
         """Carries out a RELEASE."""
         assert command.run is not None
-        self.runs.held.pop(command.run, None)
+        self.runs.unservable.pop(command.run, None)
         if (session := self.runs.sessions.get(command.run)) is not None:
             await session.release()
         return Reply("no more of it is sent")

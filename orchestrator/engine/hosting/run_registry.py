@@ -56,7 +56,7 @@ class RunRegistry:
         self.sessions: dict[int, RunSession] = {}
         """The runs that are served, or were until they were released, by their numbers."""
 
-        self.held: dict[int, UnservableRun] = {}
+        self.unservable: dict[int, UnservableRun] = {}
         """The runs that are to be served and cannot, by their numbers."""
 
         self.unfinished: set[int] = set()
@@ -148,7 +148,7 @@ class RunRegistry:
 
     def forget(self, run: int) -> None:
         """`run` is none any more. Its settings stay: an answer about a job of it may still be under way."""
-        self.held.pop(run, None)
+        self.unservable.pop(run, None)
         self.sessions.pop(run, None)
         self.brakes.forget(run)
         self._endpoints.of_run.pop(run, None)

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
@@ -26,10 +27,10 @@ def run_reports(
     runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckJobs, now: int, *, lately: bool
 ) -> dict[int, RunReport]:
     """Of each run of which there is something to say; `lately`: of those that ended long ago there is not."""
-    reported = {*runs.unfinished, *runs.sessions, *runs.held}
+    reported = {*runs.unfinished, *runs.sessions, *runs.unservable}
     if lately:  # a process may serve thousands, one a night
         for run, session in runs.sessions.items():
-            session.note_end(now, has_ended=not session.progress.unfinished and run not in runs.held)
+            session.note_end(now, has_ended=not session.progress.unfinished and run not in runs.unservable)
             if session.ended_at is not None and session.ended_at < now - REPORTED_FOR_US:
                 reported.remove(run)
     return {run: _report(run, runs, endpoints, stuck.found(run)) for run in reported}
@@ -37,8 +38,9 @@ def run_reports(
 
 def _report(run: int, runs: RunRegistry, endpoints: EndpointRegistry, stuck: StuckSummary) -> RunReport:
     if run not in endpoints.of_run:
-        held = runs.held.get(run)
-        return RunReport(held=held and held.why, is_unserved=True)
+        unservable = runs.unservable.get(run)
+        hold = unservable and Hold(Gate.UNSERVABLE, unservable.why, stops=False)
+        return RunReport(blocked_by=hold, is_unserved=True)
     session = runs.sessions.get(run)
     own, *others = [_at(endpoints.endpoints[number], run, session, stuck) for number in endpoints.of_run[run]]
     report = reduce(together, others, own)
@@ -60,7 +62,7 @@ def _at(endpoint: Endpoint, run: int, session: RunSession | None, stuck: StuckSu
         collecting=None if endpoint.is_local else Collecting(by=endpoint.estimates.collected_by, safe_until=safe_until),
         stuck=stuck,
         # But for what people ask: the ledger says that itself, and at once.
-        held=None if sending is None else sending.held_up,
+        blocked_by=None if sending is None else sending.blocked_by,
         stopped=endpoint.why_stopped(run) if sending is None else sending.why_stopped,
         refused_status=endpoint.health.stopped_status,
         crawl_s=None if sending is None else sending.crawl_s,

@@ -100,7 +100,7 @@ class RunSession(ServedRun):
         return reasons[0] if reasons and None not in reasons else None
 
     @property
-    def why_held(self) -> str | None:
+    def why_blocked(self) -> str | None:
         """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;
         None where all goes as it should, or people asked for it.
         """

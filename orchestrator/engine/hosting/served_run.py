@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from orchestrator.core.gates import gates
+from orchestrator.core.gates.gates import Hold
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
@@ -76,13 +77,13 @@ class ServedRun(ABC):
         return totals(self.report)
 
     @property
-    def held_up(self) -> str | None:
-        """Why no job of it is sent, or single ones only, in one sentence; None where nothing is wrong."""
-        return self.held_up_by(self.of_run)
+    def blocked_by(self) -> Hold | None:
+        """Why no job of it is sent, or single ones only; None where nothing is wrong."""
+        return self.blocked_in(self.of_run)
 
-    def held_up_by(self, of_run: RunReport) -> str | None:
+    def blocked_in(self, of_run: RunReport) -> Hold | None:
         """The same where the process that serves it says `of_run`."""
-        return gates.requested_stop(cancelled=self.controls.cancel, paused=self.controls.pause) or of_run.held
+        return gates.requested_stop(cancelled=self.controls.cancel, paused=self.controls.pause) or of_run.blocked_by
 
     @property
     def is_over(self) -> bool:

@@ -13,11 +13,11 @@ import msgspec
 
 from orchestrator.clock import Clock, local_zone
 from orchestrator.core.gates import brakes as rules
-from orchestrator.core.gates.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, Hold, MaxFailures
+from orchestrator.core.gates.brakes import BrakeFacts, BudgetFacts, CanaryFacts, DeadlineFacts, MaxFailures
 from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.gates.executions import EndedExecution, ended_by
 from orchestrator.core.gates.failure_breaker import Breaker, BreakerPhase, RatedExecution
-from orchestrator.core.gates.gates import Closed, GateResult
+from orchestrator.core.gates.gates import Closed, GateResult, Hold
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import CONTINUED_SEGMENTS, FAILED_EXECUTIONS

@@ -100,7 +100,7 @@ class ClaimTurns:
 
     def is_bound(self, run: RunSender) -> bool:
         """Whether as many jobs are outstanding as can be collected in time."""
-        return gates.blocking_reason(gates.room_results(self._room(run), self._clock.now())) is not None
+        return gates.first_hold(gates.room_results(self._room(run), self._clock.now())) is not None
 
     def _room(self, run: RunSender) -> RoomFacts:
         endpoint = self._endpoint

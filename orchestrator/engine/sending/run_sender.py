@@ -7,8 +7,7 @@ from typing import Final
 import anyio
 
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.brakes import Hold
-from orchestrator.core.gates.gates import GateResult
+from orchestrator.core.gates.gates import GateResult, Hold
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.fair_share import weight_of
@@ -116,12 +115,10 @@ class RunSender:
         return gates.run_results(run_facts, endpoint_facts, self._clock.now())
 
     @property
-    def held_up(self) -> str | None:
-        """Why nothing is sent, or single ones only, but for what people ask, in one sentence; None where nothing is
-        wrong.
-        """
+    def blocked_by(self) -> Hold | None:
+        """Why nothing is sent, or single ones only, but for what people ask; None where nothing is wrong."""
         brakes = self.brakes.gate_results(self._endpoint, at_endpoint=len(self._endpoint.outstanding))
-        return gates.blocking_reason([*self._gate_results(RunControls()), *brakes])
+        return gates.first_hold([*self._gate_results(RunControls()), *brakes])
 
     @property
     def why_stopped(self) -> str | None:

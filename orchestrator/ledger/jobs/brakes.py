@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
-from orchestrator.core.gates.brakes import Hold
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.gates.executions import FAILED
 from orchestrator.core.gates.failure_breaker import BreakerState, RatedExecution
+from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.lifecycle import State as JobState
 from orchestrator.ledger.jobs.history import EVENTS_LEARNED_FROM_MAX

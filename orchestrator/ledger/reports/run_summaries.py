@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from orchestrator.core.gates.brakes import Hold
+from orchestrator.core.gates.gates import Hold
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.ledger.commands.command import Command
 from orchestrator.ledger.commands.commands import Commands

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
+from orchestrator.core.gates.gates import Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.ledger.schema.job_tables import heartbeats
 from orchestrator.ledger.sqlite.statements import upsert
@@ -57,7 +58,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """None where it does not serve the run's endpoint, and for `local:` ones."""
 
     stuck: StuckSummary = StuckSummary()
-    held: str | None = None
+    blocked_by: Hold | None = None
     """Why no job of it is sent, or single ones only, where the reason is not that people asked for that: what they ask
     stands with the run. None where nothing is wrong, and where the process has nothing to do with the run.
     """
@@ -107,7 +108,7 @@ def together(one: RunReport, other: RunReport) -> RunReport:
     return msgspec.structs.replace(
         one,
         collecting=one.collecting and msgspec.structs.replace(one.collecting, safe_until=min(untils, default=None)),
-        held=one.held or other.held,
+        blocked_by=one.blocked_by or other.blocked_by,
         stopped=one.stopped or other.stopped,
         refused_status=one.refused_status or other.refused_status,
         is_unserved=one.is_unserved and other.is_unserved,

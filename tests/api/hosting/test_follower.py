@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.api.foreground.run import run
 from orchestrator.api.hosting.follower import FollowedRun
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
@@ -122,13 +123,13 @@ async def test_how_the_run_stands_is_what_the_other_process_says_and_what_it_has
     async with followed(tmp_path) as f:
         await f.ledger.runs.heartbeats.beat(said(50))
         await f.it.look()
-        assert (f.it.sent, f.it.is_over, f.it.held_up) == ({}, False, None)
+        assert (f.it.sent, f.it.is_over, f.it.blocked_by) == ({}, False, None)
         assert f.it.progress.unfinished == 3
-        collecting = Collecting(by=CollectedBy.WEBHOOKS, safe_until=None)
-        await f.ledger.runs.heartbeats.beat(said(80, held="no key", collecting=collecting))
+        collecting, no_key = Collecting(by=CollectedBy.WEBHOOKS, safe_until=None), Hold(Gate.UNSERVABLE, "no key")
+        await f.ledger.runs.heartbeats.beat(said(80, blocked_by=no_key, collecting=collecting))
         await f.it.look()
         assert f.it.sent == {"run": 30, "throttled": 3}
-        assert (f.it.held_up, f.it.is_adoptable, f.it.is_over) == ("no key", True, False)
+        assert (f.it.blocked_by, f.it.is_adoptable, f.it.is_over) == (no_key, True, False)
         await f.ledger.runs.heartbeats.beat(said(80, stopped="the key is refused"))
         await f.it.look()
         assert f.it.is_over, "nothing more is sent, and nothing is at the service"

@@ -6,17 +6,15 @@ import anyio
 import pytest
 
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import Pointless
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
-from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
-from tests.engine.process import Process, gate_results, process
+from tests.engine.process import Process, process, why_blocked
 from tests.engine.rows import rows
 from tests.engine.scripted import COMPLETED, WELL, Reply, Scripted, gaps, numbered
 from tests.ledger.ledgers import obeyed, opened
@@ -28,7 +26,13 @@ MENDED_AT_S = 400.0
 
 
 def held_up(p: Process) -> str:
-    return gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) or ""
+    return why_blocked(p.endpoint, p.run.id) or ""
+
+
+def sentence(p: Process) -> str | None:
+    """What the display says."""
+    hold = p.session.blocked_by
+    return None if hold is None else hold.sentence
 
 
 async def shown(p: Process, held_by: str | None) -> str | None:
@@ -45,14 +49,14 @@ async def test_status_says_the_sentence_of_the_display_where_somebody_is_at_work
         p.endpoint.health.stop_submitting(Pointless("the service refused the API key (401)", 401))
         await p.begin()
         await anyio.sleep(1)
-        assert await shown(p, "process 7") == p.session.held_up == shut
+        assert await shown(p, "process 7") == sentence(p) == shut
         assert await shown(p, None) is None, "who has ended says nothing of the present"
         for action, words in ((Action.PAUSE, PAUSED), (Action.CONTINUE, shut), (Action.CANCEL, CANCELLED)):
             await obeyed(p.ledger, action, run=p.run.id)
             assert await shown(p, "process 7") == words, "at once"
             p.control.on_change()
             await anyio.sleep(1)
-            assert p.session.held_up == words
+            assert sentence(p) == words
             assert await shown(p, "process 7") == words
         assert await shown(p, None) == CANCELLED, "that stands in the ledger, whoever works"
         await obeyed(p.ledger, Action.CONTINUE, run=p.run.id)
@@ -136,7 +140,7 @@ async def test_a_run_that_lacks_a_variable_is_held_alone_and_goes_on_when_it_is_
         await anyio.sleep(100)
         assert transport.of("run") == []
         assert held_up(p).startswith(f"{STOPPED}: s3Config refers to SECRET, which the environment does not set")
-        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id + 1, RunControls())) is None
+        assert why_blocked(p.endpoint, p.run.id + 1) is None
         assert not p.endpoint.health.submissions.breaker.is_tripped, "the endpoint has nothing to do with it"
         assert p.warnings == []
         assert p.api.limiter.figures(Operation.RUN).in_flight == 0

@@ -9,7 +9,6 @@ import pytest
 from orchestrator.api.outcomes.result_files import LEDGER_COMPANIONS, check_outputs
 from orchestrator.api.runs.run_identity import check_reach
 from orchestrator.client import Service
-from orchestrator.core.gates import gates
 from orchestrator.core.gates.circuit_breaker import MANY
 from orchestrator.core.gates.gates import CANCELLED, PAUSED, STOPPED, UNANSWERED, suspected
 from orchestrator.core.service.answers import Pointless
@@ -22,7 +21,7 @@ from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from tests.engine.process import gate_results
+from tests.engine.process import why_blocked
 from tests.simulation.clock import VirtualClock
 
 
@@ -89,16 +88,16 @@ def test_that_the_service_cannot_be_reached_is_said_once_a_minute() -> None:
 def test_why_nothing_is_sent_is_what_people_asked_for_before_what_the_endpoint_suffers() -> None:
     endpoint = endpoint_that_says(lambda _: None)
     now = endpoint.clock.now()
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) is None
+    assert why_blocked(endpoint, 1) is None
     for _ in range(MANY):
         endpoint.health.submissions.breaker.record_failure(sent_at=now, now=now, is_costly=True)
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == UNANSWERED
+    assert why_blocked(endpoint, 1) == UNANSWERED
     endpoint.health.suspect(now)
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
+    assert why_blocked(endpoint, 1) == suspected(now + SUSPECT_US)
     endpoint.runs.lack(2, "a variable is missing", ["SECRET"])
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == suspected(now + SUSPECT_US)
-    assert gates.blocking_reason(gate_results(endpoint, 2, RunControls())) == f"{STOPPED}: a variable is missing"
+    assert why_blocked(endpoint, 1) == suspected(now + SUSPECT_US)
+    assert why_blocked(endpoint, 2) == f"{STOPPED}: a variable is missing"
     endpoint.health.stop_submitting(Pointless("no such endpoint", 401))
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls())) == f"{STOPPED}: no such endpoint"
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls(pause=True))) == PAUSED
-    assert gates.blocking_reason(gate_results(endpoint, 1, RunControls(pause=True, cancel=True))) == CANCELLED
+    assert why_blocked(endpoint, 1) == f"{STOPPED}: no such endpoint"
+    assert why_blocked(endpoint, 1, RunControls(pause=True)) == PAUSED
+    assert why_blocked(endpoint, 1, RunControls(pause=True, cancel=True)) == CANCELLED

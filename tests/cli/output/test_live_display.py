@@ -12,7 +12,7 @@ from rich.console import Console
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole, console_for_stderr, progress_line
 from orchestrator.cli.output.live_display import Display, LiveConsole, terminal
 from orchestrator.core.diagnosis.service_rules import NO_WORKERS
-from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED
+from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED, SUSPECT, UNANSWERED, Gate
 from orchestrator.views.status import Snapshot, StuckSummary
 from tests.cli.samples import snapshot
 
@@ -215,7 +215,7 @@ async def test_whatever_holds_a_run_up_is_shown_for_as_long_as_it_does() -> None
     assert drawn(gone)[3] == "service   unreachable for 3 min 05 s"
     assert "captions: paused: nothing is sent; 6,139 of 10,000 jobs finished" in progress_line(paused)
     assert "unreachable for 3 min 05 s" in progress_line(gone)
-    silent = msgspec.structs.replace(gone, why_blocked=UNANSWERED)
+    silent = msgspec.structs.replace(gone, why_blocked=UNANSWERED, gate=Gate.UNANSWERED)
     assert drawn(silent) == drawn(gone), "the one explains the other"
 
 

@@ -19,7 +19,8 @@ from orchestrator.core.diagnosis.facts import (
 from orchestrator.core.diagnosis.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.brakes import Brake, Hold
+from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
@@ -31,6 +32,10 @@ AT_WORK = LedgerState(path="l.db", holder="process 7 since noon")
 NOBODY = LedgerState(path="l.db")
 RUN = RunState(name="night run", endpoint="abc", counts={"queued": 10, "outstanding": 3, "succeeded": 5})
 FREE = Sending(used=10, allowance=100, throttled=0, concurrent=200)
+
+TRYING = Hold(Gate.REFUSED, gates.REFUSED, stops=False)
+UNANSWERED = Hold(Gate.UNANSWERED, gates.UNANSWERED, stops=False)
+NO_KEY = Hold(Gate.UNSERVABLE, "the process that works on this ledger has no API key", stops=False)
 
 
 def found(run: RunState = RUN, ledger: LedgerState | None = AT_WORK) -> list[Cause]:
@@ -47,7 +52,7 @@ def test_a_run_at_work_has_no_findings_and_nothing_at_all_has_none() -> None:
 
 
 def test_a_finished_run_needs_nobody() -> None:
-    over = replace(RUN, counts={"succeeded": 9}, held=gates.REFUSED, is_paused=True, safe_us=0, unreachable_us=1)
+    over = replace(RUN, counts={"succeeded": 9}, blocked_by=TRYING, is_paused=True, safe_us=0, unreachable_us=1)
     assert found(over) == found(over, NOBODY) == found(over, replace(AT_WORK, silent_us=9 * MINUTE_US)) == []
 
 
@@ -93,14 +98,14 @@ def test_where_nobody_works_what_is_open_or_at_the_service_waits() -> None:
 
 def test_a_pause_holds_up_what_is_queued() -> None:
     assert found(replace(RUN, is_paused=True)) == [Cause.PAUSED]
-    assert found(replace(RUN, is_paused=True, counts={"outstanding": 3}, held=gates.REFUSED)) == []
+    assert found(replace(RUN, is_paused=True, counts={"outstanding": 3}, blocked_by=TRYING)) == []
 
 
 def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
     unserved = replace(RUN, is_unserved=True)
     [finding] = of(unserved)
     assert (finding.cause, finding.sentence) == (Cause.NO_PROCESS, ledger_rules.UNSERVED)
-    assert found(replace(unserved, held="there is no key")) == [Cause.RUN_BLOCKED]
+    assert found(replace(unserved, blocked_by=NO_KEY)) == [Cause.RUN_BLOCKED]
     assert found(replace(unserved, is_paused=True)) == [Cause.PAUSED]
     assert found(replace(unserved, is_cancelled=True)) == found(replace(unserved, counts={"outstanding": 1})) == []
 
@@ -117,25 +122,26 @@ def test_results_expire_only_where_nobody_collects_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "status", "cause"),
+    ("hold", "status", "cause"),
     [
-        (gates.suspected(0), None, Cause.TRYING),
-        (gates.REFUSED, None, Cause.TRYING),
-        (gates.UNANSWERED, None, Cause.TRYING),
-        (f"{gates.STOPPED}: {POINTLESS[401]}", 401, Cause.KEY_REFUSED),
-        (f"{gates.STOPPED}: {POINTLESS[403]}", 403, Cause.KEY_REFUSED),
-        (f"{gates.STOPPED}: {POINTLESS[404]}", 404, Cause.ENDPOINT_UNKNOWN),
-        (f"{gates.STOPPED}: {POINTLESS[410]}", 410, Cause.ENDPOINT_UNKNOWN),
-        (f"{gates.STOPPED}: {POINTLESS[402]}", 402, Cause.STOPPED),
-        (f"{gates.STOPPED}: 20 executions in a row failed", None, Cause.STOPPED),
-        ("the process that works on this ledger has no API key", None, Cause.RUN_BLOCKED),
+        (Hold(Gate.SUSPECT, gates.suspected(0), stops=False), None, Cause.TRYING),
+        (TRYING, None, Cause.TRYING),
+        (UNANSWERED, None, Cause.TRYING),
+        (Hold(Gate.STOPPED, POINTLESS[401]), 401, Cause.KEY_REFUSED),
+        (Hold(Gate.STOPPED, POINTLESS[403]), 403, Cause.KEY_REFUSED),
+        (Hold(Gate.STOPPED, POINTLESS[404]), 404, Cause.ENDPOINT_UNKNOWN),
+        (Hold(Gate.STOPPED, POINTLESS[410]), 410, Cause.ENDPOINT_UNKNOWN),
+        (Hold(Gate.STOPPED, POINTLESS[402]), 402, Cause.STOPPED),
+        (Hold(Gate.FAILING, "20 executions in a row failed"), None, Cause.STOPPED),
+        (NO_KEY, None, Cause.RUN_BLOCKED),
+        (Hold("of a later program", "it waits", stops=False), None, Cause.RUN_BLOCKED),
     ],
 )
-def test_a_gate_is_said_in_its_own_words(held: str, status: int | None, cause: Cause) -> None:
-    [finding] = of(replace(RUN, held=held, stopped_status=status))
-    assert (finding.cause, finding.sentence) == (cause, held)
+def test_a_gate_is_said_in_its_own_words(hold: Hold, status: int | None, cause: Cause) -> None:
+    [finding] = of(replace(RUN, blocked_by=hold, stopped_status=status))
+    assert (finding.cause, finding.sentence) == (cause, hold.sentence)
     assert finding.needs_person is (cause is not Cause.TRYING)
-    assert found(replace(RUN, held=held), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
+    assert found(replace(RUN, blocked_by=hold), NOBODY) == [Cause.NO_PROCESS], "it was said long ago"
 
 
 REFUSED = replace(RUN, refused=POINTLESS[403], refused_status=403, refused_us=3 * HOUR_US)
@@ -172,23 +178,23 @@ def test_an_endpoint_that_answers_again_was_unknown_once() -> None:
 
 
 def test_single_submissions_find_out_in_vain_whether_a_key_was_mended() -> None:
-    trying = replace(REFUSED, held=gates.REFUSED)
+    trying = replace(REFUSED, blocked_by=TRYING)
     [finding] = of(trying)
     assert (finding.cause, finding.needs_person) == (Cause.KEY_REFUSED, True)
     assert "resume" not in finding.advice
     assert found(replace(trying, refused=None)) == [Cause.TRYING]
-    stopped = replace(REFUSED, held=f"{gates.STOPPED}: {POINTLESS[401]}", stopped_status=401)
+    stopped = replace(REFUSED, blocked_by=Hold(Gate.STOPPED, POINTLESS[401]), stopped_status=401)
     assert asked_too(stopped, AT_WORK)[0].evidence[1:] == (run_rules.READABLE,)
     assert found(REFUSED) == [], "since then a process has begun, and does not say so"
 
 
 def test_why_single_requests_go_is_said_once() -> None:
-    unanswered = replace(RUN, held=gates.UNANSWERED)
+    unanswered = replace(RUN, blocked_by=UNANSWERED)
     assert found(replace(unanswered, unreachable_us=1)) == [Cause.UNREACHABLE]
     gone = replace(WELL, health=None, status=None, failure="no route", hurdle=None)
     assert [each.cause for each in asked_too(unanswered, AT_WORK, gone)] == [Cause.UNREACHABLE]
     shut = replace(WELL, health=None, status=401)
-    assert [each.cause for each in asked_too(replace(RUN, held=gates.REFUSED), AT_WORK, shut)] == [Cause.KEY_REFUSED]
+    assert [each.cause for each in asked_too(replace(RUN, blocked_by=TRYING), AT_WORK, shut)] == [Cause.KEY_REFUSED]
     assert [each.cause for each in asked_too(unanswered, AT_WORK)] == [Cause.TRYING]
 
 
@@ -248,14 +254,14 @@ def test_the_bound_of_outstanding_jobs_comes_before_the_limits() -> None:
 
 
 def test_what_nothing_gets_past_comes_first() -> None:
-    worst = replace(RUN, unreachable_us=1, safe_us=0, held=gates.UNANSWERED, webhooks_fail=True)
+    worst = replace(RUN, unreachable_us=1, safe_us=0, blocked_by=UNANSWERED, webhooks_fail=True)
     causes = found(worst)
     assert causes == sorted(causes, key=RANK.__getitem__)
     assert causes == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE, Cause.WEBHOOK_UNREACHABLE]
 
 
 def test_a_diagnosis_knows_whether_a_person_is_needed() -> None:
-    paused, trying = of(replace(RUN, is_paused=True)), of(replace(RUN, held=gates.REFUSED))
+    paused, trying = of(replace(RUN, is_paused=True)), of(replace(RUN, blocked_by=TRYING))
     assert Diagnosis(findings=paused + trying, runs=1).needs_person
     assert not Diagnosis(findings=trying, runs=1).needs_person
 

@@ -7,6 +7,7 @@ from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.diagnosis.rules import findings
+from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.errors import Hurdle
@@ -70,7 +71,7 @@ def test_an_endpoint_that_hides_how_it_is_while_jobs_are_collected_there_is_know
     assert found(hidden) == []
     assert found(hidden, ledger=None) == [Cause.ENDPOINT_UNKNOWN]
     assert found(hidden, run=replace(RUN, counts={"queued": 1})) == [Cause.ENDPOINT_UNKNOWN]
-    assert Cause.ENDPOINT_UNKNOWN in found(hidden, run=replace(RUN, held="it is held"))
+    assert Cause.ENDPOINT_UNKNOWN in found(hidden, run=replace(RUN, blocked_by=Hold(Gate.UNSERVABLE, "it is held")))
     assert found(hidden, run=replace(RUN, service_url="https://other")) == [Cause.ENDPOINT_UNKNOWN]
 
 

@@ -13,7 +13,6 @@ from orchestrator.core.gates.brakes import (
     BudgetFacts,
     CanaryFacts,
     DeadlineFacts,
-    Hold,
     MaxFailures,
     hold,
     lateness,
@@ -21,7 +20,7 @@ from orchestrator.core.gates.brakes import (
     stops,
 )
 from orchestrator.core.gates.costs import Costs, DurationTotals
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Hold, Open
 from orchestrator.core.text.next_step import plain
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 
@@ -37,7 +36,7 @@ def only(**facts: Any) -> GateResult:
 
 
 def why(result: GateResult) -> str:
-    return result.why or ""
+    return "" if result.hold is None else result.hold.sentence
 
 
 def test_without_brakes_all_may_go() -> None:
@@ -73,7 +72,9 @@ def test_before_the_first_success_no_more_are_out_than_have_to_fail(allowed: Max
     assert only(max_failures=allowed, failed=2, ended=2, outstanding=3) == Open(most - 5)
     assert only(max_failures=allowed, outstanding=most, sending_since=NOW) == Open(0)
     assert only(max_failures=allowed, outstanding=most) == Open(0)
-    assert only(max_failures=allowed, outstanding=most, sending_since=NOW - SHOWN_AFTER_US) == Open(0, FIRST_OUT)
+    assert only(max_failures=allowed, outstanding=most, sending_since=NOW - SHOWN_AFTER_US) == Open(
+        0, Hold(Brake.FAILURES, FIRST_OUT, stops=False)
+    )
     assert only(max_failures=allowed, succeeded=1, outstanding=9_000) is ANY
     assert only(max_failures=MaxFailures(), outstanding=9_000) is ANY
 
@@ -83,7 +84,8 @@ def rows(**facts: Any) -> CanaryFacts:
 
 
 def test_a_canary_lets_its_own_rows_go_and_the_rest_wait() -> None:
-    waiting = "the canary is out: 3 of 10 succeeded so far, and the rest waits for it"
+    why = "the canary is out: 3 of 10 succeeded so far, and the rest waits for it"
+    waiting = Hold(Brake.CANARY, why, stops=False)
     assert only(canary=rows(succeeded=3, due=2)) == Open(2, waiting)
     assert only(canary=rows(succeeded=3, next_at=NOW + 7)) == Closed(waiting, NOW + 7)
 
@@ -114,19 +116,17 @@ def test_a_budget_lets_as_many_go_as_it_pays_for() -> None:
 
 def test_a_budget_that_is_reached_is_told_with_what_reaches_it() -> None:
     shut = only(budgets=(budget(outstanding=10),))
-    assert shut == Closed(
-        f"{STOPPED}: 1.00 spent and 1.00 expected of 10 outstanding jobs reach the budget of 2.00;"
-        " change brakes night changes that"
+    told = (
+        "1.00 spent and 1.00 expected of 10 outstanding jobs reach the budget of 2.00; change brakes night changes that"
     )
+    assert shut == Closed(Hold(Brake.BUDGET, told))
     assert budget(outstanding=10).expected.amount == pytest.approx(2.0)
 
 
 def test_a_days_budget_is_over_at_midnight() -> None:
     alone = only(budgets=(budget(outstanding=10, of_day=True),))
-    assert alone == Closed(
-        f"{STOPPED} before 00:00 UTC: 1.00 spent and 1.00 expected of 10 outstanding jobs reach the endpoint's 2.00 a day",
-        20_001 * DAY_US,
-    )
+    told = "1.00 spent and 1.00 expected of 10 outstanding jobs reach the endpoint's 2.00 a day, until 00:00 UTC"
+    assert alone == Closed(Hold(Brake.BUDGET, told), 20_001 * DAY_US)
 
 
 def test_of_two_budgets_the_narrower_counts() -> None:
@@ -156,11 +156,11 @@ def test_who_is_in_time_hears_nothing() -> None:
 
 def test_who_will_be_late_hears_when_and_what_would_be_needed() -> None:
     late = only(deadline=due(left=7_200))
-    assert late == Open(
-        None,
+    told = (
         "at this rate it ends about 2024-10-04 07:00 UTC, 1 h after finish-by 2024-10-04 06:00 UTC: in time with"
-        " 2.0 times as many workers",
+        " 2.0 times as many workers"
     )
+    assert late == Open(None, Hold(Brake.DEADLINE, told, stops=False))
     berlin = lateness(due(left=7_200, zone=ZoneInfo("Europe/Berlin")), NOW)
     assert "2024-10-04 08:00 CEST" in (berlin or "")
 
@@ -188,23 +188,23 @@ def test_which_brake_holds_a_run() -> None:
         rest = [ANY] * (len(Brake) - len(results))
         return hold([*results, *rest], at_service=at_service, is_tripped=is_tripped)
 
-    single = Open(1, "most failed: one a minute")
+    probing = Hold(Brake.BREAKER, "most failed: one a minute", stops=False)
+    single = Open(1, probing)
     assert held() is None
     assert held(single) is None, "half a minute after the first ones went"
-    assert held(single, is_tripped=True, at_service=1) == Hold("breaker", "most failed: one a minute")
+    assert held(single, is_tripped=True, at_service=1) == probing
     assert held(Open(1), is_tripped=True) is None
-    failed = Closed(f"{STOPPED}: too many failed")
-    assert held(ANY, failed) == Hold("failures", "too many failed")
-    assert held(ANY, failed, at_service=1) is None, "what is outstanding may change it"
-    assert held(ANY, ANY, Closed("the canary is out", NOW)) is None
-    assert held(ANY, ANY, ANY, Closed(f"{STOPPED} before 00:00 UTC", NOW)) == Hold(
-        "budget", f"{STOPPED} before 00:00 UTC"
-    )
-    assert held(ANY, ANY, ANY, Open(3), Closed("late")) == Hold("deadline", "late")
+    too_many = Hold(Brake.FAILURES, "too many failed")
+    assert held(ANY, Closed(too_many)) == too_many
+    assert held(ANY, Closed(too_many), at_service=1) is None, "what is outstanding may change it"
+    assert held(ANY, ANY, Closed(Hold(Brake.CANARY, "the canary is out"), NOW)) is None
+    spent, late = Hold(Brake.BUDGET, "it is spent"), Hold(Brake.DEADLINE, "late")
+    assert held(ANY, ANY, ANY, Closed(spent, NOW)) == spent
+    assert held(ANY, ANY, ANY, Open(3), Closed(late)) == late
 
 
 def test_a_run_is_stopped_where_nothing_changes_by_itself() -> None:
-    shut, later = Closed(f"{STOPPED}: enough"), Closed("a while", NOW)
+    shut, later = Closed(Hold(Brake.FAILURES, "enough")), Closed(Hold(Brake.BUDGET, "a while"), NOW)
     assert stops([ANY, later, shut], at_service=0) == "enough"
     assert stops([ANY, shut], at_service=1) is None
     assert stops([ANY, later, Open(0)], at_service=0) is None

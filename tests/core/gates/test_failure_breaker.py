@@ -1,6 +1,6 @@
 """The breaker of a run, by the rules alone."""
 
-from orchestrator.core.gates.brakes import SHOWN_AFTER_US
+from orchestrator.core.gates.brakes import SHOWN_AFTER_US, Brake
 from orchestrator.core.gates.failure_breaker import (
     OFF,
     PROBE_EVERY_US,
@@ -11,7 +11,7 @@ from orchestrator.core.gates.failure_breaker import (
     BreakerState,
     RatedExecution,
 )
-from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Open
+from orchestrator.core.gates.gates import ANY, STOPPED, Closed, GateResult, Hold, Open
 from orchestrator.core.text.next_step import plain
 
 NOW = 1_000_000_000
@@ -23,6 +23,11 @@ WELL = RatedExecution(is_failed=False)
 
 
 MANY = 100
+
+
+def hold_of(result: GateResult) -> Hold:
+    assert result.hold is not None
+    return result.hold
 
 
 def result(breaker: Breaker, *, now: int = NOW, at_service: int = 0, claiming: int = 0, left: int = MANY) -> GateResult:
@@ -51,7 +56,7 @@ def test_that_the_first_jobs_are_waited_for_is_told_once_it_lasts() -> None:
     assert result(breaker, at_service=4) == Open(0)
     late = result(breaker, now=NOW + SHOWN_AFTER_US, at_service=4)
     assert isinstance(late, Open)
-    assert "until one has succeeded" in (late.why or "")
+    assert "until one has succeeded" in hold_of(late).why
     assert result(breaker, now=NOW + SHOWN_AFTER_US, at_service=3) == Open(1)
     assert result(breaker, now=NOW + SHOWN_AFTER_US, at_service=4) == Open(0), "it begins anew"
 
@@ -68,7 +73,7 @@ def test_it_trips_as_the_first_have_failed_and_says_how() -> None:
     shut = result(breaker)
     assert isinstance(shut, Closed)
     assert shut.until == NOW + PROBE_EVERY_US
-    assert "continue run night run goes on all the same" in shut.why
+    assert "continue run night run goes on all the same" in shut.hold.why
 
 
 def test_failures_of_which_nobody_knows_how_trip_it_as_well() -> None:
@@ -83,7 +88,7 @@ def test_one_a_minute_goes_and_the_next_one_waits_for_its_minute() -> None:
     assert single.most == 1
     assert isinstance(result(breaker, now=later, claiming=1), Closed), "it is on its way"
     breaker.claimed(later)
-    assert result(breaker, now=later) == Closed(single.why or "", later + PROBE_EVERY_US)
+    assert result(breaker, now=later) == Closed(hold_of(single), later + PROBE_EVERY_US)
 
 
 def test_what_never_worked_waits_for_people_after_some_single_jobs() -> None:
@@ -95,7 +100,7 @@ def test_what_never_worked_waits_for_people_after_some_single_jobs() -> None:
     shut = result(breaker, now=NOW + 100 * PROBE_EVERY_US)
     assert isinstance(shut, Closed)
     assert shut.until is None
-    assert shut.why.startswith(f"{STOPPED}: the first 4 executions failed")
+    assert shut.hold.sentence.startswith(f"{STOPPED}: the first 4 executions failed")
 
 
 def test_a_single_job_that_was_not_sent_after_all_does_not_count() -> None:
@@ -220,14 +225,14 @@ def test_where_few_are_left_that_never_worked_it_waits_for_people_at_once() -> N
     shut = result(breaker, now=NOW + PROBE_EVERY_US, left=4)
     assert isinstance(shut, Closed)
     assert shut.until is None
-    assert "of 4 jobs that are left none goes to find out more" in shut.why
-    assert "of 1 job that is left" in getattr(result(breaker, left=1), "why", "")
+    assert "of 4 jobs that are left none goes to find out more" in shut.hold.why
+    assert "of 1 job that is left" in hold_of(result(breaker, left=1)).why
     assert isinstance(result(breaker, now=NOW + PROBE_EVERY_US, left=5), Open)
     breaker.begin(RULES, NOW, left=4)
     assert isinstance(result(breaker, left=4), Open), "who has the run go on sees how it is"
     breaker.claimed(NOW)
     assert result(breaker, now=NOW + PROBE_EVERY_US, left=3) == Closed(
-        shut.why.replace("4 jobs", "3 jobs").replace("the first 3", "the first 4")
+        Hold(Brake.BREAKER, shut.hold.why.replace("4 jobs", "3 jobs").replace("the first 3", "the first 4"))
     )
 
 

@@ -151,7 +151,7 @@ async def test_another_process_holds_the_run_where_the_file_has_changed(tmp_path
         schema(tmp_path, {"type": "null"})
         why = await p.engine.host.serve(run)
         assert "the file has changed since the run was given it" in (why or "")
-        assert p.engine.runs.held[run.id].why == why
+        assert p.engine.runs.unservable[run.id].why == why
 
 
 async def test_too_many_that_wait_are_kept_unjudged(tmp_path: Path) -> None:

@@ -6,12 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import REFUSED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.ledger.transactions.run_controls import RunControls
-from tests.engine.process import Process, gate_results, process
+from tests.engine.process import Process, process, why_blocked
 from tests.engine.scripted import COMPLETED, IN_PROGRESS, WELL, Asked, Reply, Scripted, gaps, numbered
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -42,7 +40,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
     async with process(tmp_path / "db", transport, jobs=100, limits=limits) as p:
         await p.begin()
         await anyio.sleep_until(REFUSING_AT_S + 1)
-        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) == REFUSED
+        assert why_blocked(p.endpoint, p.run.id) == REFUSED
         await p.finish()
         assert p.endpoint.why_stopped(p.run.id) is None
         assert (await p.counts()) == {"succeeded": 100}
@@ -52,7 +50,7 @@ async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
         assert len(while_refused) <= 1 + for_s / 3, "single ones"
         sent = [at for at in transport.times("run") if REFUSING_AT_S + 1 < at < REFUSING_AT_S + for_s]
         assert len(sent) <= len(while_refused)
-        assert gates.blocking_reason(gate_results(p.endpoint, p.run.id, RunControls())) is None
+        assert why_blocked(p.endpoint, p.run.id) is None
 
 
 async def test_a_key_that_is_refused_by_every_operation_is_told_once(tmp_path: Path) -> None:

@@ -114,13 +114,15 @@ async def test_a_run_without_a_key_is_held_says_why_and_goes_on_when_there_is_on
         run = await taken_in(p.ledger, "two", 5, url=THERE)
         told = (await served(p, run)).outcome or ""
         assert told.startswith(f"it is held: the process that works on this ledger has no API key for {THERE}")
-        assert told.endswith(p.engine.report().runs[run].held or "?")
+        hold = p.engine.report().runs[run].blocked_by
+        assert hold is not None
+        assert told.endswith(hold.sentence)
         await anyio.sleep(60)
         assert await left(p, run) == 5
         environ["THERE_KEY"] = "sk-there"
         await anyio.sleep(60)
         assert await left(p, run) == 0
-        assert p.engine.report().runs[run].held is None
+        assert p.engine.report().runs[run].blocked_by is None
 
 
 async def test_a_function_of_another_process_is_held(tmp_path: Path) -> None:

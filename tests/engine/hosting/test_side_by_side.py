@@ -157,8 +157,8 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
             await finished(sessions[2])
         counts = [{name: n for name, n in session.progress.counts.items() if n} for session in sessions]
         assert counts == [{"succeeded": 20}, {"queued": 20}, {"cancelled": 20}, {"queued": 20}]
-        assert [session.held_up is not None for session in sessions] == [False, True, True, True]
-        assert "STORE_ID" in (sessions[3].held_up or "")
+        assert [session.blocked_by is not None for session in sessions] == [False, True, True, True]
+        assert "STORE_ID" in str(sessions[3].blocked_by)
         assert {endpoint for _, endpoint, _ in here.sent} == {"ep"}
         assert there.sent == []
 

@@ -293,7 +293,7 @@ def test_what_a_person_has_changed_after_a_kill_is_left_alone_and_said(place: Pl
     place.change(workers_max=6)
     [found] = place.world(place.tidy)
     assert (found.is_put_back, place.bounds) == (True, (0, 6))
-    assert found.told == "somebody has made it 0 to 6 workers meanwhile; it is left so"
+    assert found.outcome == "somebody has made it 0 to 6 workers meanwhile; it is left so"
     assert place.world(place.tidy) == []
 
 
@@ -435,7 +435,7 @@ def test_what_cannot_be_put_back_is_said_and_kept(place: Place) -> None:
     place.more["account"] = Raised
     [found] = place.world(place.tidy)
     assert not found.is_put_back
-    assert "could not be put back" in found.told
+    assert "could not be put back" in found.outcome
     del place.more["account"]
     [found] = place.world(place.tidy)
     assert (found.is_put_back, place.bounds) == (True, (0, 3))
@@ -445,4 +445,4 @@ def test_an_endpoint_that_is_gone_needs_nothing(place: Place) -> None:
     killed(place)
     place.emulator.account.endpoints.delete(place.endpoint, place.clock.now())
     [found] = place.world(place.tidy)
-    assert (found.is_put_back, found.told, found.now) == (True, "the endpoint is gone", None)
+    assert (found.is_put_back, found.outcome, found.now) == (True, "the endpoint is gone", None)

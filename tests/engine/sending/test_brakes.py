@@ -90,7 +90,7 @@ async def test_a_broken_handler_costs_25_executions_and_not_900(tmp_path: Path) 
         why = p.session.why_stopped or ""
         assert "the first 20 executions failed, 20 of them with: failed: CUDA error" in why
         assert "orchestrator unpause run" in why
-        assert "CUDA error" in (p.session.report.of(p.run.id).held or "")
+        assert "CUDA error" in str(p.session.report.of(p.run.id).blocked_by)
         await anyio.sleep(90)
         assert service.paid == 25
 
@@ -189,7 +189,7 @@ async def test_a_restart_pays_for_one_more_and_knows_why(tmp_path: Path) -> None
         await p.wait(lambda: any("tripped" in each for each in p.warnings))
 
     async def second(p: Process, _: SimulatedService, __: Handler) -> None:
-        assert "the first 4 executions failed" in (p.session.brakes.gate_results(None)[0].why or "")
+        assert "the first 4 executions failed" in str(p.session.brakes.gate_results(None)[0].hold)
         await anyio.sleep(45)
         assert service.paid == 4, "the minute goes on"
         handler.results = lambda _: WELL
@@ -400,7 +400,7 @@ async def test_the_days_budget_of_an_endpoint_ends_at_midnight(tmp_path: Path) -
         assert 39 <= service.paid <= 41
         now = p.clock.now()
         assert p.session.why_stopped is None
-        assert "a day" in (p.session.own.sending.held_up or "")
+        assert "a day" in str(p.session.own.sending.blocked_by)
         await p.until(State.SUCCEEDED, 60)
         assert p.clock.now() // DAY_US == now // DAY_US + 1
 

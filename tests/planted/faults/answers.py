@@ -68,8 +68,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="many submissions at once are risked while none is answered",
         path="orchestrator/core/gates/gates.py::submissions_unanswered",
-        old="Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), UNANSWERED)",
-        new="Open(None, UNANSWERED)",
+        old="Open(None if endpoint.by_retry else max(0, 1 - endpoint.in_flight), _UNANSWERED)",
+        new="Open(None, _UNANSWERED)",
         tests=(GATES + "test_while_no_submission_is_answered_single_ones_go_at_pauses",),
     ),
     Fault(
@@ -257,8 +257,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="everything is sent on while everything is refused",
         path="orchestrator/core/gates/gates.py::submissions_refused",
-        old="Open(max(0, 1 - endpoint.in_flight), REFUSED)",
-        new="Open(None, REFUSED)",
+        old="Open(max(0, 1 - endpoint.in_flight), _REFUSED)",
+        new="Open(None, _REFUSED)",
         tests=(
             GATES + "test_while_submissions_are_refused_single_ones_go_at_pauses",
             REFUSED + "test_after_a_minute_of_refusals_nothing_is_sent_and_what_is_outstanding_is_still_collected",

@@ -213,8 +213,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a day's budget that is used up waits for people",
         path="orchestrator/core/gates/brakes.py::_budget",
-        old="endpoint's {money(facts.budget)} a day\", midnight)",
-        new="endpoint's {money(facts.budget)} a day\")",
+        old='a day, until 00:00 UTC", midnight)',
+        new='a day, until 00:00 UTC")',
         tests=(BRAKES + "test_a_days_budget_is_over_at_midnight",),
     ),
     Fault(

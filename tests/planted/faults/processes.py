@@ -200,7 +200,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a paused run is said to be held up for longer than it is",
-        path="orchestrator/engine/sending/run_sender.py::RunSender.held_up",
+        path="orchestrator/engine/sending/run_sender.py::RunSender.blocked_by",
         old="self._gate_results(RunControls())",
         new="self._gate_results(RunControls(pause=True))",
         tests=("tests/api/inspect/test_mended.py::test_a_run_that_goes_on_is_not_said_to_be_paused_any_more",),
