@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX as TAKEN_BYTES_MAX
-from orchestrator.emulator.workers.handlers import HandlerJob
+from orchestrator.emulator.workers.handlers import HandlerJob, ReportKind
 from orchestrator.worker import CHECKPOINT_BYTES_MAX, LongJob
 
 RESUME = {"key": "k", "segment": 3, "checkpoint": {"n": 1}, "soft_s": 3_600.0, "until": 2**40}
@@ -83,17 +83,11 @@ def test_the_end_waits_for_the_reports_under_way() -> None:
 
 
 def test_under_the_emulator_reports_go_there() -> None:
-    class Report:
-        def __init__(self) -> None:
-            self.outputs: list[bytes] = []
+    said: list[tuple[ReportKind, bytes]] = []
 
-        def progress(self, output: bytes) -> bool:
-            self.outputs.append(output)
-            return True
+    def report(kind: ReportKind, output: bytes) -> bool:
+        said.append((kind, output))
+        return True
 
-        def chunk(self, output: bytes) -> bool:
-            raise AssertionError(output)
-
-    report = Report()
     LongJob(HandlerJob(report, job())).report(0.5)
-    assert report.outputs == [b'{"seq": 1, "checkpoint": {"n": 1}, "progress": 0.5}']
+    assert said == [(ReportKind.PROGRESS, b'{"seq": 1, "checkpoint": {"n": 1}, "progress": 0.5}')]

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping
 
+import msgspec
 from starlette.types import ASGIApp
 
 from orchestrator.emulator.account.pods import PodSettings
@@ -69,6 +70,15 @@ class EmulatorSettings(EmulatorOptions, frozen=True, kw_only=True):
     """How long after its last use a template cannot be deleted (contract: up to 2 minutes)."""
     gpus: tuple[str, ...] | None = None
     """The GPU types that are available; None for all."""
+
+    @property
+    def pods_as_served(self) -> PodSettings:
+        """How pods behave, with what holds for all that there is."""
+        return msgspec.structs.replace(
+            self.pods,
+            page_max=min(self.pods.page_max, self.page_size),
+            strict=self.pods.strict or self.strict,
+        )
 
 
 def callers_of(settings: EmulatorSettings) -> Mapping[str, Caller] | None:

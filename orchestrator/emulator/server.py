@@ -12,16 +12,13 @@ on: workers, time-outs, retention and webhooks.
 
 import random
 import subprocess
-from collections.abc import Sequence
 
 import anyio
-import msgspec
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.account import Account
-from orchestrator.emulator.account.endpoints import ServiceEndpoint
 from orchestrator.emulator.account_api.service import AccountInterfaces
 from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.faults import FaultDice
@@ -30,17 +27,14 @@ from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.emulator.endpoint_kinds import EndpointKinds
 from orchestrator.emulator.http.delivery import AnswerDelivery, announced
 from orchestrator.emulator.http.gate import Gate
-from orchestrator.emulator.http.not_found import UnservedAnswer, UnservedCalls
 from orchestrator.emulator.http.wire import Wire
 from orchestrator.emulator.job_api.live_world import LiveWorld, ScaledClock
 from orchestrator.emulator.job_api.openai_routes import OpenAiApi
 from orchestrator.emulator.job_api.routes import JobApi, RouteTable, job_routes
 from orchestrator.emulator.job_api.webhook_delivery import Deliver, WebhookDelivery
-from orchestrator.emulator.jobs.fleet import WorkerView
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.emulator.jobs.world import Due, World
 from orchestrator.emulator.stats import JOBS_MAX, Stats, StatsApi, stats
-from orchestrator.emulator.workers.worker_processes import WorkerEnvironment
 from orchestrator.emulator.workforce import Workforce
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
@@ -73,16 +67,13 @@ class Emulator:
         wire = Wire(self.dice, settings.error_bodies)
         callers = callers_of(settings)
         access = CallerAccess(callers, settings.pods.quotas, scale=settings.time_scale)
-        unserved = UnservedCalls()
-        delivery = AnswerDelivery(wire, self.clock, settings.time_scale)
         self.account = self._make_account(rng)
         self._interfaces = AccountInterfaces(
             self.account,
             access,
-            delivery,
+            AnswerDelivery(wire, self.clock, settings.time_scale),
             page_size=settings.page_size,
             without=settings.without,
-            notes=unserved,
             strict=settings.strict,
         )
         self._kinds = EndpointKinds(settings, self.account.endpoints)
@@ -101,30 +92,25 @@ class Emulator:
             self._live,
             kinds=self._kinds,
             gate=self.gate,
-            environment=WorkerEnvironment(
-                key=next(iter(callers or ()), WORKER_KEY),
-                ping_interval_s=settings.ping_interval_s,
-                template=self.account.endpoints.environment_of,
-            ),
+            key=next(iter(callers or ()), WORKER_KEY),
+            template=self.account.endpoints.environment_of,
             output=worker_output,
         )
-        self.app = self._make_app(UnservedAnswer(access, delivery, unserved))
+        self.app = self._make_app()
 
     def _make_account(self, rng: random.Random) -> Account:
         settings = self._settings
         return Account(
             rng,
-            pods=msgspec.structs.replace(
-                settings.pods,
-                page_max=min(settings.pods.page_max, settings.page_size),
-                strict=settings.pods.strict or settings.strict,
-            ),
+            pods=settings.pods_as_served,
             template_release_s=settings.template_release_s,
             propagation_s=settings.propagation_s,
             gpus=settings.gpus,
-            deployed=self._deployed,
+            deployed=lambda endpoint: self.deploy(
+                endpoint.id, self._kinds.scaling_of(endpoint), endpoint.execution_timeout_ms * MILLISECOND_US
+            ),
             removed=self._removed,
-            workers=self._workers_of,
+            workers=lambda endpoint: self.world.endpoints.fleet(endpoint).views(),
         )
 
     def _make_world(self, rng: random.Random) -> World:
@@ -155,7 +141,7 @@ class Emulator:
             wire=wire,
         )
 
-    def _make_app(self, unserved: UnservedAnswer) -> ASGIApp:
+    def _make_app(self) -> ASGIApp:
         settings = self._settings
         jobs = JobApi(
             self._live,
@@ -173,7 +159,7 @@ class Emulator:
             *StatsApi(self.stats).routes(),
             *self._interfaces.routes,
         ]
-        app = RouteTable(routes, unserved.answer)
+        app = RouteTable(routes, self._interfaces.unserved.answer)
         return app if settings.time_scale == 1.0 else announced(app, settings.time_scale)
 
     def serve_workers_at(self, origin: str) -> None:
@@ -189,16 +175,9 @@ class Emulator:
         self.world.endpoints.deploy(endpoint, scaling, announced=announced, execution_timeout_us=execution_timeout_us)
         self._live.ring()
 
-    def _deployed(self, endpoint: ServiceEndpoint) -> None:
-        timeout_us = endpoint.execution_timeout_ms * MILLISECOND_US
-        self.deploy(endpoint.id, self._kinds.scaling_of(endpoint), timeout_us)
-
     def _removed(self, endpoint: str) -> None:
         self.world.close(endpoint)
         self._live.ring()
-
-    def _workers_of(self, endpoint: str) -> Sequence[WorkerView]:
-        return self.world.endpoints.fleet(endpoint).views()
 
     def _dynamic_limit(self, endpoint: str) -> int:
         return self.world.endpoints.fleet(endpoint).running() * (self._settings.requests_per_worker or 0)

@@ -1,6 +1,7 @@
 """All workers of an emulator: handlers, processes, workers from elsewhere, servers behind load balancers."""
 
 import subprocess
+from collections.abc import Callable, Mapping
 
 from anyio.abc import TaskGroup
 from starlette.routing import Route
@@ -17,7 +18,11 @@ from orchestrator.emulator.workers.workers import HandlerWorkers
 
 
 class Workforce:
-    """The workers of all endpoints; worker processes find `environment` in theirs, and print to `output`."""
+    """The workers of all endpoints.
+
+    Worker processes sign with `key`, find in their environment what the `template` of an endpoint adds, and print to
+    `output`.
+    """
 
     def __init__(
         self,
@@ -26,7 +31,8 @@ class Workforce:
         *,
         kinds: EndpointKinds,
         gate: Gate,
-        environment: WorkerEnvironment,
+        key: str,
+        template: Callable[[str], Mapping[str, str]],
         output: int = subprocess.DEVNULL,
     ) -> None:
         self._live = live
@@ -46,7 +52,7 @@ class Workforce:
                 settings.command,
                 live,
                 api=self.api,
-                environment=environment,
+                environment=WorkerEnvironment(key=key, ping_interval_s=settings.ping_interval_s, template=template),
                 listen_grace_s=settings.listen_grace_s,
                 output=output,
             )

@@ -90,7 +90,9 @@ class Network:
         for service in services.values():
             service.receiver = self._deliver
             for gone in plan.of(Trouble.SERVICE_GONE):
-                service.gate.outage(EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US))
+                service.gate.wire.outage(
+                    EPOCH_AT + round(gone.at_s * SECOND_US), EPOCH_AT + round(gone.until_s * SECOND_US)
+                )
 
     def begin(self, tasks: TaskGroup) -> None:
         """What is under way is carried by `tasks`, which neither sleep nor die with a process."""

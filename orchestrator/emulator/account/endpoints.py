@@ -38,20 +38,6 @@ class CpuChoice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vcpu_count: Annotated[int, msgspec.Meta(ge=2)]
 
 
-class EndpointV2Fields(msgspec.Struct, frozen=True, kw_only=True):
-    """What only REST v2 says of an endpoint."""
-
-    type: str = "QUEUE"
-    has_priority: bool = False
-    """Of its flashboot."""
-    cpu: tuple[CpuChoice, ...] = ()
-
-    @property
-    def is_balanced(self) -> bool:
-        """Whether requests go straight to its workers: it has no queue."""
-        return self.type == LOAD_BALANCER
-
-
 class Release(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One version of what an endpoint's workers start from. Workers of the emulator are never behind the newest."""
 
@@ -93,17 +79,28 @@ class ServiceEndpoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """As the template has it: secrets unresolved."""
     user_id: str = "user_emulated"
     version: int = 0
-    newer: EndpointV2Fields = EndpointV2Fields()
+    type: str = "QUEUE"
+    has_priority: bool = False
+    """Of its flashboot."""
+    cpu: tuple[CpuChoice, ...] = ()
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether requests go straight to its workers: it has no queue."""
+        return self.type == LOAD_BALANCER
 
 
 _SETTINGS = frozenset(field.encode_name for field in msgspec.structs.fields(ServiceEndpoint)) - {
-    *("id", "createdAt", "env", "userId", "version", "newer")
+    *("id", "createdAt", "env", "userId", "version")
 }
+
+V2_ONLY = ("type", "hasPriority", "cpu")
+"""What the older interfaces neither take nor show."""
 
 
 def parse_endpoint(body: bytes) -> Changes:
     """The body of a create or an update. Raises Refusal 400."""
-    return converted(body, dict[str, Any])
+    return {name: value for name, value in converted(body, dict[str, Any]).items() if name not in V2_ONLY}
 
 
 class EndpointStore:
@@ -134,7 +131,6 @@ class EndpointStore:
         wanted: Changes,
         now: int,
         *,
-        newer: EndpointV2Fields | None = None,
         own: ServiceTemplate | None = None,
     ) -> ServiceEndpoint:
         """From a template, or from one that is to be its `own`. Raises Refusal 400 for a broken rule, an unknown
@@ -144,9 +140,7 @@ class EndpointStore:
         if template_id is None:
             raise ServiceRefusal(400, "templateId is required")
         endpoint_id = resource_id(self._rng)
-        endpoint = ServiceEndpoint(
-            id=endpoint_id, created_at=iso_time(now), template_id=str(template_id), newer=newer or EndpointV2Fields()
-        )
+        endpoint = ServiceEndpoint(id=endpoint_id, created_at=iso_time(now), template_id=str(template_id))
         endpoint = self._changed(endpoint, wanted, own)
         if own is not None:
             self._templates.bind(own)
@@ -174,14 +168,13 @@ class EndpointStore:
         wanted: Changes,
         now: int,
         *,
-        newer: EndpointV2Fields | None = None,
         template: ServiceTemplate | None = None,
     ) -> ServiceEndpoint:
         """Changes what is given; `template` is the one that it has, changed. Raises Refusal 404 or 400."""
         before = self.find(endpoint_id)
         present = self._templates.find(before.template_id)
         after = self._changed(before, wanted, template)
-        after = msgspec.structs.replace(after, version=before.version + 1, newer=newer or before.newer)
+        after = msgspec.structs.replace(after, version=before.version + 1)
         if template is not None:
             keep = self._templates.bind if self._templates.is_bound(template.id) else self._templates.put
             keep(template)
@@ -239,7 +232,7 @@ class EndpointStore:
     def balances(self, endpoint_id: str) -> bool:
         """Whether the endpoint was created as a load balancing one."""
         endpoint = self._endpoints.get(endpoint_id)
-        return endpoint is not None and endpoint.newer.is_balanced
+        return endpoint is not None and endpoint.is_balanced
 
     def template_of(self, endpoint_id: str) -> ServiceTemplate | None:
         """What the endpoint's workers start from."""
@@ -292,7 +285,8 @@ def shown_endpoint_v1(
 ) -> dict[str, Any]:
     """The record as it goes over the wire, with its template and its workers if asked for."""
     record: dict[str, Any] = msgspec.to_builtins(endpoint)
-    del record["newer"]
+    for name in V2_ONLY:
+        del record[name]
     if template is not None:
         record["template"] = msgspec.to_builtins(template)
     if workers is not None:

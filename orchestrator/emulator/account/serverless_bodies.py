@@ -10,7 +10,6 @@ from orchestrator.emulator.account.endpoints import (
     LOAD_BALANCER,
     Changes,
     CpuChoice,
-    EndpointV2Fields,
     ServiceEndpoint,
 )
 from orchestrator.emulator.account.pod_bodies import AtLeastOne, Container, Name, checked
@@ -116,36 +115,37 @@ def _of_cpu(wanted: EndpointBody) -> Iterable[str]:
             yield f"$.cpu[{index}].vcpuCount: got {each.vcpu_count}, want a power of two"
 
 
-def changes_of(body: EndpointBody, before: ServiceEndpoint | None = None) -> tuple[Changes, EndpointV2Fields]:
+def changes_of(body: EndpointBody, before: ServiceEndpoint | None = None) -> Changes:
     """What `body` says, in the older words. `before` None: of a new endpoint, with v2's defaults. Raises Problem."""
-    newer = before.newer if before is not None else EndpointV2Fields()
-    if isinstance(body, EndpointCreation):
-        newer = EndpointV2Fields(type=body.type)
-    scaling = _scaling(body, newer.type, before)
-    if not isinstance(body.flashboot, Omitted):
-        newer = msgspec.structs.replace(newer, has_priority=body.flashboot == "PRIORITY_FLASHBOOT")
+    kind = body.type if isinstance(body, EndpointCreation) else before.type if before else OMITTED
+    scaling = _scaling(body, kind, before)
+    has_cpu = bool(before and before.cpu)
     if not isinstance(body.cpu, Omitted):
-        if before is not None and not newer.cpu:
+        if before is not None and not has_cpu:
             raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a GPU endpoint cannot become a CPU endpoint")
-        newer = msgspec.structs.replace(newer, cpu=body.cpu)
-    defaults = {"idleTimeout": IDLE_TIMEOUT_S_DEFAULT, "executionTimeoutMs": TIMEOUT_MS_DEFAULT}
+        has_cpu = True
     said = {
         "name": body.name,
+        "type": kind,
         "workersMin": body.workers.min,
         "workersMax": body.workers.max,
         "idleTimeout": body.workers.idle_timeout,
         "executionTimeoutMs": body.timeout,
+        "computeType": "CPU" if has_cpu else OMITTED,
+        "cpu": msgspec.to_builtins(body.cpu) if body.cpu else OMITTED,
         "dataCenterIds": body.data_center_ids,
         "flashboot": OMITTED if isinstance(body.flashboot, Omitted) else body.flashboot != "OFF",
+        "hasPriority": OMITTED if isinstance(body.flashboot, Omitted) else body.flashboot == "PRIORITY_FLASHBOOT",
         "networkVolumeIds": body.network_volumes,
         **scaling,
-        **_gpu(body.gpu, newer),
+        **_gpu(body.gpu, has_cpu=has_cpu),
     }
+    defaults = {"idleTimeout": IDLE_TIMEOUT_S_DEFAULT, "executionTimeoutMs": TIMEOUT_MS_DEFAULT}
     changes = {name: value for name, value in said.items() if value is not OMITTED}
-    return {**(defaults if before is None else {}), **({"computeType": "CPU"} if newer.cpu else {}), **changes}, newer
+    return changes if before is not None else {**defaults, **changes}
 
 
-def _scaling(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> Changes:
+def _scaling(body: EndpointBody, kind: str | Omitted, before: ServiceEndpoint | None) -> Changes:
     scaling, changes = body.scaling, {}
     if not isinstance(scaling, Omitted):
         given = {"queueDelay": scaling.queue_delay, "requestCount": scaling.request_count}
@@ -163,10 +163,10 @@ def _scaling(body: EndpointBody, kind: str, before: ServiceEndpoint | None) -> C
     return changes
 
 
-def _gpu(gpu: GpuBody | Omitted, newer: EndpointV2Fields) -> Changes:
+def _gpu(gpu: GpuBody | Omitted, *, has_cpu: bool) -> Changes:
     if isinstance(gpu, Omitted):
         return {}
-    if newer.cpu:
+    if has_cpu:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "a CPU endpoint cannot become a GPU endpoint")
     if gpu.allowed_cuda_versions and gpu.min_cuda_version:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, "allowedCudaVersions and minCudaVersion exclude each other")
@@ -185,15 +185,15 @@ def _gpu(gpu: GpuBody | Omitted, newer: EndpointV2Fields) -> Changes:
 
 def shown_endpoint(endpoint: ServiceEndpoint, template: ServiceTemplate, base_url: str) -> dict[str, object]:
     """The record of v2: no template id and no version. `base_url` is where requests for a load balancing one go."""
-    flashboot = "PRIORITY_FLASHBOOT" if endpoint.newer.has_priority else "FLASHBOOT"
+    flashboot = "PRIORITY_FLASHBOOT" if endpoint.has_priority else "FLASHBOOT"
     is_delay = endpoint.scaler_type == "QUEUE_DELAY"
     return {
         "id": endpoint.id,
         "name": endpoint.name,
-        "type": endpoint.newer.type,
-        **({"requestUrls": {"base": base_url, "health": f"{base_url}/ping"}} if endpoint.newer.is_balanced else {}),
+        "type": endpoint.type,
+        **({"requestUrls": {"base": base_url, "health": f"{base_url}/ping"}} if endpoint.is_balanced else {}),
         **shown_container(template),
-        **({"cpu": _cpu(endpoint)} if endpoint.newer.cpu else {"gpu": _gpu_shown(endpoint)}),
+        **({"cpu": _cpu(endpoint)} if endpoint.cpu else {"gpu": _gpu_shown(endpoint)}),
         "workers": {
             "min": endpoint.workers_min,
             "max": endpoint.workers_max,
@@ -224,4 +224,4 @@ def _gpu_shown(endpoint: ServiceEndpoint) -> dict[str, object]:
 
 
 def _cpu(endpoint: ServiceEndpoint) -> list[dict[str, object]]:
-    return [{"id": each.id, "vcpuCount": each.vcpu_count, "memory": 4 * each.vcpu_count} for each in endpoint.newer.cpu]
+    return [{"id": each.id, "vcpuCount": each.vcpu_count, "memory": 4 * each.vcpu_count} for each in endpoint.cpu]

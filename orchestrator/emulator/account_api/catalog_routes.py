@@ -1,13 +1,14 @@
 """The catalog by the REST interface v2: `/v2/catalog` (as observed). How much of anything is left is not emulated."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from starlette.requests import Request
 from starlette.routing import Route
 
-from orchestrator.emulator.account_api.rest_v2 import Call, RestV2, ok
+from orchestrator.emulator.account_api.rest_v2 import RestV2, ok
 from orchestrator.emulator.contract.answers import HttpAnswer
 from orchestrator.emulator.contract.gpu_catalog import cpu_type_records, data_center_records, gpu_type_records
 from orchestrator.emulator.contract.problems import ProblemRefusal, not_found_problem
@@ -18,51 +19,31 @@ FREE_FILTERS: Final = frozenset({"regions", "networkVolumeTypes", "compliance", 
 """What `/catalog/datacenters` may be asked for; whatever else goes with `include` alone."""
 
 
-class CatalogApi:
-    """Answers requests about what there is to be had."""
+def catalog_routes(rest: RestV2) -> list[Route]:
+    """The routes of the catalog, of lists and of single things."""
+    kinds: tuple[tuple[str, str, Callable[[Request], Sequence[Shown]]], ...] = (
+        ("gpus", "gpus", lambda _: gpu_type_records()),
+        ("cpus", "cpus", lambda _: cpu_type_records()),
+        ("datacenters", "dataCenters", lambda request: data_center_records(_texts(request, "regions"))),
+    )
+    return [
+        rest.route(None, path, GET=(f"catalog {kind}", partial(_answer, kind, key, listed)))
+        for kind, key, listed in kinds
+        for path in (f"/v2/catalog/{kind}", f"/v2/catalog/{kind}/{{wanted:path}}")
+    ]
 
-    def __init__(self, rest: RestV2) -> None:
-        self._rest = rest
 
-    def routes(self) -> list[Route]:
-        """The routes of the catalog, of lists and of single things."""
-        kinds: tuple[tuple[str, str, Callable[[Request], Sequence[Shown]]], ...] = (
-            ("gpus", "gpus", lambda _: gpu_type_records()),
-            ("cpus", "cpus", lambda _: cpu_type_records()),
-            ("datacenters", "dataCenters", lambda request: data_center_records(_texts(request, "regions"))),
-        )
-        return [
-            self._rest.route(None, path, GET=(f"catalog {kind}", _answer(kind, call, key, listed)))
-            for kind, key, listed in kinds
-            for path, call in (
-                (f"/v2/catalog/{kind}", self._list),
-                (f"/v2/catalog/{kind}/{{wanted:path}}", self._get),
-            )
-        ]
-
-    @staticmethod
-    def _list(key: str, things: Sequence[Shown], _request: Request) -> HttpAnswer:
+async def _answer(
+    kind: str, key: str, listed: Callable[[Request], Sequence[Shown]], request: Request, _account: str
+) -> HttpAnswer:
+    _check(kind, request)
+    things, wanted = listed(request), request.path_params.get("wanted")
+    if wanted is None:
         return ok({key: things})
-
-    @staticmethod
-    def _get(_key: str, things: Sequence[Shown], request: Request) -> HttpAnswer:
-        found = next((each for each in things if each["id"] == request.path_params["wanted"]), None)
-        if found is None:
-            raise not_found_problem()
-        return ok(found)
-
-
-def _answer(
-    kind: str,
-    call: Callable[[str, Sequence[Shown], Request], HttpAnswer],
-    key: str,
-    listed: Callable[[Request], Sequence[Shown]],
-) -> Call:
-    async def answer(request: Request, _account: str) -> HttpAnswer:
-        _check(kind, request)
-        return call(key, listed(request), request)
-
-    return answer
+    found = next((each for each in things if each["id"] == wanted), None)
+    if found is None:
+        raise not_found_problem()
+    return ok(found)
 
 
 def _check(kind: str, request: Request) -> None:

@@ -7,7 +7,6 @@ observed). As at the service, the schema cannot be asked for.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import cache, partial
 from typing import Any
 
@@ -34,6 +33,7 @@ from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocument
 from orchestrator.emulator.account_api.graphql_pods import PodDocuments
 from orchestrator.emulator.account_api.graphql_user import UserDocuments, cpu_flavors, pools
 from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.not_found import UnservedCalls
 
@@ -137,14 +137,6 @@ _IS_UNKNOWN = re.compile("Cannot query field|Unknown type|is not defined by type
 """What the parser says of a document that asks for more than `SCHEMA` has."""
 
 
-class Sender(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose pods a document is about, and what its sender may do."""
-
-    account: str
-    scopes: AbstractSet[str] | None
-    """None: it has no key."""
-
-
 class _Request(msgspec.Struct, frozen=True, rename="camel"):
     query: str
     variables: dict[str, Any] | None = None
@@ -170,8 +162,8 @@ class GraphQLApi:
         self._notes = notes
         self._strict = strict
 
-    def answer(self, body: bytes, now: int, *, account: str, scopes: AbstractSet[str] | None) -> HttpAnswer:
-        """What becomes of the body of one POST. `scopes` are what its sender may do; None for one without a key."""
+    def answer(self, body: bytes, now: int, caller: Caller | None, team: str | None = None) -> HttpAnswer:
+        """What becomes of the body of one POST. `caller` sent it, for `team` if it may; None: it has no key."""
         try:
             request = msgspec.json.decode(body, type=_Request)
             document = parse(request.query, max_tokens=TOKENS_MAX)
@@ -186,7 +178,7 @@ class GraphQLApi:
         result = execute_sync(
             _schema(),
             document,
-            self._root(now, Sender(account=account, scopes=scopes)),
+            self._root(now, caller, "" if caller is None else caller.account(team)),
             variable_values=request.variables,
             operation_name=request.operation_name,
             field_resolver=_resolve,
@@ -196,15 +188,15 @@ class GraphQLApi:
         changes = not result.errors and _changes(document)
         return HttpAnswer(status=200, body=msgspec.json.encode(result.formatted), changes=changes)
 
-    def _root(self, now: int, sender: Sender) -> Mapping[str, _Resolver]:
+    def _root(self, now: int, caller: Caller | None, account: str) -> Mapping[str, _Resolver]:
         resolvers: dict[str, tuple[str | None, _Resolver]] = {
             **self._of_account(now),
-            **self._of_pods(now, sender.account),
+            **self._of_pods(now, account),
             **self._of_user(),
         }
-        owned = _all_guarded(sender, self._owned(now, sender.account))
+        owned = _all_guarded(caller, self._owned(now, account))
         resolvers["myself"] = (None, lambda: {**self._user.shown(), **owned})
-        return {**_all_guarded(sender, resolvers), **self._public()}
+        return {**_all_guarded(caller, resolvers), **self._public()}
 
     def _owned(self, now: int, account: str) -> _Scoped:
         """What `myself` shows of the account, to whoever may see it."""
@@ -262,9 +254,15 @@ class GraphQLApi:
                 "templates:write",
                 lambda **given: templates.delete(given.get("templateName") or "", now),
             ),
-            "secretCreate": ("secrets:write", lambda **given: self._create_secret(given["input"], now)),
+            "secretCreate": (
+                "secrets:write",
+                lambda **given: self._create_secret(given["input"], now),
+            ),
             "secretValueUpdate": ("secrets:write", lambda **given: self._rotate_secret(given["input"], now)),
-            "secretDescriptionUpdate": ("secrets:write", lambda **given: self._describe_secret(given["input"], now)),
+            "secretDescriptionUpdate": (
+                "secrets:write",
+                lambda **given: self._describe_secret(given["input"], now),
+            ),
             "secretDelete": ("secrets:write", lambda **given: secrets.delete(given["id"])),
             "saveEndpoint": ("serverless:write", lambda **given: endpoints.save(given["input"], now)),
             "updateEndpointTemplate": (
@@ -291,13 +289,13 @@ class GraphQLApi:
         return self._templates.save(wanted)
 
 
-def _all_guarded(sender: Sender, operations: _Scoped) -> dict[str, _Resolver]:
-    return {name: partial(_guarded, sender, scope, call) for name, (scope, call) in operations.items()}
+def _all_guarded(caller: Caller | None, operations: _Scoped) -> dict[str, _Resolver]:
+    return {name: partial(_guarded, caller, scope, call) for name, (scope, call) in operations.items()}
 
 
-def _guarded(sender: Sender, scope: str | None, call: _Resolver, **given: object) -> object:
+def _guarded(caller: Caller | None, scope: str | None, call: _Resolver, **given: object) -> object:
     """Raises Refusal 403 where the sender lacks the permission."""
-    if sender.scopes is None or (scope is not None and scope not in sender.scopes):
+    if caller is None or (scope is not None and scope not in caller.scopes):
         raise ServiceRefusal(403, "access denied")
     return call(**given)
 

@@ -146,6 +146,7 @@ def _settings(wanted: Mapping[str, Any]) -> Changes:
     flashboot, volumes = wanted.get("flashBootType"), wanted.get("networkVolumeIds")
     return {
         **wanted,
+        "type": None,  # as every endpoint here has a queue
         "gpuTypeIds": _gpus(wanted.get("gpuIds")),
         "dataCenterIds": _names(wanted.get("locations")),
         "flashboot": None if flashboot is None else flashboot != "OFF",

@@ -118,9 +118,9 @@ class AccountApi:
         return await self.graphql.answer(operate)
 
     async def _within_limits(self, front: AccountGate, operation: str, call: Call, request: Request) -> HttpAnswer:
-        if front.doubts_key():
+        if front.wire.doubts_key():
             raise ServiceRefusal(401, "unauthorized")
-        if front.throttles():
+        if front.wire.throttles():
             raise ServiceRefusal(429, "too many requests")
         with front.under_way(operation) as fails:
             if fails:
@@ -142,10 +142,7 @@ class AccountApi:
     async def _document(self, caller: Caller | None, request: Request) -> HttpAnswer:
         """`caller` is whom its key stands for; None where none is asked for."""
         body = await read_bounded_body(request, BODY_BYTES_MAX)
-        if caller is None:
-            return self._documents().answer(body, self._clock.now(), account="", scopes=None)
-        account = caller.account(request.headers.get("x-team-id"))
-        return self._documents().answer(body, self._clock.now(), account=account, scopes=caller.scopes)
+        return self._documents().answer(body, self._clock.now(), caller, request.headers.get("x-team-id"))
 
     async def _create(self, request: Request) -> HttpAnswer:
         wanted = parse_endpoint(await read_bounded_body(request, BODY_BYTES_MAX))

@@ -96,9 +96,9 @@ class RestV2:
     ) -> HttpAnswer:
         operation = operations.get(request.method)
         name = UNKNOWN if operation is None else operation.name
-        if self.front.doubts_key():
+        if self.front.wire.doubts_key():
             raise ProblemRefusal(HTTPStatus.UNAUTHORIZED, "invalid bearer token")
-        if self.front.throttles():
+        if self.front.wire.throttles():
             raise exceeded("minute", 1)
         try:
             self._access.count(caller, self.clock.now())

@@ -66,8 +66,7 @@ class ServerlessApi:
 
     async def _create(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_endpoint_creation(await read_json_body(request))
-        settings, newer = changes_of(body)
-        endpoint = self._endpoints.create(settings, self._rest.clock.now(), newer=newer, own=self._template(body))
+        endpoint = self._endpoints.create(changes_of(body), self._rest.clock.now(), own=self._template(body))
         return ok(self._shown(endpoint, request), HTTPStatus.CREATED)
 
     async def _get(self, request: Request, _account: str) -> HttpAnswer:
@@ -76,7 +75,7 @@ class ServerlessApi:
     async def _update(self, request: Request, _account: str) -> HttpAnswer:
         body = parse_endpoint_update(await read_json_body(request))
         before = self._find(request)
-        settings, newer = changes_of(body, before)
+        settings = changes_of(body, before)
         template = None
         if body.is_about_container or not isinstance(body.name, Omitted):
             present = self._template_of(before)
@@ -85,7 +84,7 @@ class ServerlessApi:
             )  # a shared one, too (as observed)
             source = self._source(body) or present
             template = msgspec.structs.replace(contained(source, body), id=present.id, name=name)
-        after = self._endpoints.update(before.id, settings, self._rest.clock.now(), newer=newer, template=template)
+        after = self._endpoints.update(before.id, settings, self._rest.clock.now(), template=template)
         return ok(self._shown(after, request))
 
     async def _delete(self, request: Request, _account: str) -> HttpAnswer:
@@ -155,12 +154,12 @@ class ServerlessApi:
         return {
             "id": view.id,
             "status": status,
-            "gpuCount": 0 if endpoint.newer.cpu else endpoint.gpu_count,
+            "gpuCount": 0 if endpoint.cpu else endpoint.gpu_count,
             "isStale": False,
             "version": endpoint.version,
             "image": self._template_of(endpoint).image_name,
             "uptimeSeconds": (self._rest.clock.now() - view.started_at) // SECOND_US if view.is_ready else None,
-            "gpuTypeId": None if endpoint.newer.cpu else self._endpoints.gpu_of(endpoint.id),
+            "gpuTypeId": None if endpoint.cpu else self._endpoints.gpu_of(endpoint.id),
             "dataCenterId": next(iter(endpoint.data_center_ids), None),
             "startedAt": iso_time(view.started_at),
         }

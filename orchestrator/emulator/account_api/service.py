@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from orchestrator.emulator.account.account import Account
-from orchestrator.emulator.account_api.catalog_routes import CatalogApi
+from orchestrator.emulator.account_api.catalog_routes import catalog_routes
 from orchestrator.emulator.account_api.pod_events import PodEvents
 from orchestrator.emulator.account_api.pod_routes import PodApi
 from orchestrator.emulator.account_api.rest_v1 import AccountApi
@@ -18,7 +18,7 @@ from orchestrator.emulator.contract.callers import CallerAccess
 from orchestrator.emulator.contract.paging import PAGE_MAX, Pages
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.delivery import AnswerDelivery
-from orchestrator.emulator.http.not_found import UnservedCalls
+from orchestrator.emulator.http.not_found import UnservedAnswer, UnservedCalls
 
 if TYPE_CHECKING:
     from orchestrator.emulator.account_api.graphql import GraphQLApi
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 class AccountInterfaces:
     """What is asked of `account`. `without` is as in `retired_routes`, `strict` has what the service was seen to refuse
-    be refused also where the contract is silent; `notes` hears of what GraphQL is asked in vain.
+    be refused also where the contract is silent.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class AccountInterfaces:
         *,
         page_size: int = PAGE_MAX,
         without: Mapping[str, int] | None = None,
-        notes: UnservedCalls | None = None,
         strict: bool = False,
     ) -> None:
         self._account = account
-        self._notes = notes or UnservedCalls()
+        self._notes = UnservedCalls()
+        self.unserved = UnservedAnswer(access, delivery, self._notes)
+        """What answers whatever no route takes."""
+
         self._strict = strict
         api = AccountApi(account, access, delivery, documents=self._documents)
         rest, pods = (RestV2(access, delivery, account.rng, Pages(page_size)) for _ in range(2))
@@ -56,7 +58,7 @@ class AccountInterfaces:
             *api.routes(),
             *ServerlessApi(rest, account).routes(),
             *AccountV2Api(rest, account).routes(),
-            *CatalogApi(rest).routes(),
+            *catalog_routes(rest),
             *PodApi(pods, account.pods).routes(),
             *PodEvents(account.pods, delivery.clock).routes(),
         ]

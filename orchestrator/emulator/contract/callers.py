@@ -5,7 +5,7 @@ quotas are those of the published examples; a window begins with its first reque
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -82,11 +82,6 @@ class CallerAccess:
         self._scale = scale
         self._used: dict[tuple[str, str], tuple[int, int]] = {}
         """Per user and window: since when (µs), and how many requests."""
-
-    @property
-    def keys(self) -> Collection[str] | None:
-        """The keys that are taken; None for any that is not empty."""
-        return None if self._callers is None else self._callers.keys()
 
     def takes(self, key: str) -> bool:
         """Whether the key is taken; "" never is."""

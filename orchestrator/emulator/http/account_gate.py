@@ -23,25 +23,17 @@ class AccountGate:
 
     def __init__(self, delivery: AnswerDelivery, failure: Callable[[], HttpAnswer]) -> None:
         self._delivery = delivery
-        self._wire = delivery.wire
+        self.wire = delivery.wire
         self._clock = delivery.clock
         self._failure = failure
         self._meters: dict[str, OperationMeter] = {}
 
     async def answer(self, operate: Callable[[], Awaitable[HttpAnswer]]) -> Response:
         """What leaves for a request that `operate` answers. Raises ConnectionCut where no answer is to come."""
-        self._wire.connect(self._clock.now())
+        self.wire.connect(self._clock.now())
         answer = await operate()
-        sending = self._wire.sending(answer, changes=answer.changes, failure=self._failure())
+        sending = self.wire.sending(answer, changes=answer.changes, failure=self._failure())
         return await self._delivery.deliver(sending)
-
-    def doubts_key(self) -> bool:
-        """Whether a fault turns this request away although its key is good."""
-        return self._wire.doubts_key()
-
-    def throttles(self) -> bool:
-        """Whether a fault throttles this request; asked once its key is good."""
-        return self._wire.throttles()
 
     def turn_away(self, operation: str) -> None:
         """Count a request that is over its limit."""
@@ -53,7 +45,7 @@ class AccountGate:
         meter = self._meter(operation)
         meter.enter(self._clock.now())
         try:
-            yield self._wire.fails()
+            yield self.wire.fails()
         finally:
             meter.leave()
 

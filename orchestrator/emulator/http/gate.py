@@ -60,10 +60,6 @@ class Gate:
         self.wire = wire
         self._hidden: set[str] = set()
 
-    def outage(self, from_at: int, until_at: int) -> None:
-        """Cut every connection, to whichever interface, from `from_at` until just before `until_at` (µs)."""
-        self.wire.outage(from_at, until_at)
-
     def hide(self, endpoint: str) -> None:
         """Answer 404 to everything about `endpoint`, as if it did not exist; its jobs live on."""
         self._hidden.add(endpoint)

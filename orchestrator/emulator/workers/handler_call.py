@@ -3,8 +3,9 @@
 import inspect
 import json
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import aclosing
+from functools import partial
 
 import anyio
 import anyio.from_thread
@@ -12,7 +13,15 @@ import anyio.to_thread
 import msgspec
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
-from orchestrator.emulator.workers.handlers import AGGREGATE, Handler, HandlerJob, HandlerReport, encode, is_async
+from orchestrator.emulator.workers.handlers import (
+    AGGREGATE,
+    Handler,
+    HandlerJob,
+    HandlerReport,
+    ReportKind,
+    encode,
+    is_async,
+)
 from orchestrator.user_code import UserCodeError, awaited, call, each, each_awaited, error_message, trace_of
 
 
@@ -24,7 +33,7 @@ async def run_handler(
     A generator's chunks go to `report`, as does progress. A plain function runs in a thread. When this is cancelled
     the thread is left behind, and what it returns is dropped.
     """
-    on_loop = _OnLoop(report)
+    on_loop = partial(_on_loop, report)
     try:
         if inspect.isasyncgenfunction(handler):
             return await _drain_async(handler, call(_job, execution, on_loop))
@@ -127,7 +136,7 @@ class _Stream:
             raise _ErrorYielded(_sendable(str(chunk["error"])))
         if self._parts is not None:
             self._parts.append(chunk)
-        if not self._report.chunk(encode(chunk)):
+        if not self._report(ReportKind.CHUNK, encode(chunk)):
             raise _ErrorYielded("nobody waits for this execution any more")  # ends a generator that a thread runs
 
     def result(self) -> WorkerResult:
@@ -146,25 +155,13 @@ class _ErrorYielded(Exception):
     """A generator has yielded `{"error": ...}`."""
 
 
-class _OnLoop:
-    """Takes reports in any thread and hands them on in the event loop's."""
-
-    def __init__(self, report: HandlerReport) -> None:
-        self._report = report
-
-    def progress(self, output: bytes) -> bool:
-        return _on_loop(self._report.progress, output)
-
-    def chunk(self, output: bytes) -> bool:
-        return _on_loop(self._report.chunk, output)
-
-
-def _on_loop(call: Callable[[bytes], bool], output: bytes) -> bool:
+def _on_loop(report: HandlerReport, kind: ReportKind, output: bytes) -> bool:
+    """Takes a report in any thread and hands it on in the event loop's."""
     try:
         anyio.get_current_task()
     except RuntimeError:  # not on the event loop
-        return anyio.from_thread.run_sync(call, output)
-    return call(output)
+        return anyio.from_thread.run_sync(report, kind, output)
+    return report(kind, output)
 
 
 def _sendable(error: str) -> str:

@@ -18,10 +18,9 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_process import (
     LENGTH_BYTES,
-    ChunkMessage,
     EndedMessage,
     Message,
-    ProgressMessage,
+    ReportMessage,
     frame,
     location_of,
 )
@@ -30,7 +29,7 @@ from orchestrator.emulator.workers.handlers import Handler, HandlerReport
 _BROKEN = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 """What talking to a process ends in that is no more."""
 
-_DECODER = msgspec.msgpack.Decoder(ProgressMessage | ChunkMessage | EndedMessage)
+_DECODER = msgspec.msgpack.Decoder(ReportMessage | EndedMessage)
 
 EXIT_S = 5.0
 """How long a process that has closed its pipe may take to end."""
@@ -115,10 +114,8 @@ class _HandlerProcess:
             match await self._receive():
                 case EndedMessage(result=result):
                     return result
-                case ChunkMessage(output=output):
-                    report.chunk(output)
-                case progress:
-                    report.progress(progress.output)
+                case ReportMessage(kind=kind, output=output):
+                    report(kind, output)
 
     async def _receive(self) -> Message:
         length = int.from_bytes(await self._stdout.receive_exactly(LENGTH_BYTES), "big")

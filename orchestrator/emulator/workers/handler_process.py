@@ -17,7 +17,7 @@ import msgspec
 
 from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import call_plain, failure_result, result_of
-from orchestrator.emulator.workers.handlers import Handler, load_handler
+from orchestrator.emulator.workers.handlers import Handler, ReportKind, load_handler
 from orchestrator.errors import UsageError
 from orchestrator.user_code import LOADED_PREFIX, UserCodeError, awaited, call, import_function
 
@@ -33,15 +33,10 @@ class FunctionLocation(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
 
 
-class ProgressMessage(msgspec.Struct, frozen=True, tag="progress"):
-    """How far the execution is."""
+class ReportMessage(msgspec.Struct, frozen=True, tag="report"):
+    """What the handler says before the end of its execution."""
 
-    output: bytes
-
-
-class ChunkMessage(msgspec.Struct, frozen=True, tag="chunk"):
-    """A generator has yielded this."""
-
+    kind: ReportKind
     output: bytes
 
 
@@ -51,7 +46,7 @@ class EndedMessage(msgspec.Struct, frozen=True, tag="ended"):
     result: WorkerResult
 
 
-Message = ProgressMessage | ChunkMessage | EndedMessage
+Message = ReportMessage | EndedMessage
 
 
 def location_of(handler: Handler) -> FunctionLocation:
@@ -87,17 +82,14 @@ class _Pipe:
         self._sink = sink
         self._lock = threading.Lock()
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message) -> None:
         with self._lock:
             self._sink.write(frame(message))
             self._sink.flush()
+
+    def report(self, kind: ReportKind, output: bytes) -> bool:
+        self.send(ReportMessage(kind, output))
         return True  # an execution that nobody waits for any more is killed with its process
-
-    def progress(self, output: bytes) -> bool:
-        return self.send(ProgressMessage(output))
-
-    def chunk(self, output: bytes) -> bool:
-        return self.send(ChunkMessage(output))
 
 
 def serve_executions(source: BinaryIO, sink: BinaryIO) -> None:
@@ -106,7 +98,7 @@ def serve_executions(source: BinaryIO, sink: BinaryIO) -> None:
     handler = find(msgspec.msgpack.decode(_read(source), type=FunctionLocation))
     while raw := _read(source):
         execution = msgspec.msgpack.decode(raw, type=JobExecution)
-        outcome = call_plain(handler, execution, pipe)
+        outcome = call_plain(handler, execution, pipe.report)
         pipe.send(EndedMessage(outcome if isinstance(outcome, WorkerResult) else _awaited(outcome, execution)))
 
 

@@ -7,7 +7,8 @@ async.
 import inspect
 import json
 from collections.abc import Callable
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any
 
 from orchestrator.errors import UsageError
 from orchestrator.user_code import load_function
@@ -23,12 +24,15 @@ AGGREGATE = "return_aggregate_stream"
 """A generator function with this attribute true has all its chunks as its job's output, too."""
 
 
-class HandlerReport(Protocol):
-    """Where a handler's words go before its end. Both say whether anybody still waits for the execution."""
+class ReportKind(StrEnum):
+    """What a handler may say of its job before its end."""
 
-    def progress(self, output: bytes) -> bool: ...
+    PROGRESS = "progress"
+    CHUNK = "chunk"
 
-    def chunk(self, output: bytes) -> bool: ...
+
+HandlerReport = Callable[[ReportKind, bytes], bool]
+"""Where that goes, with its JSON. It says whether anybody still waits for the execution."""
 
 
 class HandlerJob(HandlerInput):
@@ -47,7 +51,7 @@ def progress_update(job: HandlerInput, progress: object) -> None:
     """
     if not isinstance(job, HandlerJob):
         raise UsageError("progress_update must be given the very job that the handler was given")
-    job.report.progress(encode(progress))
+    job.report(ReportKind.PROGRESS, encode(progress))
 
 
 def encode(value: object) -> bytes:

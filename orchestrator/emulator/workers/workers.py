@@ -7,6 +7,7 @@ replaced likewise.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -16,7 +17,7 @@ from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.jobs import ExecutionKey, JobExecution, WorkerResult
 from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handler_pool import HandlerPool
-from orchestrator.emulator.workers.handlers import Handler, HandlerReport, is_async
+from orchestrator.emulator.workers.handlers import Handler, HandlerReport, ReportKind, is_async
 
 THREADS_MAX = 1_000
 """The most plain functions that run at once at one endpoint; its workers are the real limit."""
@@ -39,22 +40,6 @@ class _Pool:
     async def aclose(self) -> None:
         if self._processes is not None:
             await self._processes.aclose()
-
-
-class _Report:
-    """What a handler says of one execution before its end."""
-
-    def __init__(self, live: LiveWorld, execution: JobExecution) -> None:
-        self._live = live
-        self._execution = execution
-
-    def progress(self, output: bytes) -> bool:
-        return self._live.world.executions.progress(self._execution, output, self._live.now())
-
-    def chunk(self, output: bytes) -> bool:
-        is_awaited = self._live.world.executions.put_chunk(self._execution, output, self._live.now())
-        self._live.ring()
-        return is_awaited
 
 
 class HandlerWorkers:
@@ -135,7 +120,7 @@ class HandlerWorkers:
     async def _execute(self, pool: _Pool, execution: JobExecution) -> bool:
         """Run one execution to its end and report it; True if it was stopped instead."""
         key = ExecutionKey(execution.job_id, execution.number)
-        report = _Report(self._live, execution)
+        report = partial(self._report, execution)
         with anyio.CancelScope() as scope:
             self._running[key] = scope
             try:
@@ -147,3 +132,12 @@ class HandlerWorkers:
             finally:
                 del self._running[key]
         return scope.cancelled_caught
+
+    def _report(self, execution: JobExecution, kind: ReportKind, output: bytes) -> bool:
+        """What a handler says of one execution before its end; whether anybody waits for it."""
+        executions = self._world.executions
+        if kind is ReportKind.PROGRESS:
+            return executions.progress(execution, output, self._live.now())
+        is_awaited = executions.put_chunk(execution, output, self._live.now())
+        self._live.ring()
+        return is_awaited

@@ -1,4 +1,4 @@
-"""OpenAI Batch files: their requests. Their results are written by `outcome_openai`.
+"""OpenAI Batch files: their requests. Their results are written by `formats.output.openai_lines`.
 
 A request becomes a job of a worker that takes `openai_route` and `openai_input`, as the service's vLLM worker does, so
 that it is queued, retained and told of by webhook like any other.
@@ -48,6 +48,3 @@ def input_of(members: Mapping[str, msgspec.Raw]) -> tuple[str, bytes]:
     check_not_streamed(body)
     custom_id = decode_custom_id(bytes(members["custom_id"]))
     return custom_id, b'{"openai_route":%b,"openai_input":%b}' % (url, body)
-
-
-# --- what comes of them

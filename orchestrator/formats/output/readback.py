@@ -87,7 +87,7 @@ def reader_of(path: Path, format_: OutputFormat, *, is_errors: bool) -> Reader:
     files = [path] if path.exists() else list(parts_of(path)) or [path]
     match format_:
         case OutputFormat.PARQUET:
-            return _ParquetReader(files, is_errors=is_errors)
+            return _ParquetReader(files, _form([], is_errors=is_errors))
         case OutputFormat.CSV | OutputFormat.TSV:
             return _TableReader(files, DELIMITERS[format_.value], is_errors=is_errors)
         case _:
@@ -97,8 +97,20 @@ def reader_of(path: Path, format_: OutputFormat, *, is_errors: bool) -> Reader:
 class _Formed:
     """What the rows of a file have is known once its first one was read."""
 
-    def __init__(self, form: FileForm) -> None:
+    def __init__(self, files: Sequence[Path], form: FileForm) -> None:
+        self._files = files
         self._form = form
+        self._columns = form.columns
+        self._names: list[str] = []
+        self._fits = False
+
+    def _begin_table(self, names: list[str]) -> None:
+        """The columns of a file; those of the first are those of all."""
+        if not self._names:
+            self._names = names
+            self._form = _form(names, is_errors=self._form.is_errors)
+            self._columns = self._form.columns
+            self._fits = [column.name for column in self._columns.all] == names
 
     @property
     def needs_input(self) -> bool:
@@ -113,8 +125,7 @@ class _LineReader(_Formed):
     """JSON lines and OpenAI Batch: a row is its line."""
 
     def __init__(self, files: Sequence[Path], format_: OutputFormat, *, is_errors: bool) -> None:
-        super().__init__(FileForm(format=format_, is_errors=is_errors, on_misfit=OnMisfit.JSON))
-        self._files = files
+        super().__init__(files, FileForm(format=format_, is_errors=is_errors, on_misfit=OnMisfit.JSON))
         self._lines: list[bytes] = []
         self._rows = sink_of(self._form, self._open)
         self._is_begun = False
@@ -157,15 +168,10 @@ class _TableReader(_Formed):
     """CSV and TSV: a row is its cells, which may stand over several lines."""
 
     def __init__(self, files: Sequence[Path], delimiter: str, *, is_errors: bool) -> None:
-        self._files = files
+        super().__init__(files, _form([], is_errors=is_errors))
         self._delimiter = delimiter
-        self._is_errors = is_errors
-        self._header: list[str] = []
         self._is_safe: bool | None = None
         """Whether cells are made harmless for spreadsheets; None: none has shown it yet."""
-
-        super().__init__(_form([], is_errors=is_errors))
-        self._columns = self._form.columns
 
     def __iter__(self) -> Iterator[Written]:
         for file in self._files:
@@ -176,17 +182,11 @@ class _TableReader(_Formed):
                 try:
                     for number, cells in enumerate(reader, start=1):
                         if number == 1:
-                            self._begin(cells)
+                            self._begin_table(cells)
                         else:
                             yield Written(cells, f"row {number - 1} of {file}")
                 except (csv.Error, UnicodeDecodeError) as error:
                     raise UsageError(f"{file}: cannot be read from line {reader.line_num} on ({error})") from error
-
-    def _begin(self, names: list[str]) -> None:
-        if not self._header:
-            self._header = names
-            self._form = _form(names, is_errors=self._is_errors)
-            self._columns = self._form.columns
 
     def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         texts = [text or "" for text in texts_of(self._columns, outcome, OnMisfit.JSON)]
@@ -198,7 +198,7 @@ class _TableReader(_Formed):
         return bool(row.value == (safe if self._is_safe else texts))
 
     def custom_id(self, row: Written) -> str | None:
-        if not len(row.value) == len(self._columns.all) == len(self._header):
+        if not len(row.value) == len(self._columns.all) == len(self._names):
             return None
         text: str = row.value[0]
         bare = text.removeprefix(MARK)
@@ -211,21 +211,13 @@ class _TableReader(_Formed):
 class _ParquetReader(_Formed):
     """Parquet: a row is its values."""
 
-    def __init__(self, files: Sequence[Path], *, is_errors: bool) -> None:
-        self._files = files
-        self._is_errors = is_errors
-        super().__init__(_form([], is_errors=is_errors))
-        self._columns = self._form.columns
-        self._is_begun = False
-        self._fits = False
-
     def __iter__(self) -> Iterator[Written]:
         pa, parquet = pyarrow()
         for path in self._files:
             number = 0
             try:
                 with parquet.ParquetFile(path, pre_buffer=False, buffer_size=MIB) as file:
-                    self._begin(file.schema_arrow.names)
+                    self._begin_table(file.schema_arrow.names)
                     for batch in file.iter_batches(batch_size=BATCH_ROWS, use_threads=False):
                         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                             number += 1
@@ -233,13 +225,6 @@ class _ParquetReader(_Formed):
             except (pa.ArrowException, OSError, ValueError) as error:
                 said = (str(error).splitlines() or [""])[0]
                 raise UsageError(f"{path}: cannot be read from row {number + 1} on ({said:.200})") from error
-
-    def _begin(self, names: list[str]) -> None:
-        if not self._is_begun:
-            self._is_begun = True
-            self._form = _form(names, is_errors=self._is_errors)
-            self._columns = self._form.columns
-            self._fits = [column.name for column in self._columns.all] == names
 
     def is_of(self, row: Written, outcome: WrittenOutcome) -> bool:
         cells = self._columns.cells(outcome)

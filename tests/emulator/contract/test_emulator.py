@@ -246,7 +246,7 @@ async def test_an_answer_that_is_not_json_still_has_its_status() -> None:
 
 async def test_an_outage_that_begins_before_the_answer_leaves_cuts_it_off() -> None:
     subject = emulator(faults=Faults(slow_answer=1.0, slow_answer_s=5.0))
-    subject.gate.outage(EPOCH_AT + 2 * SECOND_US, EPOCH_AT + 60 * SECOND_US)
+    subject.gate.wire.outage(EPOCH_AT + 2 * SECOND_US, EPOCH_AT + 60 * SECOND_US)
     async with client_of(subject) as client:
         with pytest.raises(ConnectionCut):
             await client.run()

@@ -73,7 +73,7 @@ def test_a_hidden_endpoint_is_a_404_until_it_is_shown_again() -> None:
 
 def test_every_connection_is_cut_during_an_outage_and_only_then() -> None:
     subject = gate()
-    subject.outage(10, 20)
+    subject.wire.outage(10, 20)
     subject.enter("ep", JobOperation.RUN, "secret", 9)
     for now in (10, 19):
         with pytest.raises(ConnectionCut):

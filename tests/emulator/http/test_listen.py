@@ -113,7 +113,7 @@ async def test_a_cut_answer_has_its_head_and_half_its_body() -> None:
 async def test_during_an_outage_every_connection_is_cut_and_afterwards_none() -> None:
     clock = SystemClock()
     subject = emulator(clock=clock)
-    subject.gate.outage(clock.now(), clock.now() + 3600 * SECOND_US)
+    subject.gate.wire.outage(clock.now(), clock.now() + 3600 * SECOND_US)
     async with listening(subject) as port:
         assert await exchange(port, request("GET /v2/ep/health")) == b""
         subject.gate.wire._outages.clear()

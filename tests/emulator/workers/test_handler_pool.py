@@ -22,17 +22,16 @@ from orchestrator.emulator.jobs.jobs import JobExecution, WorkerResult
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.emulator.workers.handler_pool import HandlerPool
 from orchestrator.emulator.workers.handler_process import (
-    ChunkMessage,
     EndedMessage,
     FunctionLocation,
     Message,
-    ProgressMessage,
+    ReportMessage,
     find,
     frame,
     location_of,
     serve_executions,
 )
-from orchestrator.emulator.workers.handlers import Handler, load_handler
+from orchestrator.emulator.workers.handlers import Handler, ReportKind, load_handler
 from orchestrator.errors import UsageError
 from tests.emulator.process_handlers import act, count, later
 
@@ -50,13 +49,10 @@ class Reports:
         self.said: list[bytes] = []
         self.spoken = anyio.Event()
 
-    def progress(self, output: bytes) -> bool:
-        self.said.append(b"progress " + output)
-        self.spoken.set()
-        return True
-
-    def chunk(self, output: bytes) -> bool:
-        self.said.append(output)
+    def __call__(self, kind: ReportKind, output: bytes) -> bool:
+        self.said.append(b"progress " + output if kind is ReportKind.PROGRESS else output)
+        if kind is ReportKind.PROGRESS:
+            self.spoken.set()
         return True
 
 
@@ -169,7 +165,7 @@ def test_a_function_is_found_by_its_module_or_by_its_file(tmp_path: Path) -> Non
     assert find(place)({}) == 5
 
 
-@pytest.mark.parametrize("handler", [lambda _: 1, functools.partial(act), Reports().progress])
+@pytest.mark.parametrize("handler", [lambda _: 1, functools.partial(act), Reports().__call__])
 def test_what_no_other_process_can_find_is_refused(handler: Handler) -> None:
     with pytest.raises(UsageError, match="top level"):
         HandlerPool(handler, 1)
@@ -196,18 +192,18 @@ def said_by(handler: Handler, *executions: JobExecution) -> list[Message]:
     raw, messages = sink.getvalue(), []
     while raw:
         length = int.from_bytes(raw[:4], "big")
-        messages.append(msgspec.msgpack.decode(raw[4 : 4 + length], type=ProgressMessage | ChunkMessage | EndedMessage))
+        messages.append(msgspec.msgpack.decode(raw[4 : 4 + length], type=ReportMessage | EndedMessage))
         raw = raw[4 + length :]
     return messages
 
 
 def test_the_program_serves_until_nothing_more_comes() -> None:
     assert said_by(count, execution(n=2), execution(n=0)) == [
-        ProgressMessage(b'"begun"'),
-        ChunkMessage(b"0"),
-        ChunkMessage(b"1"),
+        ReportMessage(ReportKind.PROGRESS, b'"begun"'),
+        ReportMessage(ReportKind.CHUNK, b"0"),
+        ReportMessage(ReportKind.CHUNK, b"1"),
         EndedMessage(WorkerResult()),
-        ProgressMessage(b'"begun"'),
+        ReportMessage(ReportKind.PROGRESS, b'"begun"'),
         EndedMessage(WorkerResult()),
     ]
     assert said_by(act) == []

@@ -12,6 +12,7 @@ from orchestrator.emulator.workers.handler_call import run_handler
 from orchestrator.emulator.workers.handlers import (
     Handler,
     HandlerInput,
+    ReportKind,
     load_handler,
     progress_update,
 )
@@ -33,11 +34,7 @@ class Reports:
         self.said: list[bytes] = []
         self.awaited = awaited
 
-    def progress(self, output: bytes) -> bool:
-        self.said.append(output)
-        return self.awaited
-
-    def chunk(self, output: bytes) -> bool:
+    def __call__(self, _kind: ReportKind, output: bytes) -> bool:
         self.said.append(output)
         return self.awaited
 

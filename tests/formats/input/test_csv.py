@@ -75,28 +75,6 @@ def test_a_float_that_is_no_number_is_null(put: Put) -> None:
     assert inputs(put("a.csv", "n\nnan\n"), types=(("n", CellType.FLOAT),)) == [(None, {"n": None})]
 
 
-@pytest.mark.parametrize(
-    ("content", "line", "told"),
-    [
-        (b"", 1, "the first line must name the columns"),
-        (b"a,,c\n1,2,3\n", 1, "column 2 has no name; the first line must name the columns"),
-        (b"a,b,a\n1,2,3\n", 1, "2 columns are called 'a'; each needs a name of its own"),
-        (b",".join(b"c%d" % n for n in range(10_001)) + b"\n", 1, "10,001 columns; 10,000 are possible"),
-        (b"a,b\n1,2\n1\n", 3, "a cell, and the first line names 2 columns"),
-        (b"a,b\n1,2,3\n", 2, "3 cells, and the first line names 2 columns"),
-        (b"a,b\n1,\xff\n2,3\n", 2, "not valid UTF-8: byte 0xff; save the file as UTF-8"),
-        (b'a,b\n1,"x\n2,3\n', 2, "a quoted cell has no end; what comes behind it was not read"),
-        (b'a,b\n"1"x,2\n', 2, "not CSV: ',' expected after '\"'; what comes behind it was not read"),
-        (b"a,b\n1," + b"x" * 200_000 + b"\n", 2, "too long; what comes behind it was not read"),
-        (b'a,b\n1,"' + b"x\n" * 200_000, 2, "a cell is too long, or its closing quote is missing; what comes behind it was not read"),
-        (b"\xff\xfea\x00", 1, "the file is UTF-16; save it as UTF-8"),
-        (b"x" * 200_000, 1, "too long; what comes behind it was not read"),
-    ],
-)  # fmt: skip
-def test_a_table_that_is_none_is_told_with_its_line(put: Put, content: bytes, line: int, told: str) -> None:
-    assert problems(put("a.csv", content)) == [(line, told)]
-
-
 def test_a_type_of_a_column_that_is_not_there_is_told_at_once(put: Put) -> None:
     found = problems(put("a.csv", "a,b\n1,2\n"), types=(("c", CellType.INT),))
     assert found == [(1, "there is no column 'c'; the first line names a, b")]

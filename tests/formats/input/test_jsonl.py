@@ -293,17 +293,6 @@ def test_after_a_line_in_job_form_an_input_must_be_an_object() -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "text"),
-    [
-        ("\ufeff{}".encode("utf-16-le"), "the file is UTF-16; save it as UTF-8"),
-        (b"PK\x03\x04", "the file is a zip archive; unpack it first"),
-    ],
-)
-def test_a_file_of_another_kind_is_named_once(start: bytes, text: str) -> None:
-    assert read(start, b"\x00\x01", b"\x00") == [RowProblem(line=1, text=text)]
-
-
-@pytest.mark.parametrize(
     ("line", "text"),
     [
         (b"{", "not JSON: it ends too early; each line must hold one whole object"),

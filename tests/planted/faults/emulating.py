@@ -79,7 +79,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="who has no key may ask for everything by GraphQL",
         path="orchestrator/emulator/account_api/graphql.py::_guarded",
-        old="if sender.scopes is None or (scope is not None and scope not in sender.scopes):",
+        old="if caller is None or (scope is not None and scope not in caller.scopes):",
         new="if sender.scopes is not None and scope is not None and scope not in sender.scopes:",
         tests=(DOCUMENTS + "test_what_everybody_may_know_takes_no_key_and_nothing_else_does",),
     ),
