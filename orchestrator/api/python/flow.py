@@ -1,11 +1,17 @@
-"""A flow in a program's hands."""
+"""Flows in a program's hands: how they are asked for, and one of them."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Literal
+from datetime import datetime
+from os import PathLike
+from typing import Literal, overload
 
+from orchestrator.api.flows.apply import Applied, apply_in
+from orchestrator.api.flows.flows import flow_named, pipeline_named
+from orchestrator.api.flows.triggers import ask_for, fires_meant, make_up_for
 from orchestrator.api.python.ledger_session import LedgerSession
-from orchestrator.api.python.result_pages import results_since
-from orchestrator.api.python.results import Result
+from orchestrator.api.python.open_ledger import OpenLedger
+from orchestrator.api.python.pipeline import Pipeline, pipeline_reading
+from orchestrator.api.python.results import Result, results_since
 from orchestrator.api.runs.commands import control_flow
 from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.core.jobs.lifecycle import State
@@ -14,6 +20,7 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger.flows.flow_rows import Flow as FlowRow
 from orchestrator.ledger.flows.flow_rows import StageRow
+from orchestrator.settings.pipeline_keys import PARALLEL_MAX
 from orchestrator.settings.requests import ControlAction
 
 FlowStates = Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"]
@@ -189,3 +196,93 @@ class Flow:
         await control_flow(self._session.ledger, self._row, action)
         self._session.flows.changed()
         await self._look()
+
+
+class PipelineCalls(OpenLedger):
+    """What a program asks of pipelines."""
+
+    async def apply(self, pipeline: Pipeline | str | PathLike[str], *, check: bool = False) -> Applied:
+        """Records a new version of a pipeline, or of the pipeline's file of that path: it counts from now on, and flows
+        keep what they began with. With `check` it is only looked at. Returns what it comes to: its `fires`, which are
+        the next five, each with its `fire`, `flow` and `paths`, its `version`, and its `outcome`.
+
+        It fires inside of `serve`, here or by another process. Raises `UsageError` with all that is wrong with it.
+
+            applied = await orc.apply(pipeline)
+            print(applied.name, applied.outcome, applied.fires[0].fire)
+        """
+        session = self._open_session
+        told, read = pipeline_reading(pipeline)
+        applied = await apply_in(
+            session.ledger, told, read, check=check, console=session.console, names=self._endpoint_names
+        )
+        session.flows.changed()
+        return applied
+
+    async def trigger(self, name: str, at: str | datetime | None = None) -> Flow:
+        """A flow of the pipeline called `name`, for the time `at`, or for now; the same time is the same flow. It is
+        carried out here, or by the process that works on the ledger.
+
+        A time without an offset is meant in the zone of the pipeline. Raises `UsageError` for an unknown pipeline, and
+        for a time that does not exist there, or comes twice.
+
+            flow = await orc.trigger("captions", at="2027-03-27T02:30")
+            print(await flow.wait())
+        """
+        session = self._open_session
+        flow, _ = await ask_for(session.ledger, name, _time(at), "at=")
+        await session.flows.carry_out(session.ledger)
+        return await self.flow(flow)
+
+    async def backfill(
+        self, name: str, from_: str | datetime, to: str | datetime, *, parallel: int = 1, again: bool = False
+    ) -> list[Flow]:
+        """Flows for the fires of the pipeline called `name` from `from_` to `to`, both included: `parallel` of them at
+        once, and behind all others. A fire that has a flow gets a further one only with `again`. Returns the flow of
+        each of these fires, also where it was there before.
+
+        Raises `UsageError`, as `trigger` does, and for more than 10,000 fires.
+
+            for flow in await orc.backfill("captions", "2027-03-26", "2027-03-28", parallel=2):
+                print(flow.name, await flow.wait())
+        """
+        session = self._open_session
+        fires = await fires_meant(session.ledger, name, (_time(from_), _time(to)), ("from_=", "to="))
+        if not 1 <= parallel <= PARALLEL_MAX:
+            raise UsageError(f"parallel={parallel!r}: this must be a whole number from 1 to {PARALLEL_MAX}")
+        await make_up_for(session.ledger, fires, parallel=parallel, again=again)
+        await session.flows.carry_out(session.ledger)
+        pipeline = await pipeline_named(session.ledger, name)
+        return await Flow.of(session, await session.ledger.flows.of_fires(pipeline.id, fires.fires))
+
+    async def flow(self, name: str) -> Flow:
+        """The flow that `name`, or the beginning of it, means.
+
+        Raises `UsageError` where there is none, or more than one.
+
+            flow = await orc.flow("captions@20270327T013000Z")
+            print(flow.state, flow.counts["caption"]["succeeded"])
+        """
+        session = self._open_session
+        [flow] = await Flow.of(session, [await flow_named(session.ledger, name)])
+        return await flow.look()
+
+    async def serve(self) -> None:
+        """Fires the schedules of the ledger, carries out flows, and serves every run, until it is cancelled. Where
+        another process works on the ledger, that goes on, and this takes its place once it has ended.
+
+            with anyio.move_on_after(1):
+                await orc.serve()
+        """
+        await self._open_session.flows.fire()
+
+
+@overload
+def _time(at: str | datetime) -> str: ...
+@overload
+def _time(at: None) -> None: ...
+@overload
+def _time(at: str | datetime | None) -> str | None: ...
+def _time(at: str | datetime | None) -> str | None:
+    """A time as the command line would have it."""
+    return at.isoformat() if isinstance(at, datetime) else at

@@ -14,8 +14,7 @@ from orchestrator.api.hosting.follower import as_it_is
 from orchestrator.api.outcomes.job_queries import failures_of, where_of
 from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
-from orchestrator.api.python.result_pages import Key, Order, first_key, page_from
-from orchestrator.api.python.results import Result
+from orchestrator.api.python.results import Key, Order, Result, first_key, page_from
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, resumable
 from orchestrator.api.runs.keyword_options import (

@@ -19,8 +19,7 @@ from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
 from orchestrator.api.python.log_console import log
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.api.python.pipeline import Pipeline
-from orchestrator.api.python.result_pages import Order
-from orchestrator.api.python.results import Result
+from orchestrator.api.python.results import Order, Result
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.keyword_options import (
     OF_SERVICE,

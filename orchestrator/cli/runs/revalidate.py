@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from orchestrator.api.runs.keyword_options import VALIDATORS
 from orchestrator.api.runs.next_command import next_command
 from orchestrator.cli.framework import flags
@@ -13,9 +11,10 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import JSON
 from orchestrator.core.text.wording import counted
+from orchestrator.settings import command_settings
 from orchestrator.settings.sources import Choices
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many jobs it would change.")]
+DryRun = Annotated[bool, flags.option(command_settings.DRY_RUN, "Only say how many jobs it would change.")]
 
 
 @at_ledger(JSON, *VALIDATORS)
