@@ -270,52 +270,6 @@ def test_a_short_wait_for_the_limit_is_told() -> None:
     assert "the service asked for it (429)" in shell("list").stderr
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
-
-DOCUMENT = {"title": "T", "status": 0, "detail": "said the service"}
-
-
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        (httpx.Response(401), "the service refused the API key (401 Unauthorized); check ORCHESTRATOR_API_KEY"),
-        (httpx.Response(403, json=DOCUMENT), "the API key has no permission for this (403 T: said the service)"),
-        (
-            httpx.Response(404, json=DOCUMENT),
-            "the service does not know it, or it is not this account's (404 T: said the service); check the id",
-        ),
-        (
-            httpx.Response(422, json={**DOCUMENT, "errors": ["$: a"]}),
-            "the service cannot work with the request (422 T: said the service; $: a)",
-        ),
-        (httpx.Response(400, content=b"<html>"), "the service takes the request for malformed (400 Bad Request)"),
-        (httpx.Response(200, content=b""), "the service answered 200 with a body that cannot be read:"),
-        (httpx.Response(200, content=b"<html>"), "the service answered 200 with a body that cannot be read:"),
-    ],
-)
-def test_each_refusal_is_one_clear_line(answer: httpx.Response, line: str) -> None:
-    shell = Shell(transport=httpx.MockTransport(lambda _: answer))
-    result = shell("show", "p1")
-    assert (result.exit_code, result.stdout) == (3, "")
-    assert result.stderr.startswith(f"error: pods show p1: {line}")
-    assert result.stderr.count("\n") == 1
-
-
-def test_a_connection_that_breaks_is_one_clear_line() -> None:
-    def handle(request: httpx.Request) -> httpx.Response:
-        if request.method == "GET":
-            return httpx.Response(200, json={"id": "p1", "name": "n", "status": "RUNNING"})
-        raise httpx.ReadError("cut")
-
-    result = Shell(transport=httpx.MockTransport(handle))("stop", "p1")
-    assert result.exit_code == 3
-    assert result.stderr.endswith("whether it happened is unknown, look before you repeat it\n")
-
-
-def test_what_is_no_pod_id_is_wrong_usage() -> None:
-    assert Shell()("show", "../x").exit_code == 2
-
-
 # --- settings --------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from tests.account.accounts import Script, Waits, scripted
 from tests.cli.command_line import call, give
 from tests.cli.service_double import KEY, ok, refusal, service
 from tests.cli.small_ledger import a_ledger
-from tests.client.raw_server import closed_port, response
+from tests.client.raw_server import response
 from tests.engine.rows import empty_ledger
 
 QUEUED = ok('{"id":"job-1","status":"IN_QUEUE"}')
@@ -354,32 +354,6 @@ def test_a_refusal_is_one_line_and_exit_code_3(name: str) -> None:
     assert "(429 Too Many Requests: slow); the service asks to wait for 77 s" in line
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (ok("<html>hello</html>"), "the answer is not JSON"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "no complete answer: it ended in the middle of one"),
-    ],
-    ids=["not JSON", "cut body"],
-)
-def test_an_answer_that_makes_no_sense_is_one_line_and_exit_code_3(reply: bytes, words: str) -> None:
-    with service(reply) as served:
-        result = served.api(*OPERATIONS["run"][0])
-    assert (result.exit_code, result.stdout, len(served.requests)) == (3, "", 1)
-    (line,) = result.stderr.splitlines()
-    assert words in line
-
-
-def test_a_500_is_one_line_that_says_where_to_look() -> None:
-    with service(refusal("500 Internal Server Error")) as served:
-        result = served.api("run", "abc", "--input", '{"n":1}')
-    assert result.exit_code == 3
-    assert result.stderr == (
-        "error: run: the service failed (500 Internal Server Error); a worker may have crashed: look into the endpoint's logs; whether it took"
-        " effect is unknown, and to repeat it may be paid twice\n"
-    )
-
-
 def test_what_a_question_that_is_repeated_is_sent_within_is_said_once() -> None:
     Path("orchestrator.db").touch()
     with service(refusal("503 Busy"), RUNNING) as served, dispatcher_lock(Path("orchestrator.db"), now=0):
@@ -393,25 +367,6 @@ def test_advice_that_the_service_has_given_itself_is_not_given_again() -> None:
     with service(refusal("400 Bad Request", f'{{"error":"{said}"}}')) as served:
         result = served.api("retry", "abc", "job-1")
     assert result.stderr == (f"error: retry job-1: the service does not retry this job (400 Bad Request: {said})\n")
-
-
-def test_nobody_there_is_one_line_and_exit_code_3() -> None:
-    address = closed_port()
-    with service(QUEUED) as served:
-        served.url = f"http://{address}"
-        result = served.api("run", "abc", "--input", '{"n":1}')
-    assert result.exit_code == 3
-    (line,) = result.stderr.splitlines()
-    assert line.startswith(f"error: run: no connection to {address}: ")
-    assert line.endswith("; nothing was sent")
-
-
-def test_the_secrets_of_a_refused_job_are_in_no_message() -> None:
-    secret = "s3-very-secret"
-    request = '{"input":{"n":1},"s3Config":{"accessId":"env:S3_ID","accessSecret":"env:S3_SECRET"}}'
-    with service(refusal("400 Bad Request", f'{{"message":"why {secret}?"}}')) as served:
-        result = served.api("run", "abc", "--input", request, S3_ID="s3-the-id", S3_SECRET=secret)
-    assert "(400 Bad Request: why [hidden]?)" in result.stderr
 
 
 def test_nothing_that_could_end_up_in_a_traceback_shows_a_secret() -> None:
