@@ -1,6 +1,6 @@
 """An account at the service: three addresses beside the one of its jobs, and the same key."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from orchestrator.account.endpoints.endpoints import EndpointClient, Endpoints
 from orchestrator.account.endpoints.graphql import EndpointsGraphQL
@@ -47,30 +47,23 @@ class Account:
         """Those of the team, if there is one."""
         there = interfaces_elsewhere({Interface.V2: base_url, Interface.V1: rest_url, Interface.GRAPHQL: graphql_url})
 
-        def forms(noun: Noun, of: Mapping[Interface, F]) -> InterfaceFallback[F]:
+        def forms(noun: Noun, *each: F) -> InterfaceFallback[F]:
             order = tried(noun, interface, there)
             if team_id is not None and Interface.V2 in order:
                 order = (Interface.V2,)
-            return InterfaceFallback(noun, interface, [of[each] for each in order])
+            return InterfaceFallback(noun, interface, [form for of in order for form in each if form.interface is of])
 
-        endpoints: dict[Interface, EndpointClient] = {
-            Interface.V2: EndpointsV2(newer),
-            Interface.V1: EndpointsV1(older),
-            Interface.GRAPHQL: EndpointsGraphQL(graphql),
-        }
-        self.endpoints = Endpoints(forms(Noun.ENDPOINTS, endpoints))
+        endpoints: InterfaceFallback[EndpointClient] = forms(
+            Noun.ENDPOINTS, EndpointsV2(newer), EndpointsV1(older), EndpointsGraphQL(graphql)
+        )
+        self.endpoints = Endpoints(endpoints)
         """To create, change and delete them."""
-        templates: dict[Interface, TemplateClient] = {
-            Interface.V2: TemplatesV2(newer),
-            Interface.V1: TemplatesV1(older),
-            Interface.GRAPHQL: TemplatesGraphQL(graphql),
-        }
-        self.templates = Templates(forms(Noun.TEMPLATES, templates), service.clock)
-        secrets: dict[Interface, SecretClient] = {
-            Interface.V2: SecretsV2(newer),
-            Interface.GRAPHQL: SecretsGraphQL(graphql),
-        }
-        self.secrets = Secrets(forms(Noun.SECRETS, secrets))
+        templates: InterfaceFallback[TemplateClient] = forms(
+            Noun.TEMPLATES, TemplatesV2(newer), TemplatesV1(older), TemplatesGraphQL(graphql)
+        )
+        self.templates = Templates(templates, service.clock)
+        secrets: InterfaceFallback[SecretClient] = forms(Noun.SECRETS, SecretsV2(newer), SecretsGraphQL(graphql))
+        self.secrets = Secrets(secrets)
         self._rests = (newer, older)
 
     def __repr__(self) -> str:

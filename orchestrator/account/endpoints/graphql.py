@@ -19,11 +19,11 @@ from orchestrator.account.endpoints.endpoints import (
 from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
-from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_at, read_nothing
+from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_at
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import read_object
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.core.service.records import read_members
 
 _FIELDS: Final = "id name templateId gpuIds idleTimeout workersMin workersMax createdAt"
 
@@ -78,7 +78,7 @@ class EndpointsGraphQL(ByGraphQL):
         doing = f"endpoints delete {endpoint_id}"
         kept, _ = await self._kept(doing, endpoint_id)
         await self._save(doing, {**kept, "workersMin": 0, "workersMax": 0})
-        await self._graphql.ask(doing, f"mutation {{ deleteEndpoint(id: {literal(endpoint_id)}) }}", read_nothing)
+        await self._graphql.ask(doing, f"mutation {{ deleteEndpoint(id: {literal(endpoint_id)}) }}", read_members)
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         raise CannotSayError(Interface.GRAPHQL, f"which workers {endpoint_id} has", USE_V2)
@@ -88,7 +88,7 @@ class EndpointsGraphQL(ByGraphQL):
 
     async def _save(self, doing: str, wanted: Mapping[str, Any]) -> EndpointRecord:
         given = {name: EnumWord(value) if name == "flashBootType" else value for name, value in wanted.items()}
-        saved = await self._graphql.change(doing, "saveEndpoint", given, _FIELDS, read_object)
+        saved = await self._graphql.change(doing, "saveEndpoint", given, _FIELDS, read_members)
         return _record(doing, {**{name: value for name, value in wanted.items() if name in _MORE}, **saved})
 
     async def _kept(self, doing: str, endpoint_id: str) -> tuple[Mapping[str, Any], tuple[str, ...]]:

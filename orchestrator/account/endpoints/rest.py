@@ -21,11 +21,11 @@ from orchestrator.account.endpoints.gpu_pools import GpuPools, are_pools
 from orchestrator.account.templates.templates import Losing, warn_of_lost_variables
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.logs import Log
-from orchestrator.account.transport.rest import ByRest, Rest, read_object
+from orchestrator.account.transport.rest import ByRest, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
-from orchestrator.core.service.records import known_members
+from orchestrator.core.service.records import known_members, read_members
 
 
 class _EndpointsRest(ByRest, ABC):
@@ -34,21 +34,23 @@ class _EndpointsRest(ByRest, ABC):
     async def create(self, fields: Fields) -> EndpointRecord:
         doing = "endpoints create"
         body = await self._new(fields)
-        return await self._record(doing, await self._rest.post(doing, self.path, body, read_object))
+        return await self._record(doing, await self._rest.post(doing, self.path, body, read_members))
 
     async def list(self, limit: int | None) -> tuple[EndpointRecord, ...]:
         doing = "endpoints list"
-        records = await self._all(doing, "endpoints", read_object, limit)
+        records = await self._all(doing, "endpoints", read_members, limit)
         return tuple([await self._record(doing, record) for record in records])
 
     async def show(self, endpoint_id: str) -> EndpointRecord:
         doing = f"endpoints show {endpoint_id}"
-        return await self._record(doing, await self._rest.get(doing, f"{self.path}/{endpoint_id}", read_object))
+        return await self._record(doing, await self._rest.get(doing, f"{self.path}/{endpoint_id}", read_members))
 
     async def update(self, endpoint_id: str, fields: Fields, losing: Losing) -> EndpointRecord:
         doing = f"endpoints update {endpoint_id}"
         body = await self._change(endpoint_id, fields, losing)
-        return await self._record(doing, await self._rest.patch(doing, f"{self.path}/{endpoint_id}", body, read_object))
+        return await self._record(
+            doing, await self._rest.patch(doing, f"{self.path}/{endpoint_id}", body, read_members)
+        )
 
     async def delete(self, endpoint_id: str) -> None:
         await self._rest.delete(f"endpoints delete {endpoint_id}", f"{self.path}/{endpoint_id}")
@@ -136,7 +138,7 @@ class EndpointsV2(_EndpointsRest):
             raise CannotSayError(Interface.V2, "an endpoint without a choice of GPUs", "name GPU types or pools")
         if "name" not in body:  # then it is called like its template, as by v1
             path = f"/v2/templates/{checked_id(str(fields['templateId']), 'template')}"
-            template = await self._rest.get("endpoints create", path, read_object)
+            template = await self._rest.get("endpoints create", path, read_members)
             body["name"] = str(template.get("name") or fields["templateId"])
         return {"type": "QUEUE", **body}
 
@@ -146,7 +148,7 @@ class EndpointsV2(_EndpointsRest):
             losing(f"endpoint {endpoint_id}: its template is renamed, too, to {fields['name']}-template")
         if fields.keys() & {"scalerType", "scalerValue", "env", "templateId"}:
             doing = f"endpoints update {endpoint_id}"
-            present = await self._rest.get(doing, f"{self.path}/{endpoint_id}", read_object)
+            present = await self._rest.get(doing, f"{self.path}/{endpoint_id}", read_members)
             _tell_lost(endpoint_id, present, fields, losing)
         return await self._body(fields, present)
 
@@ -228,7 +230,7 @@ def _tell_lost(endpoint_id: str, present: Mapping[str, Any], fields: Fields, los
 
 
 def _worker(doing: str, body: bytes) -> WorkerRecord:
-    raw = read_object(body)
+    raw = read_members(body)
     known, _ = known_members(WorkerRecord, raw)
     if "id" not in known:
         raise AnswerError(f"{doing}: the service answered with a worker that has no id")

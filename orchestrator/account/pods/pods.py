@@ -106,11 +106,7 @@ class Pods:
         """
         _refuse("the pod cannot be created", create_problems(spec))
         pod = await self._rest.post(f"pods create {spec.name:.80}", "/v2/pods", spec, decode_pod)
-        if wait is None or pod.status == PodStatus.RUNNING:
-            return pod
-        followed = await self._follow(pod, pod, PodAction.START, wait, watch)
-        assert followed is not None, "only a terminated pod is gone and where it should be"
-        return followed
+        return await self._awaited(pod, pod, PodAction.START, wait, watch)
 
     async def modify(
         self, pod_id: str, spec: PodModify, *, keeping_env: bool = False, without_env: Collection[str] = ()
@@ -184,7 +180,10 @@ class Pods:
 
     async def _act(self, pod_id: str, action: PodAction, wait: float | None, watch: Watch) -> Pod:
         before = await self._allowed(pod_id, action)
-        pod = await self._send(before, action, decode_pod)
+        return await self._awaited(before, await self._send(before, action, decode_pod), action, wait, watch)
+
+    async def _awaited(self, before: Pod, pod: Pod, action: PodAction, wait: float | None, watch: Watch) -> Pod:
+        """`pod`, once it is where `action` leads, if that is waited for. Raises `WaitError`."""
         if wait is None or _reached(pod, action):
             return pod
         followed = await self._follow(before, pod, action, wait, watch)

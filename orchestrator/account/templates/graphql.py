@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
-from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at, read_nothing
-from orchestrator.account.transport.rest import read_object
+from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at
+from orchestrator.core.service.records import read_members
 
 _FIELDS: Final = (
     "id name imageName containerDiskInGb volumeInGb dockerArgs ports env { key value } readme volumeMountPath"
@@ -65,7 +65,7 @@ class TemplatesGraphQL(ByGraphQL):
 
     async def delete(self, name: str) -> None:
         query = f"mutation {{ deleteTemplate(templateName: {literal(name)}) }}"
-        await self._graphql.ask(f"templates delete {name:.80}", query, read_nothing)
+        await self._graphql.ask(f"templates delete {name:.80}", query, read_members)
 
     async def show(self, template_id: str) -> Template | None:
         shown, _ = await self._ask(f"templates show {template_id:.80}", template_id, _MORE[:1])
@@ -89,7 +89,7 @@ _listed: Final = partial(read_at, ("myself", "podTemplates"), msgspec.json.Decod
 
 
 def _read_template(data: bytes) -> Template:
-    return _template(read_object(data))
+    return _template(read_members(data))
 
 
 def _read_list(data: bytes) -> tuple[Template, ...]:

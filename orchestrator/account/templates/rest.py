@@ -10,10 +10,11 @@ import msgspec
 
 from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
 from orchestrator.account.transport.fallback import RETIRED_STATUSES, CannotSayError, is_there
-from orchestrator.account.transport.rest import ByRest, ProblemError, not_listed_error, read_object
-from orchestrator.client.jobs.refusals import AnswerError
+from orchestrator.account.transport.rest import ByRest, ProblemError
+from orchestrator.client.jobs.refusals import AnswerError, Refusal
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.core.service.records import read_members
 
 VOLUME_GB_MIN: Final = 10
 """REST v2 has no smaller volume."""
@@ -42,7 +43,7 @@ class _TemplatesRest(ByRest, ABC):
         doing = f"templates delete {name:.80}"
         found = next((each for each in await self.list(None) if each.name == name), None)
         if found is None:
-            raise not_listed_error(doing, "template not found")
+            raise ProblemError(doing, Refusal(status=404, title="Not Found", detail="template not found"))
         await self._rest.delete(doing, self._path(found.id or ""))
 
     async def show(self, template_id: str) -> Template | None:
@@ -76,7 +77,7 @@ class _TemplatesRest(ByRest, ABC):
         return _without_none({**body, **self._own(template)})
 
     def _read(self, doing: str, body: bytes) -> Template:
-        record = read_object(body)
+        record = read_members(body)
         try:
             fields = {name: record.get(theirs) for name, theirs in self.names.items()}
             fields["env"] = [{"key": key, "value": value} for key, value in (record.get("env") or {}).items()]

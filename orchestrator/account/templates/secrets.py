@@ -11,10 +11,11 @@ from typing import Final, Protocol
 import msgspec
 
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
-from orchestrator.account.transport.graphql import ByGraphQL, literal, read_at, read_nothing
+from orchestrator.account.transport.graphql import ByGraphQL, literal, read_at
 from orchestrator.account.transport.rest import ByRest
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.account_interfaces import Interface
+from orchestrator.core.service.records import read_members
 from orchestrator.errors import UsageError
 from orchestrator.units import MIB
 
@@ -153,7 +154,7 @@ class SecretsGraphQL(ByGraphQL):
 
     async def delete(self, secret_id: str) -> None:
         query = f"mutation {{ secretDelete(id: {literal(secret_id)}) }}"
-        await self._graphql.ask(f"secrets delete {secret_id:.80}", query, read_nothing)
+        await self._graphql.ask(f"secrets delete {secret_id:.80}", query, read_members)
 
     async def list(self, limit: int | None) -> tuple[Secret, ...]:
         query = f"query {{ myself {{ secrets {{ {_FIELDS} }} }} }}"

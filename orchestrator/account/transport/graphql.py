@@ -23,6 +23,7 @@ from orchestrator.client.jobs.serverless import service_url
 from orchestrator.client.jobs.service import Service
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.answers import Answer
+from orchestrator.core.service.records import read_members
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import UsageError
 from orchestrator.settings.values import KeyPlace
@@ -149,7 +150,7 @@ class ByGraphQL:
 
     async def probe(self) -> None:
         """Asks for nothing."""
-        await self._graphql.ask("query", "query { __typename }", read_nothing)
+        await self._graphql.ask("query", "query { __typename }", read_members)
 
 
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -163,10 +164,6 @@ def read_at(place: Sequence[str], read: Callable[[bytes], T], data: bytes) -> T:
         except KeyError:
             raise ValueError(f"there is no {name}") from None
     return read(data)
-
-
-read_nothing: Final = msgspec.json.Decoder(dict[str, object]).decode
-"""Of an answer that only says that something was done."""
 
 
 def _response(answer: Answer) -> _Response | None:

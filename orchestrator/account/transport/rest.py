@@ -13,7 +13,7 @@ Rules:
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 import anyio
@@ -26,7 +26,6 @@ from orchestrator.client.jobs.refusals import (
     PROBABLE,
     UNKNOWN,
     AnswerError,
-    Refusal,
     RefusedError,
     errors_about,
     one_line,
@@ -54,9 +53,6 @@ T = TypeVar("T")
 
 Hidden = Sequence[str]
 
-read_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
-"""A JSON object as it is. Raises `ValueError`."""
-
 
 class ProblemError(RefusedError):
     """The REST interface turned a request down, with or without a problem document."""
@@ -68,11 +64,6 @@ def encode_body(body: object) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         raise UsageError("a text has characters that are no Unicode (bytes of another encoding?)") from None
-
-
-def not_listed_error(doing: str, what: str) -> ProblemError:
-    """What is said of a thing that is not among those that the service has listed."""
-    return ProblemError(doing, Refusal(status=404, title="Not Found", detail=what))
 
 
 class Rest:
