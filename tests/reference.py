@@ -12,7 +12,7 @@ from typing import Any, Final
 from orchestrator.api.emulation import flags
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
-from orchestrator.cli.help.filter_fields import FILTER_FIELDS
+from orchestrator.cli.help.topics import FILTER_FIELDS
 from orchestrator.settings import command_settings, pipeline_keys, run_settings
 from orchestrator.settings.configuration_file import RUNS, Section
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings

@@ -259,7 +259,7 @@ def test_what_is_sqlite_s_own_stands_in_its_room() -> None:
 NAMESAKES = {
     "orchestrator/cli/pipelines/apply.py",
     "orchestrator/cli/help/exit_codes.py",
-    "orchestrator/cli/help/front_page.py",
+    "orchestrator/cli/help/command_screens.py",
     "orchestrator/cli/help/topics.py",
     "orchestrator/cli/runs/revalidate.py",
     "orchestrator/core/jobs/escalation_text.py",

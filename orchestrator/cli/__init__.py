@@ -18,10 +18,9 @@ from orchestrator import __version__
 from orchestrator.cli.account import ACCOUNT
 from orchestrator.cli.framework.command_groups import Members, register
 from orchestrator.cli.framework.runner import explain
-from orchestrator.cli.help.front_page import front_page
+from orchestrator.cli.help.command_screens import front_page, install_help
 from orchestrator.cli.help.help_command import add_help
 from orchestrator.cli.help.mistakes import advice
-from orchestrator.cli.help.typer_classes import install_help
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
 from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH, control

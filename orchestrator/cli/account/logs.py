@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from orchestrator.cli.account.pod_options import PodId, at_pod, at_pods
 from orchestrator.cli.framework.flags import Flags, flag
-from orchestrator.cli.framework.pipe_guard import while_read
+from orchestrator.cli.framework.runner import while_read
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.tables import plain
 from orchestrator.clock import SystemClock

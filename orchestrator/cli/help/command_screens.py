@@ -1,4 +1,4 @@
-"""What `--help` and `orchestrator help COMMAND` show of a command, and of a group of commands.
+"""What `--help` and `orchestrator help COMMAND` show of a command, of a group of commands, and of the whole program.
 
 A command with many flags shows those first that most people need (`Setting.brief`); the others are shown by
 `orchestrator help COMMAND`.
@@ -8,8 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+import typer
+from typer.core import TyperCommand, TyperGroup
+
 from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.screen import Screen, unstyled
+from orchestrator.cli.help.topics import TOPICS
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.setting import Setting
 
@@ -185,3 +189,57 @@ def _short_term(ctx: Any, param: Any) -> str:
         return term
     name, equals, _ = term.removeprefix(f"{flag} ").partition("=")
     return f"{flag} {name}=..." if equals else f"{flag} {flag.rpartition('-')[2].upper()}"
+
+
+class HelpedCommand(TyperCommand):
+    """A command whose help is drawn here."""
+
+    def get_help(self, ctx: Any) -> str:
+        """What `--help` shows."""
+        return command_screen(ctx)
+
+
+class _HelpedGroup:
+    def get_help(self, ctx: Any) -> str:
+        """What `--help` shows."""
+        return group_screen(ctx)
+
+
+def helped_group(kind: type[TyperGroup]) -> type[TyperGroup]:
+    """A group of commands like `kind`, whose help is drawn here."""
+    has_own = "get_help" in vars(kind) or issubclass(kind, _HelpedGroup)
+    return kind if has_own else type(f"Helped{kind.__name__}", (_HelpedGroup, kind), {})
+
+
+def install_help(commands: typer.Typer) -> None:
+    """Has all `commands`, those of groups among them, show their help so."""
+    for command in commands.registered_commands:
+        if command.cls in (None, TyperCommand):
+            command.cls = HelpedCommand
+    kind = commands.info.cls
+    commands.info.cls = helped_group(kind if isinstance(kind, type) else TyperGroup)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            install_help(group.typer_instance)
+
+
+_PROGRAM_EXAMPLES: Final = (
+    "orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",
+    "orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl",
+    "orchestrator retry prompts --where class=timed_out",
+)
+
+
+def front_page(ctx: Any, panels: Sequence[str]) -> str:
+    """The help of the whole program; `panels` in their order."""
+    screen = Screen()
+    screen.paragraph(f"Usage: orchestrator COMMAND ...  {first_sentence(ctx.command.help or '')}.")
+    found = panels_of(ctx)
+    wide = max(len(name) for rows in found.values() for name, _ in rows)
+    for panel in panels:
+        screen.heading(panel)
+        screen.beside(found[panel], wide=wide)
+    screen.beside([("help", f"All of a COMMAND, or about: {', '.join(TOPICS)}")], wide=wide)
+    screen.heading("Examples")
+    screen.as_written("\n".join(_PROGRAM_EXAMPLES))
+    return str(screen)

@@ -6,8 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from orchestrator.cli.framework import flags
-from orchestrator.cli.framework.pipe_guard import while_read
-from orchestrator.cli.framework.runner import at_ledger
+from orchestrator.cli.framework.runner import at_ledger, while_read
 from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
 from orchestrator.settings import output_settings, request_settings

@@ -384,7 +384,7 @@ def test_a_reader_that_left_before_the_first_line_is_no_error_either() -> None:
 
 IDLE = """
 import anyio
-from orchestrator.cli.framework.pipe_guard import while_read
+from orchestrator.cli.framework.runner import while_read
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.output import streams
 async def follow():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.framework.completion import among, words_of
+from orchestrator.cli.framework.flags import among, words_of
 from tests.api.inspect.test_naming import with_runs
 
 

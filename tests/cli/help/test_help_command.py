@@ -3,8 +3,7 @@
 import pytest
 
 from orchestrator.cli.help.exit_codes import EXIT_CODES
-from orchestrator.cli.help.filter_fields import FILTER_FIELDS
-from orchestrator.cli.help.topics import TOPICS
+from orchestrator.cli.help.topics import FILTER_FIELDS, TOPICS
 from orchestrator.core.filters.filter_parser import FIELDS
 from tests.cli.command_line import call
 

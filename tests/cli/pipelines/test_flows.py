@@ -15,7 +15,7 @@ from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole
 from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun
 from orchestrator.cli.pipelines.schedules import show_fires, show_history, show_schedules, show_troubles
-from orchestrator.cli.pipelines.tick import show_ticked
+from orchestrator.cli.pipelines.serve import show_ticked
 from orchestrator.cli.pipelines.trigger import show_flow_asked_for, show_flow_ended
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
