@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -47,11 +47,13 @@ ASKING: Final = frozenset(
 SENTENCE: Final = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}|^ [a-z]{2,} $|^[a-z]{3,}: $")
 
 FOREIGN: Final = {
+    "orchestrator/core/text/error_text.py",
     "orchestrator/formats/input/csv.py",
     "orchestrator/formats/text/json_text.py",
     "orchestrator/ledger/sqlite/database.py",
+    "orchestrator/ledger/sqlite/file_locks.py",
 }
-"""They ask the errors of the standard library and of SQLite, which have nothing but a sentence."""
+"""They ask what others say: tracebacks, the errors of the standard library and of SQLite, and who wrote a lock's file."""
 
 EMULATOR: Final = ("orchestrator/api/emulation/", "orchestrator/emulator/")
 
@@ -91,18 +93,42 @@ def declared_twice(modules: Sequence[Module]) -> list[str]:
 
 
 def sentences(modules: Sequence[Module]) -> list[str]:
-    return [
-        f"{module.name}: {text!r}"
-        for module in modules
-        if module.name not in FOREIGN
-        for node in module.nodes
-        for text in _asked(node)
-        if SENTENCE.search(text)
-    ]
+    """Sentences that something is compared with, or looked for in a text: as they stand, or by a constant's name."""
+    constants = {_dotted(module): dict(_constants(module)) for module in modules}
+    found = []
+    for module in modules:
+        named = dict(_named_in(module, constants))
+        asked = () if module.name in FOREIGN else (text for node in module.nodes for text in _asked(node, named))
+        found += [f"{module.name}: {text!r}" for text in asked if SENTENCE.search(text)]
+    return found
 
 
-def _asked(node: ast.AST) -> Iterator[str]:
-    """The constants that something is compared with, or looked for in a text."""
+def _dotted(module: Module) -> str:
+    return module.name.removesuffix(".py").replace("/", ".")
+
+
+def _constants(module: Module) -> Iterator[tuple[str, str]]:
+    for node in module.tree.body:
+        if isinstance(node, ast.AnnAssign):
+            text = node.value.value if isinstance(node.value, ast.Constant) else None
+            if isinstance(text, str):
+                yield ast.unparse(node.target), text
+
+
+def _named_in(module: Module, constants: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """What the names of texts in a module stand for, its own and those that it imports, alone or with their module."""
+    yield from constants[_dotted(module)].items()
+    for node in module.tree.body:
+        if isinstance(node, ast.ImportFrom):
+            for each in node.names:
+                name, text = each.asname or each.name, constants.get(node.module or "", {}).get(each.name)
+                if text is not None:
+                    yield name, text
+                for constant, of_module in constants.get(f"{node.module}.{each.name}", {}).items():
+                    yield f"{name}.{constant}", of_module
+
+
+def _asked(node: ast.AST, named: Mapping[str, str]) -> Iterator[str]:
     match node:
         case ast.Compare(left=left, comparators=others):
             parts = [left, *others]
@@ -112,8 +138,20 @@ def _asked(node: ast.AST) -> Iterator[str]:
             return
     for part in parts:
         for each in part.elts if isinstance(part, ast.Tuple | ast.Set | ast.List) else [part]:
-            if isinstance(each, ast.Constant) and isinstance(each.value, str):
-                yield each.value
+            yield from _texts_in(each, named)
+
+
+def _texts_in(node: ast.expr, named: Mapping[str, str]) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.Name() | ast.Attribute() if (name := ast.unparse(node)) in named:
+            yield named[name]
+        case ast.JoinedStr(values=parts):
+            for part in parts:
+                yield from _texts_in(part.value if isinstance(part, ast.FormattedValue) else part, named)
+        case _:
+            return
 
 
 def repetitions(modules: Sequence[Module]) -> list[str]:
@@ -166,7 +204,14 @@ RULES: Final = (
         declared_twice,
         {"orchestrator/a.py": 'key = "max-attempts"\n', "orchestrator/b.py": 'flag = "--max-attempts"\n'},
     ),
-    Rule("sentences that are parsed", sentences, {"orchestrator/core/a.py": 'if a == "the run is over": pass\n'}),
+    Rule(
+        "sentences that are parsed",
+        sentences,
+        {
+            "orchestrator/core/a.py": 'OVER: Final = "the run is over"\nif a == "it is over": pass\n',
+            "orchestrator/core/b.py": "from orchestrator.core import a\nif why.startswith((a.OVER,)): pass\n",
+        },
+    ),
     Rule(
         "repetitions of requests",
         repetitions,

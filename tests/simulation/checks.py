@@ -14,10 +14,9 @@ from typing import Final
 
 from orchestrator.client.http.transport import REQUEST_S_MAX
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
+from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
-from orchestrator.core.service.outcomes import SAME_ID
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
-from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.settings.values import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
@@ -401,7 +400,7 @@ def what_is_called_lost_is_lost(facts: Facts, books: Books) -> Iterator[str]:
     if any(each.size < 0 for each in facts.plan.of(Trouble.CLOCK_JUMP)) or any(facts.plan.clocks):
         return  # a process that begins with an earlier clock cannot know how old the rows are that it finds
     for row in chain.from_iterable(books.events.values()):
-        if row.trouble != "lost" or (facts.plan.yields and row.reason.startswith(NOTHING_YIELDED)):
+        if row.trouble != "lost" or (facts.plan.yields and row.code == ReasonCode.NOTHING_YIELDED):
             continue
         remote_id, fate = _fate(facts, books, row)
         if fate is not None and not fate.lost:
@@ -415,7 +414,7 @@ def _fate(facts: Facts, books: Books, row: EventRow) -> tuple[str | None, Fate |
     """
     submission = books.submissions.get(row.submission or 0)
     remote_id = submission.remote_id if submission else None
-    if row.reason == SAME_ID and facts.plan.faults.other_id_webhook:
+    if row.code == ReasonCode.REPEATED_ID and facts.plan.faults.other_id_webhook:
         return remote_id, None
     fate = facts.fates.get(remote_id or "")
     (custom_id,) = (job.custom_id for job in books.jobs if job.id == row.job)

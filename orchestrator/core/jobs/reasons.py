@@ -48,6 +48,9 @@ class ReasonCode(StrEnum):
     REPEATED_ID = "repeated_id"
     """The service gave it the id of another job."""
 
+    NOTHING_YIELDED = "nothing_yielded"
+    """It finished without an output, and its stream is read out."""
+
 
 RETRIES_IN_DOUBT: Final = frozenset({ReasonCode.RETRY_UNANSWERED, ReasonCode.RETRY_REFUSED})
 
@@ -64,6 +67,9 @@ _SENTENCES: Final = {
     ReasonCode.JOB_CANCELLED: "asked for",
     ReasonCode.REVALIDATED: "recheck",
     ReasonCode.REPEATED_ID: "the service gives a new job the id of another",
+    ReasonCode.NOTHING_YIELDED: (
+        "there is neither an output nor a chunk of a stream: the service hands each chunk out once"
+    ),
 }
 
 

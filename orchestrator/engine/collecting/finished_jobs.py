@@ -3,19 +3,17 @@
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import Outcome
-from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.reasons import Reason, ReasonCode, reason_text
 from orchestrator.core.jobs.retry import backoff_us
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.answers import Trouble
-from orchestrator.core.service.outcomes import SAME_ID
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.result_steps import on_failed, on_finished
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.endpoint.output_streams import NOTHING_YIELDED
 from orchestrator.ledger import Ledger
 
 
@@ -46,13 +44,13 @@ class FinishedJobs:
         if (doubted_until := self._endpoint.doubts_until(job, entry.finished_at, entry.deadline)) > now:
             return doubted_until
         if self._endpoint.remote_ids.owner(job.remote_id or "") not in (None, job.id):  # by its webhook
-            return await self.failed(entry, Trouble.LOST, SAME_ID)
+            return await self.failed(entry, Trouble.LOST, ReasonCode.REPEATED_ID)
         if (streams := self._endpoint.output_streams).wants(job.run, record):
             whole = await streams.gathered(job, record)
             if whole is None:
                 return None
             if whole is record and record.output is None and streams.gathers(job.run):
-                return await self.failed(entry, Trouble.LOST, NOTHING_YIELDED)
+                return await self.failed(entry, Trouble.LOST, ReasonCode.NOTHING_YIELDED)
             record = whole
         self._endpoint.estimates.finished(job, record, now)
         if (begun_at := begun_at_of(job, record, now)) is not None:
@@ -91,7 +89,9 @@ class FinishedJobs:
         failure = await self._ledger.jobs.failure_before_retry(job=entry.job.id)
         return failure is not None and failure.is_of(record)
 
-    async def failed(self, entry: Entry, trouble: Trouble, message: str, *, output: bytes | None = None) -> Transition:
+    async def failed(
+        self, entry: Entry, trouble: Trouble, reason: Reason, *, output: bytes | None = None
+    ) -> Transition:
         """The step for the job of `entry`, of which no result will come any more."""
         job = entry.job
         outcome = Outcome(
@@ -100,7 +100,7 @@ class FinishedJobs:
             status=None,
             output=output,
             trouble=trouble,
-            message=message,
+            message=reason_text(reason),
         )
         end = await self._segments.end(job, None) if job.segment else None
-        return on_failed(self._endpoint, job, outcome, reason=message, end=end)
+        return on_failed(self._endpoint, job, outcome, reason=reason, end=end)

@@ -8,7 +8,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.escalation import next_step, own_policy
 from orchestrator.core.jobs.job import Job, Outcome, outcome_from
-from orchestrator.core.jobs.reasons import ReasonCode
+from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
 from orchestrator.core.jobs.transition import Transition
@@ -93,7 +93,7 @@ def on_failed(
     job: Job,
     outcome: Outcome,
     *,
-    reason: str,
+    reason: Reason,
     is_retained: bool = True,
     failure: Failure | None = None,
     end: SegmentEnd | None = None,

@@ -30,8 +30,6 @@ EMPTY: Final = frozenset({None, b"null", b"[]"})
 PARTS_MAX: Final = 1_000
 """So many answers one job's chunks may come in."""
 
-NOTHING_YIELDED: Final = "there is neither an output nor a chunk of a stream: the service hands each chunk out once"
-
 
 class OutputStreams:
     """Of the jobs at one endpoint."""

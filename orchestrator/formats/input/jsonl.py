@@ -15,6 +15,7 @@ Problems are values, one for each bad line, so that all are seen.
 import difflib
 import hashlib
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
@@ -53,8 +54,13 @@ _NEAR: Final = 0.8
 
 _JOB_FORM_SIGNS: Final = frozenset({"policy", "s3Config", "webhook"})
 
-_JOB_FORM: Final = 'in job form ({"input": {...}, ...})'
-_BARE_FORM: Final = "a bare input (no input object in it)"
+
+class _Form(StrEnum):
+    """How the lines of a file are written, as errors call it."""
+
+    JOB = 'in job form ({"input": {...}, ...})'
+    BARE = "a bare input (no input object in it)"
+
 
 _Priority = Annotated[int, msgspec.Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -98,7 +104,7 @@ class RowReader:
         self._body_bytes_max = body_bytes_max
         self._is_resumable = is_resumable
         self._via = via
-        self._form: str | None = None
+        self._form: _Form | None = None
         self._form_line = 0
 
     def read(self, number: int, text: bytes) -> Row | RowProblem:
@@ -132,7 +138,7 @@ class RowReader:
         priority = 0
         extra_bytes = self._run_policy_bytes
         if self._is_job_form(members):
-            self._keep_to_one_form(number, _JOB_FORM)
+            self._keep_to_one_form(number, _Form.JOB)
             _refuse_unknown_keys(members)
             input_ = bytes(members["input"])
             policy, policy_bytes = self._policy(_given(members, "policy"))
@@ -142,7 +148,7 @@ class RowReader:
             metadata = metadata_of(_given(members, METADATA))
         else:
             _refuse_mistaken(members)
-            self._keep_to_one_form(number, _BARE_FORM)
+            self._keep_to_one_form(number, _Form.BARE)
             input_ = text if custom_id is None else _bare_input(text)
         return self._checked(number, input_, custom_id, policy, s3_config, extra_bytes, priority, metadata)
 
@@ -196,11 +202,11 @@ class RowReader:
         raw = bytes(members["input"])
         if raw.startswith(b"{"):
             return True
-        if raw == b"null" or self._form is _JOB_FORM or not _JOB_FORM_SIGNS.isdisjoint(members):
+        if raw == b"null" or self._form is _Form.JOB or not _JOB_FORM_SIGNS.isdisjoint(members):
             raise ValueError(f"input must be an object, not {json_kind(raw)}")
         return False
 
-    def _keep_to_one_form(self, number: int, form: str) -> None:
+    def _keep_to_one_form(self, number: int, form: _Form) -> None:
         if self._form is None:
             self._form, self._form_line = form, number
         elif self._form is not form:
