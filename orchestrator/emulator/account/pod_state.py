@@ -27,7 +27,6 @@ from orchestrator.emulator.account.pod_records import (
 from orchestrator.units import SECOND_US
 
 SSH_PROXY = "ssh.emulator.invalid"
-SSH_PORT = "22/tcp"
 INTERNAL_SUFFIX = "emulator.internal"
 DATA_CENTER = "EMU-1"
 CUDA_VERSION = "12.8"

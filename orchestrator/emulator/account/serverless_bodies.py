@@ -187,13 +187,14 @@ def shown_endpoint(endpoint: ServiceEndpoint, template: ServiceTemplate, base_ur
     """The record of v2: no template id and no version. `base_url` is where requests for a load balancing one go."""
     flashboot = "PRIORITY_FLASHBOOT" if endpoint.has_priority else "FLASHBOOT"
     is_delay = endpoint.scaler_type == "QUEUE_DELAY"
+    cpus = [{"id": each.id, "vcpuCount": each.vcpu_count, "memory": 4 * each.vcpu_count} for each in endpoint.cpu]
     return {
         "id": endpoint.id,
         "name": endpoint.name,
         "type": endpoint.type,
         **({"requestUrls": {"base": base_url, "health": f"{base_url}/ping"}} if endpoint.is_balanced else {}),
         **shown_container(template),
-        **({"cpu": _cpu(endpoint)} if endpoint.cpu else {"gpu": _gpu_shown(endpoint)}),
+        **({"cpu": cpus} if cpus else {"gpu": _gpu_shown(endpoint)}),
         "workers": {
             "min": endpoint.workers_min,
             "max": endpoint.workers_max,
@@ -221,7 +222,3 @@ def _gpu_shown(endpoint: ServiceEndpoint) -> dict[str, object]:
         "allowedCudaVersions": endpoint.allowed_cuda_versions,
         "minCudaVersion": endpoint.min_cuda_version or None,
     }
-
-
-def _cpu(endpoint: ServiceEndpoint) -> list[dict[str, object]]:
-    return [{"id": each.id, "vcpuCount": each.vcpu_count, "memory": 4 * each.vcpu_count} for each in endpoint.cpu]

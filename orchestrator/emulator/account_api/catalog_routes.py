@@ -24,7 +24,13 @@ def catalog_routes(rest: RestV2) -> list[Route]:
     kinds: tuple[tuple[str, str, Callable[[Request], Sequence[Shown]]], ...] = (
         ("gpus", "gpus", lambda _: gpu_type_records()),
         ("cpus", "cpus", lambda _: cpu_type_records()),
-        ("datacenters", "dataCenters", lambda request: data_center_records(_texts(request, "regions"))),
+        (
+            "datacenters",
+            "dataCenters",
+            lambda request: data_center_records(
+                tuple(filter(None, request.query_params.get("regions", "").split(",")))
+            ),
+        ),
     )
     return [
         rest.route(None, path, GET=(f"catalog {kind}", partial(_answer, kind, key, listed)))
@@ -56,7 +62,3 @@ def _check(kind: str, request: Request) -> None:
     others = asked - FREE_FILTERS if kind == "datacenters" else asked
     if others:
         raise ProblemRefusal(HTTPStatus.BAD_REQUEST, f"`{min(others)}` needs `include`")
-
-
-def _texts(request: Request, name: str) -> tuple[str, ...]:
-    return tuple(text for text in request.query_params.get(name, "").split(",") if text)

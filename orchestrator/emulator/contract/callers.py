@@ -15,7 +15,6 @@ from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 
 READ = "pods:read"
-WRITE = "pods:write"
 
 SCOPES = frozenset(
     f"{family}:{access}" for family in ("pods", "serverless", "templates", "secrets") for access in ("read", "write")

@@ -10,7 +10,7 @@ Nobody tries a request again, and one whose sender hangs up is not heard of any 
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -27,9 +27,9 @@ from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.gate import ANY_ENDPOINT, Gate
 from orchestrator.emulator.http.request_body import hold_request, read_bounded_body
 from orchestrator.emulator.http.wire import Cut, OutgoingAnswer
-from orchestrator.emulator.job_api.lifespan import Lifespan
 from orchestrator.emulator.job_api.live_world import LiveWorld
 from orchestrator.emulator.jobs.fleet import Fleet
+from orchestrator.errors import UsageError
 from orchestrator.units import MIB, SECOND_US
 
 PREFIX: Final = "/lb"
@@ -58,6 +58,66 @@ BEGINNING: Final = HttpAnswer(status=HTTPStatus.OK, body=b"{}")
 def base_url(request: Request, endpoint: str) -> str:
     """Where requests for the endpoint go, as whoever sent `request` reaches it."""
     return f"{request.url.scheme}://{request.url.netloc}{PREFIX}/{endpoint}"
+
+
+END_GRACE_S = 5.0
+"""How long an application may take to end."""
+
+LIFESPAN_VERSION = {"version": "3.0", "spec_version": "2.0"}
+
+
+class Lifespan:
+    """Tells an application that it begins and ends, as the server of a worker would (ASGI's lifespan protocol).
+
+    `state` is what it wants each of its requests to know.
+    """
+
+    def __init__(self, application: ASGIApp) -> None:
+        self._application = application
+        self.state: dict[str, Any] = {}
+        self._has_begun = anyio.Event()
+        self._ends = anyio.Event()
+        self._was_told = False
+        self._problem: str | None = None
+        self._patience = anyio.CancelScope(shield=True)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Begins it, and ends it once cancelled. Raises UsageError where it says that it cannot begin.
+
+        One that knows nothing of lifespans is served all the same.
+        """
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._live)
+            await self._has_begun.wait()
+            if self._problem is not None:
+                raise UsageError(f"the application of a load balancing endpoint did not start: {self._problem}")
+            task_status.started()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._ends.set()
+                self._patience.deadline = anyio.current_time() + END_GRACE_S
+
+    async def _live(self) -> None:
+        scope = {"type": "lifespan", "asgi": LIFESPAN_VERSION, "state": self.state}
+        with self._patience:  # it is to hear of its end, for which it gets `ends` and not a cancellation
+            try:
+                with suppress(Exception):  # whoever knows nothing of lifespans raises whatever it likes
+                    await self._application(scope, self._receive, self._send)
+            finally:
+                self._has_begun.set()
+
+    async def _receive(self) -> Message:
+        if not self._was_told:
+            self._was_told = True
+            return {"type": "lifespan.startup"}
+        await self._ends.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "lifespan.startup.failed":
+            self._problem = str(message.get("message") or "it does not say why")
+        self._has_begun.set()
 
 
 class LoadBalancer:
@@ -125,7 +185,7 @@ class LoadBalancer:
         """Hands the request to a worker, and what it says to the sender, as the faults of the wire have it."""
         try:
             with self._connected(endpoint) as fleet:
-                if _is_ping(scope) and not fleet.running():
+                if scope["path_params"].get("path") == "ping" and not fleet.running():
                     await Response(status_code=HTTPStatus.NO_CONTENT)(scope, _nothing, send)
                     return
                 worker = await self._worker(endpoint, fleet)
@@ -245,10 +305,6 @@ class _Reply:
 
 _FOUND_OUT: Final = frozenset({"app", "endpoint", "path_params", "route", "router", "state"})
 """What Starlette adds to a request on its way to its route."""
-
-
-def _is_ping(scope: Scope) -> bool:
-    return str(scope["path_params"].get("path", "")) == "ping"
 
 
 def _of_worker(scope: Scope, endpoint: str, state: Mapping[str, Any]) -> Scope:

@@ -57,15 +57,11 @@ def _checked(input_: object) -> Mapping[str, Any]:
 
 def _parts(given: JobParts) -> dict[str, Any]:
     """What stands beside the input of a line."""
-    parts: dict[str, Any] = {}
-    if given.custom_id is not None:
-        parts["custom_id"] = given.custom_id
-    if given.policy is not None:
-        parts["policy"] = msgspec.Raw(encode_policy(given.policy))
-    if given.s3_config is not None:
-        parts["s3Config"] = given.s3_config
-    if given.priority:
-        parts["priority"] = given.priority
-    if given.metadata is not None:
-        parts["metadata"] = given.metadata
-    return parts
+    parts = {
+        "custom_id": given.custom_id,
+        "policy": None if given.policy is None else msgspec.Raw(encode_policy(given.policy)),
+        "s3Config": given.s3_config,
+        "priority": given.priority or None,
+        "metadata": given.metadata,
+    }
+    return {name: value for name, value in parts.items() if value is not None}

@@ -75,20 +75,17 @@ class CheckedMembers:
                 raise MisfitError(self._told(path, first))
 
     def _told(self, path: str, first: WrittenOutcome) -> str:
+        root, *below = path.split(".")
+        advice = _advice_below(roots_of(first)[root], root, below, first.line.custom_id)
         rows = "the first row does not have" if self._number == 1 else f"none of the first {self._number:,} rows has"
         return (
-            f"<setting flatten> {path}: {rows} it; {_advice(path.split('.'), first)}; if the column is"
+            f"<setting flatten> {path}: {rows} it; {advice}; if the column is"
             f" to be empty, add <setting on-misfit={OnMisfit.JSON}>"
         )
 
 
-def _advice(parts: Sequence[str], outcome: WrittenOutcome) -> str:
-    """What there is in place of the first part of a path that is not there."""
-    return _advice_below(roots_of(outcome)[parts[0]], parts[0], parts[1:], outcome.line.custom_id)
-
-
 def _advice_below(text: bytes | None, there: str, missing: Sequence[str], custom_id: str) -> str:
-    """The same, where `text` stands at the path `there`, and `missing` leads from it to what is not there."""
+    """What there is in place of what is missing: `text` stands at the path `there`, and `missing` leads on from it."""
     if text is None or not text.startswith(b"{"):
         return f"{there} of {custom_id} is {'missing' if text is None else kind_of_cell(text)}"
     try:

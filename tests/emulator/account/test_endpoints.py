@@ -117,20 +117,6 @@ async def test_a_template_is_in_use_as_long_as_an_endpoint_has_it() -> None:
     await bare.data(delete)
 
 
-async def test_the_job_api_knows_an_endpoint_once_it_has_propagated() -> None:
-    """as observed: a brand-new endpoint answers 404."""
-    clock = Stopped()
-    subject = account(clock, propagation_s=5.0)
-    endpoint = (await created(Bare(subject)))["id"]
-    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US - 1)
-    assert subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND_US - 1)
-    assert subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US)
-    assert not subject.endpoints.propagates(endpoint, clock.now() + 5 * SECOND_US)
-    assert not subject.endpoints.propagates("unknown", clock.now())
-    subject.endpoints.delete(endpoint, clock.now())
-    assert not subject.endpoints.serves(endpoint, clock.now() + 5 * SECOND_US)
-
-
 async def test_whoever_has_the_queues_is_told_of_every_endpoint() -> None:
     deployed: list[tuple[str, int]] = []
     removed: list[str] = []

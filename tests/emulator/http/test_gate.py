@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
 from orchestrator.emulator.contract.callers import Caller, CallerAccess
-from orchestrator.emulator.contract.faults import Fault, FaultDice, Faults
+from orchestrator.emulator.contract.faults import FaultDice, Faults
 from orchestrator.emulator.contract.limits import (
     CONTRACT_LIMITS,
     JobOperation,
@@ -71,17 +71,6 @@ def test_a_hidden_endpoint_is_a_404_until_it_is_shown_again() -> None:
     subject.enter("ep", JobOperation.RUN, "secret", 5)
 
 
-def test_every_connection_is_cut_during_an_outage_and_only_then() -> None:
-    subject = gate()
-    subject.wire.outage(10, 20)
-    subject.enter("ep", JobOperation.RUN, "secret", 9)
-    for now in (10, 19):
-        with pytest.raises(ConnectionCut):
-            subject.enter("ep", JobOperation.RUN, "secret", now)
-    subject.enter("ep", JobOperation.RUN, "secret", 20)
-    assert subject.meters.figures("ep", JobOperation.RUN).accepted == 2
-
-
 def test_each_endpoint_and_operation_has_a_meter_of_its_own() -> None:
     subject = gate(endpoints=("*",), limits={JobOperation.RUN: OperationLimit(requests=1)})
     subject.enter("a", JobOperation.RUN, "secret", 5)
@@ -110,11 +99,6 @@ def test_a_server_error_is_a_500_that_leaves_the_meter() -> None:
     assert [refused(subject), refused(subject)] == [500, 500]
 
 
-def test_an_answer_leaves_as_it_is_without_faults() -> None:
-    sending = gate().sending(JobOperation.RUN, ACCEPTED)
-    assert (sending.answer, sending.delay_us, sending.cut) == (ACCEPTED, 0, Cut.NOWHERE)
-
-
 def test_only_an_accepted_job_can_lose_its_answer() -> None:
     subject = gate(Faults(lost_answer=1.0))
     assert subject.sending(JobOperation.RUN, ACCEPTED).cut is Cut.BEFORE_ANSWER
@@ -122,25 +106,6 @@ def test_only_an_accepted_job_can_lose_its_answer() -> None:
     assert subject.sending(JobOperation.RUN, ServiceRefusal(400, "no").answer()).cut is Cut.NOWHERE
 
 
-def test_a_server_error_after_accepting_hides_the_jobs_id() -> None:
-    answer = gate(Faults(server_error_after=1.0)).sending(JobOperation.RUN, ACCEPTED).answer
-    assert answer.status == 500
-    assert b"x" not in answer.body.replace(b'"error"', b"")
-
-
-def test_an_html_page_keeps_the_status_and_the_headers() -> None:
-    refusal = ServiceRefusal(429, "slow down", (("retry-after", "3"),)).answer()
-    answer = gate(Faults(not_json=1.0)).sending(JobOperation.STATUS, refusal).answer
-    assert (answer.status, answer.content_type, answer.headers) == (429, "text/html", (("retry-after", "3"),))
-    assert answer.body.startswith(b"<!DOCTYPE html>")
-
-
 def test_a_slow_answer_can_be_cut_too() -> None:
     sending = gate(Faults(slow_answer=1.0, slow_answer_s=2.5, cut_answer=1.0)).sending(JobOperation.HEALTH, ACCEPTED)
     assert (sending.delay_us, sending.cut) == (2_500_000, Cut.INSIDE_BODY)
-
-
-def test_a_strike_of_a_fault_is_counted_once() -> None:
-    subject = gate(Faults(lost_answer=1.0))
-    subject.sending(JobOperation.RUN, ACCEPTED)
-    assert subject.wire._dice.counts()[Fault.LOST_ANSWER] == 1

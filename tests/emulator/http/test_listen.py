@@ -19,7 +19,6 @@ from orchestrator.emulator.http.listen import bind, listen
 from orchestrator.emulator.server import Emulator
 from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.errors import UsageError
-from orchestrator.units import SECOND_US
 from tests.emulator.emulators import emulator
 
 pytestmark = pytest.mark.anyio
@@ -108,16 +107,6 @@ async def test_a_cut_answer_has_its_head_and_half_its_body() -> None:
     length = len(b'{"error":"job not found"}')
     assert f"content-length: {length}".encode() in head
     assert body == b'{"error":"job not found"}'[: length // 2]
-
-
-async def test_during_an_outage_every_connection_is_cut_and_afterwards_none() -> None:
-    clock = SystemClock()
-    subject = emulator(clock=clock)
-    subject.gate.wire.outage(clock.now(), clock.now() + 3600 * SECOND_US)
-    async with listening(subject) as port:
-        assert await exchange(port, request("GET /v2/ep/health")) == b""
-        subject.gate.wire._outages.clear()
-        assert b"200 OK" in await exchange(port, request("GET /v2/ep/health", b"", "connection: close"))
 
 
 async def test_a_sender_that_hangs_up_in_the_middle_of_its_body_leaves_nothing_behind(
