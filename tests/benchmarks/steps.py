@@ -21,6 +21,7 @@ from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Action, NewValidator
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers.jobs import parse_schema
@@ -163,7 +164,7 @@ async def _lane(
     """Claims and finishes jobs until there are none; those that are to fail are tried again."""
     while claims := (
         await ledger.jobs.claims.take(
-            run.id, endpoint=run.endpoint_id, by_retry=False, most=LANE_JOBS, ttl_of=lambda _payload: DAY_US
+            ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _payload: DAY_US), most=LANE_JOBS
         )
     ).claims:
         async with anyio.create_task_group() as task_pool:

@@ -13,6 +13,7 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.jobs.brakes import Kept, OfRun
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.units import DAY_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome
@@ -122,11 +123,7 @@ async def test_of_some_jobs_alone_any_are_claimed(open_backend: OpenBackend) -> 
         await taken_in(ledger, run, [a_row(n) for n in range(1, 8)])
         take = partial(
             ledger.jobs.claims.take,
-            run.id,
-            endpoint=run.endpoint_id,
-            by_retry=False,
-            ttl_of=lambda _: 90 * S,
-            only=[2, 5, 6],
+            ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: 90 * S, only=[2, 5, 6]),
         )
         assert [each.job.id for each in (await take(most=2)).claims] == [2, 5]
         assert [each.job.id for each in (await take(most=9)).claims] == [6]

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, Passed
+from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, ClaimLine, Passed
 from orchestrator.ledger.jobs.claims import SLOTS, Claim, Claimed, next_submission
 from orchestrator.ledger.jobs.payloads import Payload
 from tests.conformance.backends import OpenBackend
@@ -22,7 +22,7 @@ NOW = EPOCH_AT
 
 async def claim(ledger: Ledger, *, by_retry: bool = False, most: int = 100, run: int = 1) -> list[Claim]:
     return (
-        await ledger.jobs.claims.take(run, endpoint=1, by_retry=by_retry, most=most, ttl_of=lambda _: TTL_US)
+        await ledger.jobs.claims.take(ClaimLine(run, endpoint=1, by_retry=by_retry, ttl_of=lambda _: TTL_US), most=most)
     ).claims
 
 
@@ -88,7 +88,7 @@ async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_back
         assert await ledger.writer.step(again)
 
         taken = await ledger.jobs.claims.take(
-            1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, left_to_retry=1
+            ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US), most=9, left_to_retry=1
         )
 
         assert [each.job.id for each in taken.claims] == [4, 5], "the first is left, and one of which a request failed"
@@ -124,7 +124,9 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend
 
     async with open_backend() as ledger:
         await a_run(ledger, rows)
-        first, second = (await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=9, ttl_of=ttl_of)).claims
+        first, second = (
+            await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=ttl_of), most=9)
+        ).claims
 
         assert first.payload == Payload(b'{"line":1}', b'{"ttl":10000}', b"{}")
         assert second.payload == Payload(large, None, None)
@@ -148,7 +150,9 @@ async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenB
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
     async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-        assert (await ledger.jobs.claims.take(1, endpoint=1, by_retry=True, most=1, ttl_of=lambda _: 1)).claims == []
+        assert (
+            await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=True, ttl_of=lambda _: 1), most=1)
+        ).claims == []
 
     assert EPOCH_AT <= first[0] < EPOCH_AT + S
     assert first + second == sorted(set(first + second))
@@ -188,7 +192,7 @@ async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBacken
     async with open_backend() as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
-            await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=ttl_of)
+            await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=ttl_of), most=1)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
@@ -209,7 +213,7 @@ async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_ma
     async def claimed(bytes_max: int) -> list[int]:
         claims = (
             await ledger.jobs.claims.take(
-                1, endpoint=1, by_retry=False, most=9, ttl_of=lambda _: TTL_US, bytes_max=bytes_max
+                ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US), most=9, bytes_max=bytes_max
             )
         ).claims
         return [each.job.id for each in claims]
@@ -241,7 +245,9 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
         return ttl_in_policy(payload)
 
     return await ledger.jobs.claims.take(
-        1, endpoint=1, by_retry=False, most=most, ttl_of=ttl_of, bytes_max=10**6, is_late=is_short, behind=behind
+        ClaimLine(1, endpoint=1, by_retry=False, ttl_of=ttl_of, is_late=is_short, behind=behind),
+        most=most,
+        bytes_max=10**6,
     )
 
 

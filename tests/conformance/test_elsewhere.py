@@ -6,6 +6,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.runs import Run
 from tests.conformance.backends import OpenBackend
 from tests.factories import S
@@ -30,7 +31,7 @@ async def sent_elsewhere(ledger: Ledger, run: Run, *jobs: int) -> Run:
 
 async def claimed(ledger: Ledger, run: Run) -> list[int]:
     found = await ledger.jobs.claims.take(
-        run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+        ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=9
     )
     return [claim.job.id for claim in found.claims]
 

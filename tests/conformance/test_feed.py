@@ -5,6 +5,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.reports.event_feed import LOOK_S, PAGE, FeedEvent
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
@@ -57,7 +58,7 @@ async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backen
         found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found, slowly_s=5))
         for _ in range(10):
-            await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=400, ttl_of=lambda _: TTL_US)
+            await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US), most=400)
             await anyio.sleep(1)
         await anyio.sleep(60)
         places = [each.place for each in found]

@@ -8,11 +8,13 @@ from functools import partial
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import IntakeBusyError
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.intake_pace import ROWS_FIRST, Beside
 from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.intakes import Hold
@@ -163,7 +165,7 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
         assert lines[-1] == rows, "the revision of what was known was cut off"
         claims = (
             await ledger.jobs.claims.take(
-                run.id, endpoint=run.endpoint_id, by_retry=False, most=rows + 1, ttl_of=lambda _: TTL_US
+                ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=rows + 1
             )
         ).claims
         assert len(claims) == rows + 1, "and the intake counts all the same"
@@ -181,14 +183,13 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
 ) -> None:
     async with open_backend() as engine, open_backend() as other:
         run = await a_run(engine, [a_row(1, "a"), a_row(2, "b")])
-        claim = partial(
-            engine.jobs.claims.take, run.id, endpoint=run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
-        )
+        line = ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US)
+        claim = partial(engine.jobs.claims.take, most=9)
         intake = await other.runs.intakes.start(run)
         await added(other, intake, [a_row(3, "c"), a_row(4, "d")])
-        first = await claim()
+        first = await claim(line)
         assert len(first.claims) == 2
-        assert (await claim(behind=first.passed)).claims == []
+        assert (await claim(replace(line, behind=first.passed))).claims == []
         assert (
             await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) is None
         )
@@ -196,7 +197,7 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
         assert await other.runs.intakes.accept(intake) == IntakeResult(rows=2, new=2, gone=2)
         assert await engine.runs.counts(run.id) == {"queued": 2, "submitting": 2}
         assert await engine.jobs.next_queued_at(run.id, endpoint=run.endpoint_id, by_retry=False, now=engine.now()) == 0
-        assert len((await claim(behind=first.passed)).claims) == 2
+        assert len((await claim(replace(line, behind=first.passed))).claims) == 2
 
 
 async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(open_backend: OpenBackend) -> None:
@@ -204,7 +205,7 @@ async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(ope
         return len(
             (
                 await ledger.jobs.claims.take(
-                    run.id, endpoint=run.endpoint_id, by_retry=False, most=99, ttl_of=lambda _: TTL_US
+                    ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=99
                 )
             ).claims
         )

@@ -12,10 +12,12 @@ from orchestrator.core.jobs.lifecycle import State, replay
 from orchestrator.core.jobs.result_reuse import NOTHING_YET, REUSED, Reuse
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claimed
 from orchestrator.ledger.jobs.result_reuse import BYTES_MAX
 from orchestrator.ledger.schema.job_tables import outcomes
 from orchestrator.ledger.schema.row_codec import checksum
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
 from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, TTL_US, S, a_row
@@ -30,7 +32,9 @@ REUSE = Reuse(young_us=HOUR_US, version="v1")
 
 async def claimed(ledger: Ledger, run: int, reuse: Reuse | None = REUSE, *, most: int = 100) -> Claimed:
     return await ledger.jobs.claims.take(
-        run, endpoint=1, by_retry=False, most=most, ttl_of=lambda _: TTL_US, reuse=reuse
+        ClaimLine(run, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US),
+        most=most,
+        settings=RunSettings(reuse=reuse),
     )
 
 
@@ -107,7 +111,9 @@ async def test_nor_are_those_of_another_input_or_endpoint_or_service(open_backen
             )
             await taken_in(ledger, run, [a_row(1)])
             taken = await ledger.jobs.claims.take(
-                run.id, endpoint=number, by_retry=False, most=9, ttl_of=lambda _: TTL_US, reuse=REUSE
+                ClaimLine(run.id, endpoint=number, by_retry=False, ttl_of=lambda _: TTL_US),
+                most=9,
+                settings=RunSettings(reuse=REUSE),
             )
             assert len(taken.claims) == 1
         run = await a_run(ledger, [a_row(1, payload=b'{"line":2}')], name="second")

@@ -11,8 +11,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentEnd
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.transitions.segment_writes import Reported
+from orchestrator.settings.run_settings import RunSettings
 from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, job_now
@@ -26,7 +28,11 @@ NOW = EPOCH_AT
 async def begun(ledger: Ledger, *, remote_id: str = "r") -> Claim:
     """The next segment of job 1, at the service."""
     [claim] = (
-        await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True)
+        await ledger.jobs.claims.take(
+            ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US),
+            most=1,
+            settings=RunSettings(resumable=True),
+        )
     ).claims
     await ledger.writer.step(
         transitions.accepted(claim.job, remote_id=remote_id, sent_at=claim.job.sent_at or 0, at=NOW)
@@ -68,7 +74,9 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
         await a_run(ledger, 1)
         [claim] = (
             await ledger.jobs.claims.take(
-                1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US, is_resumable=True
+                ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US),
+                most=1,
+                settings=RunSettings(resumable=True),
             )
         ).claims
         await ledger.writer.step(
@@ -81,7 +89,9 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
 async def test_an_ordinary_job_has_no_segment(open_backend: OpenBackend) -> None:
     async with open_backend() as ledger:
         await a_run(ledger, 1)
-        [claim] = (await ledger.jobs.claims.take(1, endpoint=1, by_retry=False, most=1, ttl_of=lambda _: TTL_US)).claims
+        [claim] = (
+            await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US), most=1)
+        ).claims
         assert (claim.resume, claim.job.segment) == (None, 0)
         assert await ledger.jobs.segments.standings([1]) == {}
         assert await ledger.jobs.segments.report([told(claim.job, 1, b"1")]) == [None]

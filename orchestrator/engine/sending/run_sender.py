@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import GateResult, Hold
@@ -22,6 +23,7 @@ from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.response_steps import rejected
 from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.payloads import Payload
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.units import SECOND_US
@@ -143,44 +145,30 @@ class RunSender:
 
     async def claim(self, operation: Operation, most: int) -> list[Claim]:
         """Claims jobs that are due for `operation`, as far as they are worth sending."""
-        claimed_jobs, by_retry = self._endpoint.claimed, operation is Operation.RETRY
-        claim = partial(
-            self._ledger.jobs.claims.take,
-            self.run,
-            endpoint=self._endpoint.id,
-            by_retry=by_retry,
-            most=most,
-            ttl_of=self._ttl_us,
-            bytes_max=claimed_jobs.room_bytes,
-            only=self.brakes.only(),
+        claimed_jobs, take = self._endpoint.claimed, self._ledger.jobs.claims.take
+        line = ClaimLine(
+            self.run, self._endpoint.id, operation is Operation.RETRY, self._ttl_us, only=self.brakes.only()
         )
-        if by_retry:
+        if line.by_retry:
             with self.brakes.claiming(most):
-                claims = (await claim()).claims
+                claims = (await take(line, most=most, bytes_max=claimed_jobs.room_bytes)).claims
             claimed_jobs.add(claims)
             return claims
         outlook = self._prospects.outlook()
+        line = replace(line, is_late=partial(_is_late, outlook))
         behind = self._prospects.behind(outlook)
         settings = self._endpoint.settings_of[self.run]
         with self.brakes.claiming(most):
-            claimed = await claim(
-                is_late=partial(_is_late, outlook),
-                behind=behind,
-                is_resumable=settings.resumable,
-                reuse=settings.reuse,
-                once=settings.once,
-                takes_over=settings.takes_over,
+            claimed = await take(
+                replace(line, behind=behind), most=most, bytes_max=claimed_jobs.room_bytes, settings=settings
             )
         claimed_jobs.add(claimed.claims)
         self._prospects.looked(behind, claimed)
         claims = claimed.claims
         if (room := most - len(claims)) and self._retries_are_due:
             left = self._endpoint.api.limiter.available(Operation.RETRY, LEFT_TO_RETRY_US)
-            is_late = partial(_is_late, outlook)
             with self.brakes.claiming(room):
-                instead = (
-                    await claim(most=room, bytes_max=claimed_jobs.room_bytes, is_late=is_late, left_to_retry=left)
-                ).claims
+                instead = (await take(line, most=room, bytes_max=claimed_jobs.room_bytes, left_to_retry=left)).claims
             claimed_jobs.add(instead)
             claims = claims + instead
         return await self._without_hopeless(claims, outlook)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Select, bindparam, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -69,7 +70,7 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
             changes |= {"fresh_priority": last.priority, "fresh_job": last.id}
         if (due := next((job for job in reversed(met) if job.due_at), None)) is not None:
             changes |= {"due_at": due.due_at, "due_priority": due.priority, "due_job": due.id}
-        return msgspec.structs.replace(self, **changes)
+        return replace(self, **changes)
 
 
 HEAD: Final = Passed()
@@ -98,34 +99,30 @@ def nobody_is_late(_ttl_us: int) -> bool:
     return False
 
 
-async def queue_walk(
-    connection: AsyncConnection,
-    run: int,
-    *,
-    endpoint: int,
-    by_retry: bool,
-    now: int,
-    most: int,
-    bytes_max: int,
-    ttl_of: TtlOf,
-    is_late: IsLate = nobody_is_late,
-    behind: Passed = HEAD,
-    only: Sequence[int] | None = None,
-) -> Walk:
-    """Up to `most` jobs of `run` for `endpoint`, the next ones behind `behind`, that are due by `/retry`, or by `/run`,
-    and not late.
+class ClaimLine(msgspec.Struct, frozen=True):
+    """The jobs of `run` for `endpoint` whose next attempt is by `/retry`, or by `/run`, from a place on."""
+
+    run: int
+    endpoint: int
+    by_retry: bool
+    ttl_of: TtlOf
+    is_late: IsLate = nobody_is_late
+    behind: Passed = HEAD
+    only: Sequence[int] | None = None
+    """The jobs of which alone any are met; None for all."""
+
+
+async def queue_walk(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int, bytes_max: int) -> Walk:
+    """Up to `most` jobs of `line`, the next ones, that are due and not late.
 
     Their inputs, with those that are read to be passed over, come to no more than `bytes_max`, unless it is only one.
     Where jobs are passed over it goes on, in ever larger steps, until it has met `LOOK_MAX` or read as many bytes.
-    `only`: the jobs of which alone any are met; None for all.
     """
     found: list[ClaimableJob] = []
-    passed, longest_us, met, room = behind, behind.ttl_us, 0, bytes_max
+    passed, longest_us, met, room = line.behind, line.behind.ttl_us, 0, bytes_max
     while True:
         asked = min(max(most - len(found), met), max(most, LOOK_MAX) - met)
-        page = await jobs_claimable(
-            connection, run, endpoint=endpoint, by_retry=by_retry, now=now, most=asked, behind=passed, only=only
-        )
+        page = await jobs_claimable(connection, replace(line, behind=passed), now=now, most=asked)
         is_at_end = len(page) < asked
         payloads = await payloads_of(connection, [job.id for job in page], room, at_least_one=not found) if page else {}
         for n, job in enumerate(page):
@@ -135,8 +132,8 @@ async def queue_walk(
                 break
             room -= len(payload.input)
             if job.policy is not None:
-                payload = msgspec.structs.replace(payload, policy=with_own(payload.policy, job.policy))
-            if is_late(ttl_us := ttl_of(payload)):
+                payload = replace(payload, policy=with_own(payload.policy, job.policy))
+            if line.is_late(ttl_us := line.ttl_of(payload)):
                 longest_us = max(longest_us, ttl_us)
             else:
                 found.append(ClaimableJob(job, payload, ttl_us))
@@ -177,31 +174,20 @@ _BY_RETRY_ONLY = _ONLY.where(jobs.c.retry_until > bindparam("now"))
 _BY_RUN_ONLY = _ONLY.where(_TO_RUN)
 
 
-async def jobs_claimable(
-    connection: AsyncConnection,
-    run: int,
-    *,
-    endpoint: int,
-    by_retry: bool,
-    now: int,
-    most: int,
-    behind: Passed = HEAD,
-    only: Sequence[int] | None = None,
-) -> list[Job]:
-    """Up to `most` queued jobs of `run` for `endpoint`, in the order of the line, whose next attempt is by `/retry`, or
-    by `/run`; `only` of these, where they are named.
-    """
-    if only is not None:
-        query = _BY_RETRY_ONLY if by_retry else _BY_RUN_ONLY
-        of = {"run": run, "endpoint": endpoint, "most": most, "now": now, **batch_of(only)}
+async def jobs_claimable(connection: AsyncConnection, line: ClaimLine, *, now: int, most: int) -> list[Job]:
+    """Up to `most` queued jobs of `line`, in its order."""
+    behind, place = line.behind, {"run": line.run, "endpoint": line.endpoint, "now": now}
+    if line.only is not None:
+        query = _BY_RETRY_ONLY if line.by_retry else _BY_RUN_ONLY
         after = (behind.due_at, behind.due_job or behind.fresh_job)
-        rows = [job_of(row) for row in await connection.execute(query, of)]
+        found = await connection.execute(query, {**place, "most": most, **batch_of(line.only)})
+        rows = [job_of(row) for row in found]
         return [job for job in rows if (job.due_at, job.id) > after] if behind != HEAD else rows
-    page = _Page(connection, {"run": run, "endpoint": endpoint, "now": now}, most)
+    page = _Page(connection, place, most)
     if behind.due_at:
         await page.add_at(behind.due_at, behind.due_priority, behind.due_job)
-    await page.add(_BY_RETRY if by_retry else _BY_RUN, due_at=behind.due_at)
-    if by_retry:
+    await page.add(_BY_RETRY if line.by_retry else _BY_RUN, due_at=behind.due_at)
+    if line.by_retry:
         return page.found
     if behind.newest_job and behind.fresh_priority < PRIORITY_MAX:  # sorted, as `newest_job` goes by their numbers
         await page.add(_ABOVE_PRIORITY, due_at=0, priority=behind.fresh_priority, job=behind.newest_job)

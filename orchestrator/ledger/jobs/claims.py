@@ -1,24 +1,22 @@
 """Claims: jobs that are ours to send. The intent is durable before a request leaves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
-from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.jobs.segments import Resume
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.jobs.claim_queue import (
     HEAD,
     ClaimableJob,
-    IsLate,
+    ClaimLine,
     Passed,
-    TtlOf,
     Walk,
-    nobody_is_late,
     queue_walk,
 )
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
@@ -26,6 +24,7 @@ from orchestrator.ledger.jobs.result_reuse import results_carry_over, results_re
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import resumes_of
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MIB
 
 CLAIM_BYTES_MAX: Final = 64 * MIB
@@ -35,6 +34,8 @@ BRIEF_MAX: Final = 100
 BRIEF_BYTES: Final = 4 * MIB
 """A claim of so few jobs, with inputs of so few bytes, none of which goes on from a checkpoint or has the result of
 another, takes some milliseconds, and shares its transaction."""
+
+_ALL_ARE_SENT: Final = RunSettings()
 
 SLOTS: Final = 64
 """So many processes can claim at one ledger."""
@@ -87,59 +88,51 @@ class Claims:
 
     async def take(
         self,
-        run: int,
+        line: ClaimLine,
         *,
-        endpoint: int,
-        by_retry: bool,
         most: int,
-        ttl_of: TtlOf,
         bytes_max: int = CLAIM_BYTES_MAX,
-        is_late: IsLate = nobody_is_late,
-        behind: Passed = HEAD,
-        is_resumable: bool = False,
-        reuse: Reuse | None = None,
-        once: bool = False,
-        takes_over: int | None = None,
-        only: Sequence[int] | None = None,
+        settings: RunSettings = _ALL_ARE_SENT,
         left_to_retry: int | None = None,
     ) -> Claimed:
-        """Claims up to `most` due jobs of `run` for `endpoint`, by `/retry` or by `/run`; the intent is durable on
-        return.
+        """Claims up to `most` due jobs of `line`, by `/retry` or by `/run`; the intent is durable on return.
 
-        They are the next ones along the line behind `behind`, and their inputs come to no more than `bytes_max`, unless
-        it is only one. Jobs whose TTL `is_late` are passed over, and nothing is written. Each of a run that
-        `is_resumable` begins a segment, with its newest checkpoint. One that has succeeded in the run `takes_over`, or
-        may `reuse` a result that is there, has that at once, and is not among the claims; with `once` a result of the
-        run's own, for which it waits while another job with the same input is on its way. `only`: the jobs of which
-        alone any are claimed.
+        They are the next ones along it, and their inputs come to no more than `bytes_max`, unless it is only one. Jobs
+        whose TTL is late are passed over, and nothing is written. By the run's `settings`, where they are to count,
+        each of a resumable one begins a segment, with its newest checkpoint. One that has succeeded in the run that it
+        takes over, or may reuse a result that is there, has that at once, and is not among the claims; with `once` a
+        result of the run's own, for which it waits while another job with the same input is on its way.
 
         `left_to_retry`: jobs that are due by `/retry` go by `/run`, but for the first so many, and those of which a
         request came to nothing: whatever that was, it may be made up for by the same request only.
         """
-        takes_results = reuse is not None or once
-        is_brief = most <= BRIEF_MAX and not is_resumable and not takes_results and takes_over is None
+        by_retry, is_resumable = line.by_retry, settings.resumable
+        takes_results = settings.reuse is not None or settings.once
+        is_brief = most <= BRIEF_MAX and not is_resumable and not takes_results and settings.takes_over is None
         bytes_most = min(bytes_max, BRIEF_BYTES) if is_brief else bytes_max
+        walked = line if left_to_retry is None else replace(line, by_retry=True)
 
         async def block(transaction: Transaction) -> tuple[Claimed, frozenset[str]]:
             now = self._access.now()
             seen = await queue_walk(
-                transaction.connection, run, endpoint=endpoint, by_retry=by_retry or left_to_retry is not None, now=now,
-                most=most + (left_to_retry or 0), bytes_max=bytes_most, ttl_of=ttl_of, is_late=is_late, behind=behind,
-                only=only,
-            )  # fmt: skip
+                transaction.connection, walked, now=now, most=most + (left_to_retry or 0), bytes_max=bytes_most
+            )
             if left_to_retry is not None:
                 instead = [found for found in seen.found[left_to_retry:] if not found.job.deferrals]
                 seen = Walk(instead, HEAD, is_at_end=True)
             if not seen.found:
                 return Claimed([], seen.passed, seen.is_at_end), frozenset()
             why: Mapping[int, str] = {}
-            if takes_over is not None and not by_retry:
-                left, is_cut = await results_carry_over(transaction, seen.found, takes_over, now=now)
-                seen = Walk(left, behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
+            if settings.takes_over is not None and not by_retry:
+                left, is_cut = await results_carry_over(transaction, seen.found, settings.takes_over, now=now)
+                seen = Walk(left, line.behind if is_cut else seen.passed, seen.is_at_end and not is_cut)
             if takes_results and not by_retry:
-                looked = await results_reuse(transaction, seen.found, reuse, once=once, endpoint=endpoint, now=now)
+                looked = await results_reuse(
+                    transaction, seen.found, settings.reuse, once=settings.once, endpoint=line.endpoint, now=now
+                )
                 why = looked.why
-                seen = Walk(looked.left, behind if looked.is_cut else seen.passed, seen.is_at_end and not looked.is_cut)
+                passed = line.behind if looked.is_cut else seen.passed
+                seen = Walk(looked.left, passed, seen.is_at_end and not looked.is_cut)
             payloads = {found.job.id: found.payload for found in seen.found}
             if fresh := references_of(payloads.values()) - self.secret_names:
                 await secret_names_add(transaction.connection, fresh)
@@ -169,4 +162,4 @@ class Claims:
 
 
 def _not_reused(step: Transition, because: str) -> Transition:
-    return msgspec.structs.replace(step, reason=ReasonCode.NOT_REUSED, detail=Detail(because=because))
+    return replace(step, reason=ReasonCode.NOT_REUSED, detail=Detail(because=because))

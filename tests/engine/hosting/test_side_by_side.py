@@ -22,6 +22,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.ledger.commands.command import Action, NewPriority
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -266,7 +267,7 @@ async def test_a_run_without_due_jobs_does_not_keep_the_others_from_asking_wheth
     async with engine_at(tmp_path / "db", {HERE: service}) as engine:
         waiting, due = await a_run(engine, "waiting", jobs=3), await a_run(engine, "due", jobs=3)
         claims = await engine.ledger.jobs.claims.take(
-            waiting.id, endpoint=waiting.endpoint_id, by_retry=False, most=3, ttl_of=lambda _: 3_600 * S
+            ClaimLine(waiting.id, endpoint=waiting.endpoint_id, by_retry=False, ttl_of=lambda _: 3_600 * S), most=3
         )
         in_a_day = engine.ledger.now() + 86_400 * S
         put_off = [

@@ -12,6 +12,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Duty, Janitor
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.errors import StorageError
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnStuck
 from orchestrator.views.status import StuckSummary
@@ -49,7 +50,7 @@ async def test_a_claim_that_no_request_is_about_becomes_uncertain_if_it_may_have
     async with process(tmp_path / "db", transport, jobs=2) as p:
         [lost, _] = (
             await p.ledger.jobs.claims.take(
-                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=2, ttl_of=p.builder.ttl_us
+                ClaimLine(p.run.id, endpoint=p.run.endpoint_id, by_retry=False, ttl_of=p.builder.ttl_us), most=2
             )
         ).claims
         if marked:

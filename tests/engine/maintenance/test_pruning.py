@@ -11,6 +11,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import Report
 from orchestrator.engine.maintenance.pruning import LATE_US, Pruner
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.schema.job_tables import submissions
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.segment_writes import Reported
@@ -131,7 +132,9 @@ async def test_of_a_job_that_has_ended_the_newest_checkpoint_is_left(tmp_path: P
     async with opened(tmp_path / "l.db") as ledger:
         await a_run(ledger, 2)
         taken = await ledger.jobs.claims.take(
-            1, endpoint=1, by_retry=False, most=2, ttl_of=lambda _: TTL_US, is_resumable=True
+            ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US),
+            most=2,
+            settings=RunSettings(resumable=True),
         )
         for claim in taken.claims:
             step = transitions.accepted(claim.job, remote_id=f"r-{claim.job.id}", sent_at=AT, at=AT)

@@ -12,6 +12,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
@@ -29,7 +30,7 @@ async def claimed(p: Process) -> list[Job]:
         each.job
         for each in (
             await p.ledger.jobs.claims.take(
-                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=9, ttl_of=lambda _: TTL_US
+                ClaimLine(p.run.id, endpoint=p.run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=9
             )
         ).claims
     ]

@@ -11,6 +11,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.ttl_filter import AGAIN_US
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_collector import with_policies
 from tests.engine.process import Process, process
@@ -170,7 +171,7 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         await p.api.limiter.permit(Operation.RETRY)
         claims = (
             await p.ledger.jobs.claims.take(
-                p.run.id, endpoint=p.run.endpoint_id, by_retry=False, most=3, ttl_of=p.builder.ttl_us
+                ClaimLine(p.run.id, endpoint=p.run.endpoint_id, by_retry=False, ttl_of=p.builder.ttl_us), most=3
             )
         ).claims
         now = p.clock.now()
@@ -185,7 +186,7 @@ async def test_who_turns_up_among_those_that_were_passed_over_goes_within_a_minu
         await p.ledger.writer.apply(failed)
         (again,) = (
             await p.ledger.jobs.claims.take(
-                p.run.id, endpoint=p.run.endpoint_id, by_retry=True, most=1, ttl_of=p.builder.ttl_us
+                ClaimLine(p.run.id, endpoint=p.run.endpoint_id, by_retry=True, ttl_of=p.builder.ttl_us), most=1
             )
         ).claims  # its request came to nothing: only another `/retry` may make up for it
         until = now + 100 * S

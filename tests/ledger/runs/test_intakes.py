@@ -9,6 +9,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.runs.input_rows import Clash
 from orchestrator.ledger.runs.intake_writes import IntakeResult
@@ -42,7 +43,7 @@ async def a_new_run(ledger: Ledger, name: str = "run") -> Run:
 async def claimable(ledger: Ledger, run: Run) -> list[Claim]:
     return (
         await ledger.jobs.claims.take(
-            run.id, endpoint=run.endpoint_id, by_retry=False, most=100, ttl_of=lambda _: TTL_US
+            ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=100
         )
     ).claims
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.sqlite.sent_marks import BYTES, SLOTS, Marks, Seal, this_boot
 from tests.factories import TTL_US, S
 from tests.ledger.ledgers import a_run, brought_to, gone, jobs_now, opened
@@ -167,7 +168,7 @@ async def claimed(path: Path, *, jobs: int, boot: str | None = BOOT) -> list[int
         run = await ledger.runs.named("run") or await a_run(ledger, 9)
         claims = (
             await ledger.jobs.claims.take(
-                run.id, endpoint=run.endpoint_id, by_retry=False, most=jobs, ttl_of=lambda _: TTL_US
+                ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US), most=jobs
             )
         ).claims
         found = [claim.job.submission or 0 for claim in claims]

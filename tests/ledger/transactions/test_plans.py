@@ -16,7 +16,7 @@ from orchestrator.core.filters.filter import ClusterIs, Comparison, StateIs, Tex
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action
-from orchestrator.ledger.jobs.claim_queue import HEAD, Passed
+from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply
 from orchestrator.units import MIB
@@ -50,7 +50,7 @@ async def plans(ledger: Ledger, question: Question) -> list[str]:
 
 def a_claim(ledger: Ledger, *, by_retry: bool = False, behind: Passed = HEAD) -> Awaitable[object]:
     return ledger.jobs.claims.take(
-        1, endpoint=1, by_retry=by_retry, most=9, ttl_of=lambda _: S, bytes_max=MIB, behind=behind
+        ClaimLine(1, endpoint=1, by_retry=by_retry, ttl_of=lambda _: S, behind=behind), most=9, bytes_max=MIB
     )
 
 

@@ -148,8 +148,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a look along the line meets the same late jobs again",
         path="orchestrator/ledger/jobs/claim_queue.py::queue_walk",
-        old="most=asked, behind=passed, only=only",
-        new="most=asked, behind=behind, only=only",
+        old="replace(line, behind=passed)",
+        new="line",
         tests=(f"{CLAIMS}::test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again",),
     ),
     Fault(

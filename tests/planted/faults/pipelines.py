@@ -97,9 +97,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a stage that is carried out anew for what has failed pays for all of it",
-        path="orchestrator/engine/sending/run_sender.py::RunSender.claim",
-        old="takes_over=settings.takes_over,",
-        new="",
+        path="orchestrator/ledger/jobs/claims.py::Claims.take",
+        old="if settings.takes_over is not None and not by_retry:",
+        new="if False:",
         tests=("tests/api/runs/test_rerun.py::test_only_what_has_failed_is_paid_again",),
     ),
     Fault(
