@@ -166,7 +166,14 @@ def retried(
 
 
 def continued(
-    job: Job, end: SegmentEnd, *, due_at: int, reason: Reason, at: int, trouble: Trouble | None = None
+    job: Job,
+    end: SegmentEnd,
+    *,
+    due_at: int,
+    reason: Reason,
+    at: int,
+    trouble: Trouble | None = None,
+    previous_outcome: Outcome | None = None,
 ) -> Transition:
     """A segment has come further and ended without a result, through `trouble` if it did not by itself: fresh counters,
     since whatever went wrong was got over.
@@ -177,6 +184,7 @@ def continued(
         reason,
         at,
         trouble=trouble,
+        previous_outcome=previous_outcome,
         end=end,
         due_at=due_at,
         retry_until=None,

@@ -116,7 +116,9 @@ def on_failed(
             return transitions.abandoned(job, outcome, reason=follows.message, at=now, end=end)
         if follows is not None:
             wait_us = 0 if trouble in (Trouble.LOST, Trouble.EXPIRED) else backoff_us(1, job.id)
-            return transitions.continued(job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble)
+            return transitions.continued(
+                job, end, due_at=now + wait_us, reason=reason, at=now, trouble=trouble, previous_outcome=outcome
+            )
     policy = own_policy(settings.policy, job.policy, job.escalated)
     taken = next_step(settings.escalate, trouble, outcome.message or "", job.escalated)
     is_free = taken is not None and taken.step.is_free

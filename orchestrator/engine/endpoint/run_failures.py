@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.clock import Clock
 from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.gates.run_health import Alarm, RunHealth
-from orchestrator.core.jobs.job import Outcome
+from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
@@ -66,10 +66,10 @@ class RunFailures:
         for step in taken:
             if step.event not in ENDS or step.before.endpoint != self._endpoint:
                 continue
-            if step.trouble is None:
+            if is_success(step):
                 self.observe_success(step.before.run)
-            elif is_failure(step):
-                self.observe_failure(step.before.run, _message(step))
+            elif (message := failure_of(step)) is not None:
+                self.observe_failure(step.before.run, message)
 
     def observe_success(self, run: int) -> None:
         """An execution of `run` has brought a result."""
@@ -110,18 +110,21 @@ class RunFailures:
         return found
 
 
-def is_failure(step: Transition) -> bool:
-    """Whether `step` ends an execution that failed: no loss, no TTL that ran out, and nothing that was cancelled."""
-    outcome = _ended_with(step)
-    if outcome is None or step.trouble is Trouble.INVALID_OUTPUT:
-        return step.trouble in FAILED
-    return step.trouble in FAILED and outcome.status not in (None, "CANCELLED")
+def is_success(step: Transition) -> bool:
+    """Whether `step`, which ends an execution, is due to one that works: not to one that was given up before."""
+    if step.outcome is None:
+        return step.trouble is None  # a segment that was given back as it should be
+    is_of_latest = not is_terminal(step.before) and step.outcome.submission == step.before.submission
+    return step.trouble is None and is_of_latest
 
 
-def _ended_with(step: Transition) -> Outcome | None:
-    return step.outcome or step.previous_outcome
+def failure_of(step: Transition) -> str | None:
+    """What the service said of the execution that `step` ends, if that failed.
 
-
-def _message(step: Transition) -> str:
-    outcome = _ended_with(step)
-    return (None if outcome is None else outcome.message) or step.reason
+    That an answer stays unreadable, that nothing is known of a job any more, and that we had it cancelled since it was
+    stuck says nothing of whether executions work.
+    """
+    outcome = step.outcome or step.previous_outcome
+    if outcome is None or step.trouble not in FAILED or outcome.status in (None, "CANCELLED"):
+        return None
+    return outcome.message or step.reason

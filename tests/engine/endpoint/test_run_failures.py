@@ -3,9 +3,18 @@
 from pathlib import Path
 
 import anyio
+import msgspec
 import pytest
 
+from orchestrator.core.jobs import transitions
+from orchestrator.core.jobs.cancel_reason import CancelWhy
+from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.jobs.segments import SegmentEnd
+from orchestrator.core.service.answers import Trouble
+from orchestrator.core.service.records import Record
+from orchestrator.engine.collecting.result_steps import on_finished
+from orchestrator.engine.endpoint.run_failures import failure_of, is_success
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
@@ -119,3 +128,66 @@ async def test_a_run_that_stops_after_failures_stops_no_other_run_at_its_endpoin
         await p.finish()
         assert len(await p.results()) == 1
         assert (p.endpoint.why_stopped(p.run.id), p.endpoint.health.stopped) == (None, None)
+
+
+# --- what counts as an execution that failed, or that works
+
+JOB = Job(id=1, run=1, endpoint=1, state=State.OUTSTANDING, submission=7, attempt=1, remote_id="r-1", segment=1)
+END = SegmentEnd(has_progressed=True, report=None, execution_ms=1, executed_ms=1)
+
+
+def ended(trouble: Trouble | None, status: str | None, submission: int = 7) -> Outcome:
+    return Outcome(submission=submission, remote_id="r-1", status=status, trouble=trouble, message="boom")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failure"),
+    [
+        (ended(Trouble.FAILED, "FAILED"), "boom"),
+        (ended(Trouble.TIMED_OUT, "TIMED_OUT"), "boom"),
+        (ended(Trouble.INVALID_OUTPUT, "COMPLETED"), "boom"),
+        (ended(Trouble.INVALID_OUTPUT, ""), "boom"),  # the answer to a request past the queue, which comes once
+        (ended(Trouble.INVALID_OUTPUT, None), None),  # the record could not be read until its result was gone
+        (ended(Trouble.TIMED_OUT, None), None),  # its TTL ran out
+        (ended(Trouble.TIMED_OUT, "CANCELLED"), None),  # it was stuck
+        (ended(Trouble.LOST, None), None),
+    ],
+)
+def test_only_what_the_service_said_of_an_execution_makes_it_one_that_failed(
+    outcome: Outcome, failure: str | None
+) -> None:
+    trouble = outcome.trouble
+    assert trouble is not None
+    steps = (
+        transitions.retried(JOB, trouble, due_at=0, retry_until=None, reason="status", at=1, previous_outcome=outcome),
+        transitions.continued(JOB, END, due_at=0, reason="status", at=1, trouble=trouble, previous_outcome=outcome),
+        transitions.abandoned(JOB, outcome, reason="status", at=1),
+    )
+    assert [(failure_of(step), is_success(step)) for step in steps] == [(failure, False)] * 3
+
+
+def test_only_the_result_of_the_latest_submission_and_a_segment_that_was_given_back_show_that_executions_work() -> None:
+    given_up = msgspec.structs.replace(JOB, state=State.FAILED)
+    result, early = ended(None, "COMPLETED"), ended(None, "COMPLETED", submission=6)
+    steps = (
+        transitions.completed(JOB, result, reason="status", at=1),
+        transitions.continued(JOB, END, due_at=0, reason="given back unfinished", at=1),
+        transitions.completed(JOB, early, reason="webhook of an earlier submission", at=1),
+        transitions.completed(given_up, result, reason="webhook after it was given up", at=1),
+    )
+    assert [is_success(step) for step in steps] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cancel_why", "record", "failure"),
+    [
+        (None, Record(remote_id="r-1", status="FAILED", error="boom"), "boom"),
+        (CancelWhy.STUCK, Record(remote_id="r-1", status="CANCELLED"), None),
+    ],
+)
+async def test_a_segment_that_goes_on_after_trouble_says_whether_its_worker_failed(
+    tmp_path: Path, cancel_why: CancelWhy | None, record: Record, failure: str | None
+) -> None:
+    async with process(tmp_path / "db", Scripted(), settings=RunSettings(resumable=True)) as p:
+        step = on_finished(p.endpoint, JOB, record, reason="status", margin_us=None, cancel_why=cancel_why, end=END)
+        assert (step.event, failure_of(step)) == (Event.CONTINUED, failure)
