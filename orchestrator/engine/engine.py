@@ -23,7 +23,7 @@ from orchestrator.engine.maintenance.maintenance import Maintenance
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.heartbeat import HeartbeatWriter
-from orchestrator.engine.runtime.work_groups import WorkGroups
+from orchestrator.engine.runtime.work_groups import WorkGroups, writing_until_left
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
@@ -199,9 +199,9 @@ async def open_engine(
         open_ledger(
             path, clock=dependencies.clock, connect=dependencies.connect_to(path), boot=dependencies.boot
         ) as ledger,
+        writing_until_left(ledger),
         anyio.create_task_group() as outer,
     ):
-        await outer.start(ledger.writer.serve)
         engine = Engine(ledger, connection, dependencies, console, WorkGroups(outer))
         try:
             await ledger.runs.intakes.clear_dead(dependencies.holding_intakes(path))

@@ -68,7 +68,7 @@ class RunFailures:
                 continue
             if is_success(step):
                 self.observe_success(step.before.run)
-            elif (message := failure_of(step)) is not None:
+            elif (message := failure_message(step)) is not None:
                 self.observe_failure(step.before.run, message)
 
     def observe_success(self, run: int) -> None:
@@ -118,7 +118,7 @@ def is_success(step: Transition) -> bool:
     return step.trouble is None and is_of_latest
 
 
-def failure_of(step: Transition) -> str | None:
+def failure_message(step: Transition) -> str | None:
     """What the service said of the execution that `step` ends, if that failed.
 
     That an answer stays unreadable, that nothing is known of a job any more, and that we had it cancelled since it was

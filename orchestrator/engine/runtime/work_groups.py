@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.engine.runtime.task_pool import Request, TaskPool
+from orchestrator.ledger import Ledger
 from orchestrator.settings.values import IN_FLIGHT_S_MAX
 
 FINISHED_S_MAX: Final = 1.0
@@ -63,3 +64,20 @@ class WorkGroups:
         self._is_stopped = True
         if self._is_working:
             self.taking.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def writing_until_left(ledger: Ledger) -> AsyncIterator[None]:
+    """What is handed over inside of the block is written, also where that is cancelled: the writer ends last."""
+
+    async def serve(*, task_status: TaskStatus[None]) -> None:
+        with writing:
+            await ledger.writer.serve(task_status=task_status)
+
+    writing = anyio.CancelScope(shield=True)
+    async with anyio.create_task_group() as group:
+        await group.start(serve)
+        try:
+            yield
+        finally:
+            writing.cancel()

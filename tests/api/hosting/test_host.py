@@ -92,16 +92,13 @@ async def test_who_is_asked_to_stop_ends_in_order_and_leaves_the_ledger_to_other
 @pytest.mark.parametrize("way", WAYS)
 async def test_who_is_interrupted_again_ends_at_once(tmp_path: Path, way: str) -> None:
     work = await Work(tmp_path).prepared()
-    try:
-        with anyio.fail_after(31):
-            async with anyio.create_task_group() as group:
-                group.start_soon(WAYS[way], work)
-                await anyio.sleep(30)
-                work.stop.set()
-                await anyio.lowlevel.checkpoint()
-                group.cancel_scope.cancel()
-    except* StorageError:  # a flow was about to write
-        pass
+    with anyio.fail_after(31):
+        async with anyio.create_task_group() as group:
+            group.start_soon(WAYS[way], work)
+            await anyio.sleep(30)
+            work.stop.set()
+            await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
     assert holder(work.ledger) is None
 
 

@@ -14,7 +14,7 @@ from orchestrator.core.jobs.segments import SegmentEnd
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.result_steps import on_finished
-from orchestrator.engine.endpoint.run_failures import failure_of, is_success
+from orchestrator.engine.endpoint.run_failures import failure_message, is_success
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import process
@@ -163,7 +163,7 @@ def test_only_what_the_service_said_of_an_execution_makes_it_one_that_failed(
         transitions.continued(JOB, END, due_at=0, reason="status", at=1, trouble=trouble, previous_outcome=outcome),
         transitions.abandoned(JOB, outcome, reason="status", at=1),
     )
-    assert [(failure_of(step), is_success(step)) for step in steps] == [(failure, False)] * 3
+    assert [(failure_message(step), is_success(step)) for step in steps] == [(failure, False)] * 3
 
 
 def test_only_the_result_of_the_latest_submission_and_a_segment_that_was_given_back_show_that_executions_work() -> None:
@@ -190,4 +190,4 @@ async def test_a_segment_that_goes_on_after_trouble_says_whether_its_worker_fail
 ) -> None:
     async with process(tmp_path / "db", Scripted(), settings=RunSettings(resumable=True)) as p:
         step = on_finished(p.endpoint, JOB, record, reason="status", margin_us=None, cancel_why=cancel_why, end=END)
-        assert (step.event, failure_of(step)) == (Event.CONTINUED, failure)
+        assert (step.event, failure_message(step)) == (Event.CONTINUED, failure)
