@@ -12,8 +12,8 @@ from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.hosting.run_control import RunController
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.dispatcher import Dispatcher
+from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.run_sender import RunSender
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport

@@ -18,9 +18,9 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import SELDOM_S
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.brakes import RunBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.response_steps import rejected
+from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.ttl_filter import TtlFilter
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine

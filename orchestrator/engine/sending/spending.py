@@ -1,9 +1,13 @@
 """What was executed of all runs of a ledger: by run, by endpoint, and by day of an endpoint."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.gates.brakes import BudgetFacts
+from orchestrator.core.gates.costs import Costs, DurationTotals
+from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_writes import Place
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import DAY_US
 
 NONE = DurationTotals()
 
@@ -42,3 +46,34 @@ class Spending:
     def of_day(self, endpoint: int, day: int) -> DurationTotals:
         """All at an endpoint on that day, counted from 1970 (UTC)."""
         return self._of_day.get((endpoint, day), NONE)
+
+    def costs(self, run: int, settings: RunSettings) -> Costs | None:
+        """What the executions of `run` cost; None where nobody says what a second of a worker does."""
+        if not (price := settings.price_per_second):
+            return None
+        return Costs(price=price, took=self.of_run(run), longest_ms=settings.policy.timeout_ms)
+
+    def budgets(
+        self,
+        run: Run,
+        settings: RunSettings,
+        *,
+        at_service: int,
+        endpoint: int | None,
+        at_endpoint: int,
+        now: int,
+    ) -> Iterator[BudgetFacts]:
+        """Of the budgets of `run`, which has so many jobs `at_service`, and of the day at an `endpoint` with so many
+        of all runs, where one is told.
+        """
+        price, longest_ms = settings.price_per_second, settings.policy.timeout_ms
+        if price is None:
+            return
+        like = self.of_endpoint(run.endpoint_id if endpoint is None else endpoint)
+        if settings.budget:
+            costs = Costs(price=price, took=self.of_run(run.id), like=like, longest_ms=longest_ms)
+            yield BudgetFacts(budget=settings.budget, costs=costs, outstanding=at_service)
+        if settings.budget_per_day and endpoint is not None:
+            today = self.of_day(endpoint, now // DAY_US)
+            costs = Costs(price=price, took=today, like=like, longest_ms=longest_ms)
+            yield BudgetFacts(budget=settings.budget_per_day, costs=costs, outstanding=at_endpoint, of_day=True)

@@ -16,7 +16,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.sending.brakes import RATE_WINDOW_US
+from orchestrator.engine.sending.run_pace import RATE_WINDOW_US
 from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.settings.requests import ControlAction, RetryChoice
 from orchestrator.settings.run_settings import RunSettings
@@ -471,6 +471,6 @@ async def test_no_more_ends_are_remembered_than_tell_how_fast_the_run_goes(tmp_p
     async def story(p: Process, _: SimulatedService, __: Handler) -> None:
         await p.finish()
         assert p.progress.count(State.SUCCEEDED) == 30
-        assert len(p.session.brakes._ends) <= RATE_WINDOW_US // MINUTE_US
+        assert len(p.session.brakes._pace._ends) <= RATE_WINDOW_US // MINUTE_US
 
     await played(tmp_path / "db", story, works=True, jobs=30, workers=1, seconds=60.0)

@@ -1,0 +1,67 @@
+"""The rows of a run that go first, before all others: which they are, and how their jobs stand."""
+
+from orchestrator.core.gates.brakes import CanaryFacts
+from orchestrator.core.jobs.job import Job
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.ledger import Ledger
+
+
+class CanaryJobs:
+    """Of one run. `chosen` are the numbers of the jobs that go first, once some were chosen."""
+
+    def __init__(self, run: int, ledger: Ledger) -> None:
+        self.chosen: tuple[int, ...] = ()
+        self._run = run
+        self._ledger = ledger
+        self.ids: frozenset[int] = frozenset()
+        """The same, once it is known how they stand."""
+
+        self._jobs: dict[int, Job] | None = None
+        self._has_passed = False
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known how its jobs stand."""
+        return self._jobs is not None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether rows go first that have not succeeded yet."""
+        return self._jobs is not None and not self._has_passed
+
+    async def choose(self, rows: int, share: int) -> None:
+        """Chooses so many rows, where none were chosen, and finds out how their jobs stand."""
+        if not self.chosen:  # a run whose rows are yet to come has none that could go first
+            self.chosen = await self._ledger.jobs.brakes.choose(self._run, rows)
+        if self._jobs is None and self.chosen:
+            self.ids = frozenset(self.chosen)
+            self._jobs = {}  # what steps tell from now on is newer
+            known = await self._ledger.jobs.of(self.chosen)
+            self._jobs = {**known, **self._jobs}
+            self._has_passed = self.facts(share).has_passed
+
+    def observe(self, job: Job, share: int) -> CanaryFacts | None:
+        """`job`, one of `ids`, has taken a step. Returns how they stand where with that enough have succeeded."""
+        if self._jobs is not None:
+            self._jobs[job.id] = job
+        if self._has_passed or not (facts := self.facts(share)).has_passed:
+            return None
+        self._has_passed = True
+        return facts
+
+    def facts(self, share: int, *, by_retry: bool | None = None, claiming: int = 0) -> CanaryFacts:
+        """How they stand, of which `share` must succeed. `by_retry`: of those due only that are sent so (None: all),
+        but for as many as are about to be claimed.
+        """
+        jobs, now = list((self._jobs or {}).values()), self._ledger.now()
+        queued = [job for job in jobs if job.state is State.QUEUED]
+        mine = [job for job in queued if by_retry is None or ((job.retry_until or 0) > now) is by_retry]
+        due = sum(job.due_at <= now for job in mine)
+        return CanaryFacts(
+            chosen=len(jobs),
+            succeeded=sum(job.state is State.SUCCEEDED for job in jobs),
+            failed=sum(job.state in (State.FAILED, State.CANCELLED) for job in jobs),
+            due=max(0, due - claiming) if by_retry is not None else due,
+            next_at=min((job.due_at for job in queued if job.due_at > now), default=None),
+            share=share,
+        )

@@ -1,0 +1,69 @@
+"""How fast the jobs of a run end, of late, and whether that is soon enough."""
+
+from collections import deque
+from typing import Final
+
+from orchestrator.clock import local_zone
+from orchestrator.core.gates import brakes as rules
+from orchestrator.core.gates.brakes import DeadlineFacts
+from orchestrator.engine.runtime.progress import Progress
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import MINUTE_US, SECOND_US
+
+RATED_FROM: Final = 20
+"""From so many ends on it is told how fast a run goes."""
+
+RATE_WINDOW_US: Final = 10 * MINUTE_US
+LATE_WARNING_EVERY_US: Final = 10 * MINUTE_US
+
+
+class RunPace:
+    """Of one run. Times are microseconds UTC."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._zone = local_zone()
+        self._ends: deque[int] = deque()
+        self._warned_at: int | None = None
+        self.sending_since: int | None = None
+        """When the first of its jobs was claimed, as far as this process knows."""
+
+    def on_end(self, now: int) -> None:
+        """A job has its outcome."""
+        self._ends.append(now)
+        self._forget_old(now)
+
+    def deadline(self, settings: RunSettings, now: int, *, typical_us: int | None = None) -> DeadlineFacts | None:
+        """For the rule of when it is to be finished, where it is to be; an execution takes `typical_us`."""
+        if not settings.finish_by:
+            return None
+        return DeadlineFacts(
+            finish_by=settings.finish_by,
+            stops_late=settings.stop_late,
+            left=self._progress.unfinished,
+            at_service=self._progress.at_service,
+            jobs_per_s=self._per_s(now),
+            typical_us=typical_us,
+            zone=self._zone,
+        )
+
+    def lateness(self, settings: RunSettings, now: int) -> str | None:
+        """That it will probably be late, for people, now and then; None where that need not be said."""
+        deadline = self.deadline(settings, now)
+        late = None if deadline is None else rules.lateness(deadline, now)
+        if late is None or (self._warned_at is not None and now < self._warned_at + LATE_WARNING_EVERY_US):
+            return None
+        self._warned_at = now
+        return late
+
+    def _per_s(self, now: int) -> float | None:
+        """Jobs that end in a second; None while too few have."""
+        self._forget_old(now)
+        if len(self._ends) < RATED_FROM:
+            return None
+        since = max(self.sending_since or self._ends[0], now - RATE_WINDOW_US)
+        return len(self._ends) * SECOND_US / max(now - since, SECOND_US)
+
+    def _forget_old(self, now: int) -> None:
+        while self._ends and self._ends[0] <= now - RATE_WINDOW_US:
+            self._ends.popleft()
