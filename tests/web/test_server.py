@@ -162,15 +162,6 @@ async def test_a_chunked_body_within_the_limit_is_read() -> None:
     assert sink.notices == [NOTED]
 
 
-async def test_a_body_that_does_not_come_in_time_is_a_hint() -> None:
-    sink = Sink()
-    async with serving(sink, limits=BodyLimits(body_s=0)) as listener, Wire(listener.address) as wire:
-        assert await wire.ask(http("POST", hook(), None, "Content-Length: 1000") + b"{") == 200
-        assert await wire.rest() == b""
-
-    assert sink.notices == [HINT]
-
-
 async def test_a_sender_that_hangs_up_within_its_body_leaves_a_hint() -> None:
     sink = Sink()
     async with serving(sink) as listener:

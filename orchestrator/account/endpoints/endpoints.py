@@ -6,7 +6,7 @@ form that puts it into its own words. Answers are documented nowhere: what is kn
 it is kept in `raw`, and what has an unexpected type is left at its default.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -14,7 +14,7 @@ import msgspec
 
 from orchestrator.account.templates.templates import Losing, ignore
 from orchestrator.account.transport.fallback import InterfaceClient, InterfaceFallback
-from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
+from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery, Tell
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
 from orchestrator.core.service.records import known_members
@@ -98,7 +98,7 @@ class EndpointClient(InterfaceClient, Protocol):
 
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]: ...
 
-    def log(self, endpoint_id: str, worker_id: str) -> Log: ...
+    async def read_log(self, endpoint_id: str, worker_id: str, query: LogQuery, tell: Tell) -> None: ...
 
 
 class Endpoints:
@@ -168,7 +168,7 @@ class Endpoints:
         self,
         endpoint_id: str,
         worker_id: str,
-        tell: Callable[[LogLine], None],
+        tell: Tell,
         *,
         tail: int = TAIL_DEFAULT,
         since: datetime | None = None,
@@ -179,7 +179,7 @@ class Endpoints:
         checked_id(endpoint_id, "endpoint")
         checked_id(worker_id, "worker")
         query = LogQuery(tail=tail, since=since, source=source, follow=follow)
-        await self._forms.ask(lambda form: form.log(endpoint_id, worker_id).read(query, tell))
+        await self._forms.ask(lambda form: form.read_log(endpoint_id, worker_id, query, tell))
 
 
 def check_endpoint(spec: EndpointSpec) -> None:

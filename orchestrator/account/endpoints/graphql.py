@@ -20,7 +20,7 @@ from orchestrator.account.endpoints.gpu_pools import are_pools
 from orchestrator.account.templates.templates import Losing
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
 from orchestrator.account.transport.graphql import ByGraphQL, EnumWord, GraphQLError, literal, read_at
-from orchestrator.account.transport.logs import Log
+from orchestrator.account.transport.logs import LogQuery, Tell
 from orchestrator.client.jobs.refusals import Refusal
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.records import read_members
@@ -83,7 +83,7 @@ class EndpointsGraphQL(ByGraphQL):
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         raise CannotSayError(Interface.GRAPHQL, f"which workers {endpoint_id} has", USE_V2)
 
-    def log(self, endpoint_id: str, worker_id: str) -> Log:
+    async def read_log(self, endpoint_id: str, worker_id: str, query: LogQuery, tell: Tell) -> None:  # noqa: ARG002  it is not read
         raise CannotSayError(Interface.GRAPHQL, f"what worker {worker_id} of {endpoint_id} has printed", USE_V2)
 
     async def _save(self, doing: str, wanted: Mapping[str, Any]) -> EndpointRecord:

@@ -20,7 +20,7 @@ from orchestrator.account.endpoints.endpoints import (
 from orchestrator.account.endpoints.gpu_pools import GpuPools, are_pools
 from orchestrator.account.templates.templates import Losing, warn_of_lost_variables
 from orchestrator.account.transport.fallback import USE_V2, CannotSayError
-from orchestrator.account.transport.logs import Log
+from orchestrator.account.transport.logs import LogQuery, LogReading, Tell
 from orchestrator.account.transport.rest import ByRest, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
@@ -85,7 +85,7 @@ class EndpointsV1(_EndpointsRest):
     async def workers(self, endpoint_id: str) -> tuple[WorkerRecord, ...]:
         raise CannotSayError(Interface.V1, f"which workers {endpoint_id} has, without their keys", USE_V2)
 
-    def log(self, endpoint_id: str, worker_id: str) -> Log:
+    async def read_log(self, endpoint_id: str, worker_id: str, query: LogQuery, tell: Tell) -> None:  # noqa: ARG002  it is not read
         raise CannotSayError(Interface.V1, f"what worker {worker_id} of {endpoint_id} has printed", USE_V2)
 
 
@@ -156,12 +156,13 @@ class EndpointsV2(_EndpointsRest):
         doing, path = f"endpoints workers {endpoint_id}", f"{self.path}/{endpoint_id}/workers"
         return tuple(await self._rest.all(doing, path, "workers", partial(_worker, doing), in_pages=False))
 
-    def log(self, endpoint_id: str, worker_id: str) -> Log:
+    async def read_log(self, endpoint_id: str, worker_id: str, query: LogQuery, tell: Tell) -> None:
         async def is_over() -> bool:
             return all(worker.id != worker_id for worker in await self.workers(endpoint_id))
 
         path = f"{self.path}/{endpoint_id}/workers/{worker_id}/logs"
-        return Log(self._rest, f"endpoints logs {endpoint_id} {worker_id}", path, is_over)
+        doing = f"endpoints logs {endpoint_id} {worker_id}"
+        await LogReading(self._rest, doing, path, query, tell).read(is_over)
 
     async def _body(self, fields: Fields, present: Mapping[str, Any]) -> dict[str, Any]:
         """`fields` in the words of v2; `present` is the record of an endpoint that is changed."""

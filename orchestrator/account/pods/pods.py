@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.account.pods.records import Pod, PodAction, PodStatus, decode_pod
 from orchestrator.account.pods.specs import PodCreate, PodModify, create_problems, modify_problems
-from orchestrator.account.transport.logs import TAIL_DEFAULT, Log, LogLine, LogQuery
+from orchestrator.account.transport.logs import TAIL_DEFAULT, LogQuery, LogReading, Tell
 from orchestrator.account.transport.rest import ProblemError, Rest
 from orchestrator.client.jobs.refusals import AnswerError
 from orchestrator.client.jobs.serverless import checked_id
@@ -133,7 +133,7 @@ class Pods:
     async def logs(
         self,
         pod_id: str,
-        tell: Callable[[LogLine], None],
+        tell: Tell,
         *,
         tail: int = TAIL_DEFAULT,
         since: datetime | None = None,
@@ -151,8 +151,8 @@ class Pods:
         async def is_over() -> bool:
             return (await self.show(pod_id)).status in _RESTING
 
-        log = Log(self._rest, f"pods logs {pod_id:.80}", f"{_path(pod_id)}/logs", is_over)
-        await log.read(query, tell)
+        reading = LogReading(self._rest, f"pods logs {pod_id:.80}", f"{_path(pod_id)}/logs", query, tell)
+        await reading.read(is_over)
 
     async def start(self, pod_id: str, *, wait: float | None = None, watch: Watch = _ignore) -> Pod:
         """Boots a stopped pod again. Returns its record; with `wait`, once it is RUNNING.

@@ -93,28 +93,11 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 IsOver = Callable[[], Awaitable[bool]]
 
 
-class Log:
-    """The log at `path`. `is_over` is asked whether more will come, where the service ends the stream; 404 means no.
+class LogReading:
+    """One reading of the log at `path`, which may take several streams: `tell` gets the lines that `query` wants.
 
     `doing` begins every error.
     """
-
-    def __init__(self, rest: Rest, doing: str, path: str, is_over: IsOver) -> None:
-        self._rest = rest
-        self._doing = doing
-        self._path = path
-        self._is_over = is_over
-
-    async def read(self, query: LogQuery, tell: Tell) -> None:
-        """Has `tell` get the lines that `query` wants: what is there, or, followed, until it is over.
-
-        Raises `ProblemError`, `AnswerError`, and `NotSent` or `Unanswered` once no try has helped.
-        """
-        await _Reading(self._rest, self._doing, self._path, query, tell).read(self._is_over)
-
-
-class _Reading:
-    """One reading of a log, which may take several streams."""
 
     def __init__(self, rest: Rest, doing: str, path: str, query: LogQuery, tell: Tell) -> None:
         self._rest = rest
@@ -133,6 +116,11 @@ class _Reading:
         self._until = anyio.CancelScope()
 
     async def read(self, is_over: IsOver) -> None:
+        """Reads what is there, or, followed, until it is over. `is_over` is asked whether more will come, where the
+        service ends the stream; 404 means no.
+
+        Raises `ProblemError`, `AnswerError`, and `NotSent` or `Unanswered` once no try has helped.
+        """
         with self._until:
             while not await repeated(partial(self._listen, is_over), self._rest.sleep):
                 await self._rest.sleep(REPEAT_S_MIN)

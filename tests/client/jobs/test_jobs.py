@@ -6,7 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.client import EndpointJobs, JobRefusedError, RefusedError, Service, for_a_batch, for_people
+from orchestrator.client import EndpointJobs, JobRefusedError, RefusedError, Service, for_people
 from orchestrator.client.jobs.retries import RETRY_AFTER_S_MAX, TRIES
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.s3_config import S3Config
@@ -371,15 +371,6 @@ def test_people_send_within_a_twentieth_of_the_limits() -> None:
         Operation.OPENAI: (100, 10, 20),
         Operation.REQUESTS: (1, 10, 1),
     }
-
-
-def test_a_batch_leaves_people_their_twentieth_of_everything_but_run() -> None:
-    batch, people = for_a_batch(CONTRACT_LIMITS), for_people(CONTRACT_LIMITS)
-    assert batch[Operation.RUN] == CONTRACT_LIMITS[Operation.RUN]
-    assert batch[Operation.STATUS] == Limit(1900, 10, 380)
-    assert batch[Operation.HEALTH] == Limit(1, 1), "one is the least"
-    for operation in (Operation.STATUS, Operation.STREAM, Operation.CANCEL, Operation.RETRY, Operation.OPENAI):
-        assert batch[operation].requests + people[operation].requests == CONTRACT_LIMITS[operation].requests
 
 
 async def test_the_calls_keep_the_limits() -> None:

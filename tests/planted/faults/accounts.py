@@ -52,7 +52,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a line of a log that the service sends again is told again",
-        path="orchestrator/account/transport/logs.py::_Reading._take",
+        path="orchestrator/account/transport/logs.py::LogReading._take",
         old="if event.id in self._known:",
         new="if False:",
         tests=(f"{_LOGS}::test_a_stream_that_was_cut_goes_on_behind_its_last_line_and_tells_each_line_once",),

@@ -371,7 +371,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/service/addresses.py::is_loopback",
         old='return name == _LOCAL_NAME or name.endswith(f".{_LOCAL_NAME}")',
         new='return name.endswith(_LOCAL_NAME) or name.startswith("127.")',
-        tests=("tests/core/service/test_addresses_loopback.py::test_what_only_looks_like_it",),
+        tests=("tests/core/service/test_addresses.py::test_what_only_looks_like_it",),
     ),
     Fault(
         name="a flag has another name than in the guarantees",
