@@ -1,7 +1,7 @@
 """Delivers webhooks: a few attempts with pauses between them, then never again (contract, Events; as observed).
 
-The HTTP call is handed in (`posting.post` does it for an emulator on a port), so that a simulation can call the
-receiver directly.
+The HTTP call is handed in (`http.webhook_post.post` does it for an emulator on a port), so that a simulation can call
+the receiver directly.
 """
 
 import hashlib
