@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from orchestrator.clock import Clock
+from orchestrator.clock import Clock, SystemClock
 from orchestrator.errors import UsageError, leading
 from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
@@ -50,12 +50,15 @@ def no_ledger(path: Path) -> UsageError:
 
 
 @asynccontextmanager
-async def read_ledger(path: Path, *, clock: Clock, connect: Connect | None = None) -> AsyncIterator[Ledger]:
-    """The ledger at `path` to look at, beside whoever works on it.
+async def read_ledger(
+    path: Path, *, clock: Clock | None = None, connect: Connect | None = None
+) -> AsyncIterator[Ledger]:
+    """The ledger at `path` to look at, beside whoever works on it. Without a `clock`: by that of the system.
 
     One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
     `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
     """
+    clock = clock or SystemClock()
     found = migrations.version_of(path)
     if found is None:
         raise no_ledger(path)

@@ -6,12 +6,15 @@ Both are done where a sentence is shown: whoever wrote it knows neither the comm
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from msgspec import convert
 
 from orchestrator.core.text.next_step import NextStep, Suggestion
+from orchestrator.settings import request_settings
+from orchestrator.settings.values import LEDGER_DEFAULT
 
 _ALONE: Final = (
     *("status", "doctor", "watch", "progress", "failures", "results", "verify", "resume", "serve", "stop"),
@@ -97,3 +100,13 @@ def message_with_commands(body: bytes, words: Sequence[str]) -> bytes:
     data = message["data"]
     typed = [each if isinstance(each, str) else command(convert(each, Suggestion)) for each in data["commands"]]
     return msgspec.json.encode({**message, "data": {**data, "commands": [with_ledger(each, words) for each in typed]}})
+
+
+def ledger_words(ledger: Path) -> tuple[str, ...]:
+    """What a command is told, as it is typed, so that it is about this ledger; nothing where it is the usual one."""
+    return () if ledger == LEDGER_DEFAULT else (str(request_settings.LEDGER), shlex.quote(str(ledger)))
+
+
+def with_its_ledger(text: str, ledger: Path) -> str:
+    """`text`, in which each command that is about a ledger is about this one."""
+    return with_ledger(text, ledger_words(ledger))

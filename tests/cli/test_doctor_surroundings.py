@@ -10,8 +10,7 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.api.inspect.disk import free_bytes
-from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.inspect.doctor import doctor, free_bytes
 from orchestrator.api.inspect.service_probe import webhook_state
 from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.findings import Cause

@@ -8,7 +8,6 @@ import msgspec
 
 from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
@@ -75,7 +74,7 @@ AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
 
 async def brakes(ledger: Path, name: str | None) -> RunBrakeStatus:
     """How the brakes of the run `name` stand, or of the only one. Raises `UsageError`."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await _of(opened, await run_named(opened, name))
 
 

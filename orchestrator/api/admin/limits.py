@@ -5,7 +5,6 @@ from pathlib import Path
 
 from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, format_limit
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
@@ -20,7 +19,7 @@ from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 
 async def limits(ledger: Path, name: str | None) -> list[EndpointLimitStatus]:
     """The limits of every endpoint of the ledger, or of those of the run `name`. Raises `UsageError`."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         runs = [run for run in await _everywhere(opened) if run.accepted]
         only = None if name is None else await run_named(opened, name)
         shown = runs if only is None else [run for run in runs if run.id == only.id]

@@ -11,7 +11,6 @@ from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.outcomes.result_files import check_outputs, write_files
 from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, OrchestratorError, UsageError
@@ -126,7 +125,7 @@ async def export_run(
     Raises `UsageError` where there is no such run, or no file to write to, and where it cannot be written as it is to
     be (`MisfitError`: for a value), and `StorageError` where one cannot be written at all.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         if where.strip() and output is None:
             raise UsageError(f"name a file for the results of these jobs with {request_settings.OUTPUT}")

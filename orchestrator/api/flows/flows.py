@@ -8,7 +8,6 @@ import msgspec
 
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs.commands import ask_process
-from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.api.runs.run_lookup import ambiguous_name, unknown_name
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.result_reuse import REUSED
@@ -23,6 +22,7 @@ from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import RunStatus
 

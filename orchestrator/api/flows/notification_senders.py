@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from orchestrator.api.flows.subprocesses import carry_out
-from orchestrator.api.runs.ledger_words import ledger_words
 from orchestrator.core.pipelines.flow_paths import moment
 from orchestrator.core.pipelines.notifications import headers, message_id, signing_key
 from orchestrator.core.pipelines.pipeline import Notify, Pipeline
@@ -21,7 +20,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
-from orchestrator.settings.command_names import message_with_commands
+from orchestrator.settings.command_names import ledger_words, message_with_commands
 from orchestrator.settings.parsers.service import parse_hook_url
 from orchestrator.settings.values import LEDGER_DEFAULT
 

@@ -11,7 +11,6 @@ from orchestrator.api.flows.apply import stage_endpoints
 from orchestrator.api.flows.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
 from orchestrator.api.inspect.status import UNTOLD_US
 from orchestrator.api.runs.commands import beside
-from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.core.pipelines.due_fires import COUNTED_MAX, GapKind, gap
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.core.pipelines.pipeline import when_it_fires
@@ -25,6 +24,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.settings.command_settings import NOTE
 from orchestrator.units import HOUR_US, MINUTE_US
 

@@ -9,9 +9,7 @@ import msgspec
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
-from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
@@ -23,6 +21,7 @@ from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
+from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.settings.values import LOCAL
 from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
@@ -36,13 +35,13 @@ UNTOLD_US: Final = 24 * HOUR_US
 
 async def names(ledger: Path) -> list[str]:
     """The names of the ledger's runs, oldest first. Raises `UsageError` where there is no ledger."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await opened.runs.names()
 
 
 async def status(ledger: Path) -> list[RunStatus]:
     """Every run of the ledger, oldest first. Raises `UsageError` where there is no ledger."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await runs_now(opened, holder(ledger))
 
 
@@ -52,7 +51,7 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
 
     Raises `UsageError` where there is no ledger.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         held_by = holder(ledger)
         among = None if most is None else await opened.runs.most_wanted(most)
         runs = await runs_now(opened, held_by, among=among)
@@ -76,7 +75,7 @@ async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
     """Of endpoints whose bounds were raised for a run, where nobody is at work who puts them back. Raises `UsageError`
     where there is no ledger.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return [] if holder(ledger) is not None else [each.shown for each in await opened.runs.scaling_overrides.all()]
 
 
@@ -90,7 +89,7 @@ def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
 
 async def show(ledger: Path, name: str | None) -> RunStatus:
     """The run `name`, or the only one. Raises `UsageError` where there is none."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         [found] = await runs_now(opened, holder(ledger), among=[run.id])
         return found

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import read_ledger
 from orchestrator.views.jobs import WholeJob
@@ -11,7 +10,7 @@ from orchestrator.views.jobs import WholeJob
 
 async def job_show(ledger: Path, name: str | None, custom_id: str) -> WholeJob:
     """The job `custom_id` of the run `name`, with all that happened to it. Raises `UsageError` without such a job."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         found = await opened.reports.job_details.of(run, custom_id)
         if found is None:

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from orchestrator.api.outcomes.retried_failures import retried_kinds
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.filters.filter import And, ClusterIs, Filter
 from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
@@ -57,7 +56,7 @@ async def jobs_list(ledger: Path, name: str | None, where: str, limit: int) -> F
 
     Raises `UsageError` where there is no such run, or `where` is no filter.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         chosen = filter_of(where, now=opened.now())
         jobs: list[JobRow] = []
@@ -84,7 +83,7 @@ def filter_of(where: str, *, now: int) -> Filter:
 
 async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
     """The `limit` largest kinds of failures of the run `name`. Raises `UsageError` where there is no such run."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await failures_of(opened, await run_named(opened, name), limit)
 
 
@@ -146,7 +145,7 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
 
     Raises `UsageError`.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         where = await where_of(opened, run, where, cluster)
         return await _preview(opened, run, where, of=GIVEN_UP)
@@ -154,7 +153,7 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
 
 async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPreview:
     """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await _preview(opened, await run_named(opened, name), where, of=UNFINISHED)
 
 

@@ -2,16 +2,17 @@
 service how it is, and has it planned (`core.planning`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import anyio
 from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.api.foreground.forecast_line import executions_at, known_of, plan_line, terms_of
+from orchestrator.api.foreground.run import run
 from orchestrator.api.planning.endpoint_facts import endpoint_health, price_in_account, workers_in_account
-from orchestrator.api.planning.probe import probed
 from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.jobs.lifecycle import TERMINAL
@@ -21,9 +22,10 @@ from orchestrator.core.planning.planner import plan_of as planned
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import UsageError
+from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import is_made, read_ledger
 from orchestrator.settings import request_settings, requests
+from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import PlanRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL, STANDARD_INPUT
@@ -82,3 +84,36 @@ async def _of_ledger(
         counts: Mapping[str, int] = {} if run is None else await ledger.runs.counts(run=run.id)
         done = sum(counts.get(state.value, 0) for state in TERMINAL)
         return done, await executions_at(ledger, url, endpoint)
+
+
+ENDING: Final = "-probe"
+"""What is added to a run's name for that of its probe."""
+
+
+def spread(number: int, rows: int) -> Iterator[int]:
+    """The places, from 1, of `number` rows that lie evenly among so many; all, where there are no more."""
+    number = min(number, rows)
+    return (place * rows // number + rows // (2 * number) + 1 for place in range(number))
+
+
+async def probed(
+    asked: RunRequest,
+    number: int,
+    *,
+    rows: int,
+    console: Console,
+    dependencies: Dependencies,
+    stop: anyio.Event | None,
+) -> None:
+    """Executes so many of the jobs of `asked`, which has `rows`. The same again goes on with the same ones.
+
+    Raises what `run` raises, and `StoppedError` where it was interrupted.
+    """
+    chosen = frozenset(spread(number, rows))
+    request = replace(
+        asked, name=f"{asked.name}{ENDING}", named=True, output=None, errors=None, only_rows=chosen, retry_failed=False
+    )
+    console.info(f"{request.name}: {len(chosen):,} jobs of {rows:,} are executed to learn of their times")
+    summary = await run(request, console, dependencies, stop)
+    if summary.interrupted:
+        raise StoppedError("the probe was interrupted; the same command goes on with it")

@@ -13,13 +13,13 @@ from orchestrator.api.python.open_ledger import OpenLedger
 from orchestrator.api.python.pipeline import Pipeline, pipeline_reading
 from orchestrator.api.python.results import Result, results_since
 from orchestrator.api.runs.commands import control_flow
-from orchestrator.api.runs.ledger_words import with_its_ledger
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger.flows.flow_rows import Flow as FlowRow
 from orchestrator.ledger.flows.flow_rows import StageRow
+from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.settings.pipeline_keys import PARALLEL_MAX
 from orchestrator.settings.requests import ControlAction
 

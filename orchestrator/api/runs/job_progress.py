@@ -8,7 +8,6 @@ import anyio
 import msgspec
 
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
@@ -59,7 +58,7 @@ async def progress(ledger: Path, name: str | None, limit: int) -> RunProgress:
 
     Raises `UsageError` where there is no such run, or its jobs are not resumable.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         return await progress_of_jobs(opened, resumable(await run_named(opened, name)), limit)
 
 
@@ -70,7 +69,7 @@ async def follow_progress(
 
     After the first time only the jobs that have changed are shown.
     """
-    async with read_ledger(ledger, clock=SystemClock()) as opened:
+    async with read_ledger(ledger) as opened:
         await follow(opened, resumable(await run_named(opened, name)), limit, show, stop=stop)
 
 

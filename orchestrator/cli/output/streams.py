@@ -2,7 +2,6 @@
 
 import os
 import select
-import shlex
 import shutil
 import sys
 import textwrap
@@ -16,9 +15,7 @@ from orchestrator.cli.output import theme
 from orchestrator.cli.output.json_times import with_iso_times
 from orchestrator.core.text.wording import visible, visible_json
 from orchestrator.errors import StoppedError, flag_name, with_settings_named
-from orchestrator.settings import request_settings
-from orchestrator.settings.command_names import with_ledger
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.command_names import ledger_words, with_ledger
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
 """The standard streams, by their numbers."""
@@ -105,8 +102,7 @@ def leave(code: int) -> NoReturn:
 
 def speak_of(ledger: Path | None) -> None:
     """Commands that sentences name are told from now on that they are about this ledger."""
-    is_usual = ledger is None or ledger == LEDGER_DEFAULT
-    _ledger_words[:] = () if is_usual else (str(request_settings.LEDGER), shlex.quote(str(ledger)))
+    _ledger_words[:] = () if ledger is None else ledger_words(ledger)
 
 
 def named(text: str) -> str:

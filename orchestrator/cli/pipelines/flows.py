@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     # at run time `--help` would pay for it
     from orchestrator.api.flows.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
     from orchestrator.api.flows.lineage import Lineage, RowOfFlow
-    from orchestrator.api.flows.rerun import Rerun
+    from orchestrator.api.flows.triggers import Rerun
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
 RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]
@@ -96,7 +96,7 @@ async def flow_rerun(
 
     Example: orchestrator flows rerun captions@20260329T003000Z --from embed --failed
     """
-    from orchestrator.api.flows.rerun import flow_rerun
+    from orchestrator.api.flows.triggers import flow_rerun
 
     show_rerun(await flow_rerun(ledger, flow, from_, only_failed=failed), as_json=as_json)
 

@@ -13,8 +13,10 @@ from orchestrator.cli.output import streams, tables
 from orchestrator.units import MIB, SECOND_US
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.ledger_admin import LedgerInfo  # at run time `--help` would pay for it
-    from orchestrator.api.admin.process_stop import Stopped  # at run time `--help` would pay for it
+    from orchestrator.api.admin.ledger_admin import (
+        LedgerInfo,  # at run time `--help` would pay for it
+        Stopped,  # at run time `--help` would pay for it
+    )
 
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 
@@ -117,7 +119,7 @@ async def stop(*, ledger: Path, as_json: bool) -> int:
 
     Example: orchestrator stop
     """
-    from orchestrator.api.admin.process_stop import stop
+    from orchestrator.api.admin.ledger_admin import stop
 
     return show_stopped(await stop(ledger), as_json=as_json)
 

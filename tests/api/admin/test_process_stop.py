@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.admin.process_stop import Stopped, stop
+from orchestrator.api.admin.ledger_admin import Stopped, stop
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.engine.ports.dependencies import Dependencies

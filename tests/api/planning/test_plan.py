@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.account.run_endpoints import RunEndpoints
-from orchestrator.api.planning.plan import plan
-from orchestrator.api.planning.probe import spread
+from orchestrator.api.planning.plan import plan, spread
 from orchestrator.client import Service
 from orchestrator.core.gates.brakes import Canary
 from orchestrator.core.gates.costs import Price

@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 import pytest
 
-from orchestrator.api.flows.rerun import flow_rerun
+from orchestrator.api.flows.triggers import flow_rerun
 from orchestrator.api.runs.commands import retry
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.errors import UsageError

@@ -8,9 +8,8 @@ import pytest
 
 from orchestrator.api.flows.flows import FlowShown, FlowStatus, StageStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
-from orchestrator.api.flows.rerun import Rerun
 from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
-from orchestrator.api.flows.triggers import TriggeredFlows
+from orchestrator.api.flows.triggers import Rerun, TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole
 from orchestrator.cli.pipelines.flows import show_flow, show_flows, show_lineage, show_rerun

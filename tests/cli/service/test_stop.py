@@ -3,7 +3,7 @@
 import json
 from functools import partial
 
-from orchestrator.api.admin.process_stop import Stopped
+from orchestrator.api.admin.ledger_admin import Stopped
 from orchestrator.cli.service.ledger import show_stopped
 from tests.cli.command_line import shown
 
