@@ -94,27 +94,34 @@ async def jobs_of(
     run: int,
     rows: WantedRows,
     *,
-    order: ResultOrder,
+    order: ResultOrder | None = None,
     chosen: Filter | None = None,
+    follow: bool = False,
     inputs: bool = False,
 ) -> AsyncGenerator[FinishedJob, None]:
-    """The run's finished jobs in either order, of which those that are `chosen` have that of the input as they were
-    taken in.
+    """The run's finished jobs in either order. Where none is said, it is that of the input, and of those that are
+    `chosen` that in which they were taken in. With `follow`: as they end, until all have; see `ended_jobs`.
     """
-    if order is ResultOrder.INPUT:
-        jobs = (
-            finished_jobs(ledger, run, rows, inputs=inputs)
-            if chosen is None
-            else chosen_jobs(ledger, run, rows, chosen, inputs=inputs)
-        )
-        async with aclosing(jobs):
-            async for job in jobs:
-                yield job
-        return
-    has_inputs = inputs or (chosen is not None and asks_input(chosen))
-    async for _, job in ended_jobs(ledger, run, rows, inputs=has_inputs):
-        if chosen is None or matches_filter(chosen, job):
+    if chosen is not None and order is None and not follow:
+        jobs = chosen_jobs(ledger, run, rows, chosen, inputs=inputs)
+    else:
+        has_inputs = inputs or (chosen is not None and asks_input(chosen))
+        if order is ResultOrder.COMPLETION or follow:
+            jobs = (job async for _, job in ended_jobs(ledger, run, rows, follow=follow, inputs=has_inputs))
+        else:
+            jobs = finished_jobs(ledger, run, rows, inputs=has_inputs)
+        if chosen is not None:
+            jobs = _matching(jobs, chosen)
+    async with aclosing(jobs):
+        async for job in jobs:
             yield job
+
+
+async def _matching(jobs: AsyncGenerator[FinishedJob, None], chosen: Filter) -> AsyncGenerator[FinishedJob, None]:
+    async with aclosing(jobs):
+        async for job in jobs:
+            if matches_filter(chosen, job):
+                yield job
 
 
 async def ended_jobs(

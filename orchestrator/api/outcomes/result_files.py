@@ -33,7 +33,7 @@ from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
-from orchestrator.settings.values import Include
+from orchestrator.settings.values import Include, ResultOrder
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024
@@ -125,7 +125,8 @@ async def write_files(
         include = await included(ledger, run, include)
         of_results, of_errors = forms_of(output, errors, writing, include)
         inputs = of_results.needs_input or of_errors.needs_input
-        jobs = jobs_of(ledger, run, WantedRows.ALL, order=writing.order, chosen=chosen, inputs=inputs)
+        order = None if writing.order is ResultOrder.INPUT else writing.order  # of those chosen as they were taken in
+        jobs = jobs_of(ledger, run, WantedRows.ALL, order=order, chosen=chosen, inputs=inputs)
         with OutcomeFile(output, of_results) as results, OutcomeFile(errors, of_errors) as failures:
             good, bad = _Written(results), _Written(failures)
             async for job in jobs:
