@@ -48,7 +48,6 @@ ONE_ROW: Final = Walk(
             (
                 "cli/runs/run.py::run",
                 "cli/runs/run.py::_carry_out",
-                "cli/runs/run.py::_run",
                 "api/foreground/run.py::run",
                 "api/foreground/session.py::Foreground.run",
                 "api/foreground/session.py::Foreground._serve",

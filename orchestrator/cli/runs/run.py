@@ -58,7 +58,13 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     if choices.is_on(command_settings.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
-    raise typer.Exit(carry_out_run(_run, request, quiet=quiet, as_json=as_json))
+
+    async def run(request: RunRequest, console: QuietConsole, *, stop: "Event") -> Summary:
+        from orchestrator.api.foreground import run
+
+        return await run.run(request, console, stop=stop)
+
+    raise typer.Exit(carry_out_run(run, request, quiet=quiet, as_json=as_json))
 
 
 @also(_carry_out, **options.flags_of(*command_settings.RUN))
@@ -88,12 +94,6 @@ def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
         orchestrator resume prompts --output results.jsonl --detach
     """
     return resume_request(name, choices, os.environ)
-
-
-async def _run(request: RunRequest, console: QuietConsole, *, stop: "Event") -> Summary:
-    from orchestrator.api.foreground.run import run
-
-    return await run(request, console, stop=stop)
 
 
 def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) -> int:
