@@ -10,7 +10,8 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from orchestrator.api.inspect.doctor import doctor, free_bytes
+from orchestrator.api.inspect.doctor import doctor
+from orchestrator.api.inspect.run_facts import free_bytes
 from orchestrator.api.inspect.service_probe import webhook_state
 from orchestrator.clock import SystemClock
 from orchestrator.core.diagnosis.findings import Cause

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.api.flows.stage_settings import stage_choices
-from orchestrator.api.runs.run_identity import check_usable
+from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.pipelines.flow_paths import fire_problems, template_problems
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.stage_graph import in_order, problems

@@ -1,10 +1,6 @@
 """`doctor`: gathers what is known of a ledger's runs, asks their services, and has it judged (`core.diagnosis`)."""
 
-import glob
-import resource
-import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,7 +8,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.api.inspect.run_facts import ledger_state, run_state, wording
+from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
 from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, webhook_state
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
@@ -178,21 +174,3 @@ class _Round:
 
     async def _ask(self, service: Service, url: str, endpoint: str) -> None:
         self._states[url, endpoint] = await service_state(service, url, endpoint, within_s=self._within_s)
-
-
-def free_bytes(ledger: Path) -> int | None:
-    """What is free on the disk of the file at `ledger`, or what it may still grow by the limit on the size of files
-    (`ulimit -f`), if that is less; None where the system does not tell.
-    """
-    try:
-        free = shutil.disk_usage(ledger.resolve().parent).free
-    except OSError:
-        return None
-    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if limit == resource.RLIM_INFINITY:
-        return free
-    largest = 0
-    for path in ledger.resolve().parent.glob(glob.escape(ledger.name) + "*"):  # its log beside it may be the larger one
-        with suppress(FileNotFoundError):
-            largest = max(largest, path.stat().st_size)
-    return min(free, max(0, limit - largest))

@@ -1,6 +1,10 @@
 """What the ledger and the processes at work say of what holds runs up, as facts for `core.diagnosis`. Asks nobody."""
 
+import glob
+import resource
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,3 +92,21 @@ def _sending(run: Run, present: ProcessReport) -> Sending | None:
     most_strays = max(meters, key=lambda meter: meter.stray)
     sending = msgspec.convert(meter, Sending, from_attributes=True)
     return msgspec.structs.replace(sending, stray=most_strays.stray, stray_operation=most_strays.operation)
+
+
+def free_bytes(ledger: Path) -> int | None:
+    """What is free on the disk of the file at `ledger`, or what it may still grow by the limit on the size of files
+    (`ulimit -f`), if that is less; None where the system does not tell.
+    """
+    try:
+        free = shutil.disk_usage(ledger.resolve().parent).free
+    except OSError:
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == resource.RLIM_INFINITY:
+        return free
+    largest = 0
+    for path in ledger.resolve().parent.glob(glob.escape(ledger.name) + "*"):  # its log beside it may be the larger one
+        with suppress(FileNotFoundError):
+            largest = max(largest, path.stat().st_size)
+    return min(free, max(0, limit - largest))

@@ -13,8 +13,8 @@ from orchestrator.api.python.submission_target import check_reachable, target_of
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import Function, display_name, settings_from
-from orchestrator.api.runs.run_identity import check_usable
 from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
 from orchestrator.errors import Problems, UsageError

@@ -2,9 +2,7 @@
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -12,24 +10,22 @@ from orchestrator.api.runs.commands import rebind
 from orchestrator.api.runs.next_command import resume_other_command
 from orchestrator.api.runs.run_defaults import check_account, process_defaults
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.core.jobs.escalation_text import problems_of
+from orchestrator.api.runs.settings_check import check_usable
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.service.addresses import leads_to_loopback
 from orchestrator.core.service.profiles import endpoint_at
-from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
-from orchestrator.formats.templates.templates import check_templates, template_of
+from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import request_settings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.setting import Setting
 from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 
 
@@ -223,16 +219,3 @@ def full_source(source: str) -> str:
 
 def _full_path(source: str) -> str:
     return source if source == STANDARD_INPUT else str(Path(source).resolve())
-
-
-def check_usable(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
-    """Raises `UsageError` where they cannot; `name` is how a setting is named."""
-    validator_of(settings)
-    if problem := problems_of(settings.escalate, max_attempts=settings.max_attempts):
-        raise UsageError(f"{name(run_settings.ESCALATE)}: {problem}")
-    for rule in settings.escalate:
-        for field, text in (template for step in rule.steps for template in step.templates):
-            try:
-                template_of(text)
-            except ValueError as error:
-                raise UsageError(f"{name(run_settings.ESCALATE)}: map {field}={text}: {error}") from None
