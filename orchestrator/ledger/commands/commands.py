@@ -20,9 +20,7 @@ from orchestrator.ledger.commands.command import Action, Argument, Command, Repl
 from orchestrator.ledger.commands.ledger_changes import obey
 from orchestrator.ledger.schema.job_tables import commands
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
-from orchestrator.ledger.transactions.run_controls import (
-    progress_add,
-)
+from orchestrator.ledger.transactions.run_controls import progress_add
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.error_kinds import Restated, failures_restate
 from orchestrator.units import HOUR_US

@@ -30,12 +30,7 @@ from orchestrator.ledger.commands.command import (
 )
 from orchestrator.ledger.runs.endpoints import chosen_limits_delete, chosen_limits_write
 from orchestrator.ledger.schema.job_tables import counts, runs
-from orchestrator.ledger.transactions.run_controls import (
-    continue_write,
-    control_set,
-    grace_set,
-    lift_write,
-)
+from orchestrator.ledger.transactions.run_controls import continue_write, control_set, grace_set, lift_write
 from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.settings.requests import ControlAction
 from orchestrator.settings.run_checks import check_brakes

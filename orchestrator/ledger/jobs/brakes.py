@@ -111,9 +111,7 @@ class Brakes(Repository):
     async def executed(self) -> Mapping[Place, DurationTotals]:
         """The executions that have ended, added up by run, endpoint and day."""
         return {
-            (row.run_id, row.endpoint_id, row.day): DurationTotals(
-                timed=row.timed, total_ms=row.total_ms, squares=row.squares, untimed=row.untimed, failed=row.failed
-            )
+            (row.run_id, row.endpoint_id, row.day): msgspec.convert(row, DurationTotals, from_attributes=True)
             for row in await self._access.rows(select(executions))
         }
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.schema.job_tables import counts, events, jobs, outcomes, payloads, runs, submissions
-from orchestrator.ledger.schema.row_codec import checksum, fitting, unpack
+from orchestrator.ledger.schema.row_codec import checksum, columns, fitting, unpack
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.repository import Access
 from orchestrator.ledger.transactions.run_removal import NO_JOB
@@ -69,11 +69,21 @@ _latest = submissions.alias("latest")
 _winner = submissions.alias("winner")
 _FACTS = (
     select(
-        jobs.c.id, jobs.c.custom_id, jobs.c.run_id, jobs.c.state, jobs.c.submission_id, jobs.c.attempt,
-        jobs.c.ended_at, exists().where(payloads.c.job_id == jobs.c.id),
-        _latest.c.job_id, _latest.c.remote_id,
-        outcomes.c.job_id, outcomes.c.trouble, outcomes.c.submission_id, _winner.c.job_id,
-        outcomes.c.output, outcomes.c.packed, outcomes.c.checksum,
+        *columns(
+            JobFacts,
+            jobs,
+            job=jobs.c.id,
+            has_input=exists().where(payloads.c.job_id == jobs.c.id),
+            submission_job=_latest.c.job_id,
+            remote_id=_latest.c.remote_id,
+            outcome=outcomes.c.job_id.is_not(None),
+            outcome_trouble=outcomes.c.trouble,
+            outcome_submission=outcomes.c.submission_id,
+            outcome_submission_job=_winner.c.job_id,
+            checked=outcomes.c.checksum,
+        ),
+        outcomes.c.output,
+        outcomes.c.packed,
     )
     .select_from(
         jobs.outerjoin(outcomes, outcomes.c.job_id == jobs.c.id)
@@ -81,7 +91,7 @@ _FACTS = (
         .outerjoin(_winner, _winner.c.id == outcomes.c.submission_id)
     )
     .order_by(jobs.c.id)
-)  # fmt: skip
+)
 
 
 _SIZES = (
@@ -91,24 +101,11 @@ _SIZES = (
 )
 
 
-def _facts_of(row: Sequence[Any]) -> JobFacts:
-    return JobFacts(
-        job=row[0],
-        custom_id=row[1],
-        run=row[2],
-        state=row[3],
-        submission=row[4],
-        attempt=row[5],
-        ended_at=row[6],
-        has_input=bool(row[7]),
-        submission_job=row[8],
-        remote_id=row[9],
-        outcome=row[10] is not None,
-        outcome_trouble=row[11],
-        outcome_submission=row[12],
-        outcome_submission_job=row[13],
-        checked=None if row[16] is None else _is_whole(row[0], row[14], row[15], row[16]),
-    )
+def _facts_of(row: Any) -> JobFacts:
+    *_, checksum_, stored, packed = row
+    facts = dict(zip(JobFacts.__struct_fields__, row, strict=False))
+    checked = None if checksum_ is None else _is_whole(row.job, stored, packed, checksum_)
+    return JobFacts(**{**facts, "checked": checked})
 
 
 def _is_whole(job: int, stored: bytes | None, packed: int, expected: int) -> bool:

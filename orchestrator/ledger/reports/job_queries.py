@@ -29,22 +29,8 @@ from orchestrator.core.filters.filter import (
     required,
 )
 from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition
-from orchestrator.ledger.reports.selected_jobs import (
-    CARRIED,
-    INPUT_BYTES_MAX,
-    INPUTS,
-    SelectedJob,
-    inputs_of,
-    selected,
-)
-from orchestrator.ledger.schema.job_tables import (
-    clusters,
-    intakes,
-    jobs,
-    outcomes,
-    payloads,
-    runs,
-)
+from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
+from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
 from orchestrator.ledger.sqlite.statements import without_index
 from orchestrator.ledger.transactions.repository import Repository

@@ -11,13 +11,7 @@ from orchestrator.core.filters.filter import FilterFacts
 from orchestrator.core.filters.filter_parser import cluster_name
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
-from orchestrator.ledger.schema.job_tables import (
-    GIVEN_UP,
-    jobs,
-    outcomes,
-    payloads,
-    row_metadata,
-)
+from orchestrator.ledger.schema.job_tables import GIVEN_UP, jobs, outcomes, payloads, row_metadata
 from orchestrator.ledger.schema.row_codec import STATE_OF, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
 from orchestrator.units import MIB

@@ -188,17 +188,8 @@ class Heartbeats(Repository):
     async def all(self) -> list[Heartbeat]:
         """What each process said last, however long ago."""
         rows = await self._access.rows(select(heartbeats).order_by(heartbeats.c.slot))
-        return [
-            Heartbeat(
-                slot=row.slot,
-                process=row.process,
-                began_at=row.began_at,
-                beaten_at=row.beaten_at,
-                epoch=row.epoch,
-                report=_decoded(row.said),
-            )
-            for row in rows
-        ]
+        columns = ("slot", "process", "began_at", "beaten_at", "epoch")
+        return [Heartbeat(report=_decoded(row.said), **{name: getattr(row, name) for name in columns}) for row in rows]
 
 
 def _decoded(said: bytes) -> ProcessReport:

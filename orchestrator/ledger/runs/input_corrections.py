@@ -179,18 +179,9 @@ async def _canary_forget(connection: AsyncConnection, run: int, gone: frozenset[
         await connection.execute(_CANARY_SET, {"of": run, "left": msgspec.json.encode(left) if left else None})
 
 
+_OF_ROW: Final = ("line", "input", "packed", "digest", "policy", "s3_config", "priority", "metadata")
 _OTHERS: Final[Select[Any]] = (
-    select(
-        intake_known.c.job_id,
-        intake_known.c.line,
-        intake_known.c.input,
-        intake_known.c.packed,
-        intake_known.c.digest,
-        intake_known.c.policy,
-        intake_known.c.s3_config,
-        intake_known.c.priority,
-        intake_known.c.metadata,
-    )
+    select(intake_known.c.job_id, *(intake_known.c[name] for name in _OF_ROW))
     .where(
         intake_known.c.intake_id == bindparam("intake"),
         intake_known.c.job_id > bindparam("after"),
@@ -232,15 +223,4 @@ async def inputs_correct(transaction: Transaction, intake: OpenIntake, *, after:
 
 
 def _row_of(row: Any, custom_id: str) -> PackedRow:
-    return PackedRow(
-        line=row.line,
-        custom_id=custom_id,
-        derived=False,
-        input=row.input,
-        packed=row.packed,
-        digest=row.digest,
-        policy=row.policy,
-        s3_config=row.s3_config,
-        priority=row.priority,
-        metadata=row.metadata,
-    )
+    return PackedRow(custom_id=custom_id, derived=False, **{name: getattr(row, name) for name in _OF_ROW})

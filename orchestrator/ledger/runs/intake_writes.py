@@ -9,11 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
-from orchestrator.ledger.runs.input_corrections import (
-    Corrected,
-    Dropped,
-    inputs_correct,
-)
+from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, inputs_correct
 from orchestrator.ledger.runs.input_rows import OpenIntake, Sorted, rows_insert
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.ledger.schema.job_tables import (

@@ -17,13 +17,7 @@ import msgspec
 from sqlalchemy import Select, bindparam, exists, func, insert, literal_column, or_, select
 
 from orchestrator.errors import IntakeBusyError
-from orchestrator.ledger.runs.input_corrections import (
-    Corrected,
-    Dropped,
-    RemovedRows,
-    gone_count,
-    gone_drop_some,
-)
+from orchestrator.ledger.runs.input_corrections import Corrected, Dropped, RemovedRows, gone_count, gone_drop_some
 from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, PackedRow, Sorted, next_job, rows_sort
 from orchestrator.ledger.runs.intake_pace import Pace
 from orchestrator.ledger.runs.intake_writes import (
@@ -39,13 +33,7 @@ from orchestrator.ledger.runs.intake_writes import (
 )
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import relays
-from orchestrator.ledger.schema.job_tables import (
-    intake_known,
-    intake_repeats,
-    intakes,
-    jobs,
-    runs,
-)
+from orchestrator.ledger.schema.job_tables import intake_known, intake_repeats, intakes, jobs, runs
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.run_removal import (
     jobs_remove_some,

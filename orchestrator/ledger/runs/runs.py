@@ -1,7 +1,7 @@
 """Runs: what they are of, and what their jobs come to."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import counts, endpoints, intakes, jobs, run_endpoints, runs, values_check
+from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Among, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import TO_CANCEL, UNFINISHED, ControlledRun, RunControls
@@ -38,16 +39,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS = select(
-    runs.c.id,
-    runs.c.name,
-    endpoints.c.id,
-    endpoints.c.service_url,
-    endpoints.c.endpoint,
-    runs.c.source,
-    runs.c.settings,
-    runs.c.created_at,
-    runs.c.intake_accepted > 0,
-    runs.c.rows_accepted,
+    *columns(
+        Run,
+        runs,
+        endpoint_id=endpoints.c.id,
+        service_url=endpoints.c.service_url,
+        endpoint=endpoints.c.endpoint,
+        accepted=runs.c.intake_accepted > 0,
+        rows=runs.c.rows_accepted,
+    )
 )
 _RUNS = _COLUMNS.select_from(runs.join(endpoints, endpoints.c.id == runs.c.endpoint_id))
 _ELSEWHERE = _COLUMNS.select_from(
@@ -62,20 +62,9 @@ TellCounts = Callable[[dict[str, int]], None]
 Result = TypeVar("Result")
 
 
-def _run_of(row: Sequence[Any]) -> Run:
+def _run_of(row: Any) -> Run:
     """The run in a row of `_RUNS`."""
-    return Run(
-        id=row[0],
-        name=row[1],
-        endpoint_id=row[2],
-        service_url=row[3],
-        endpoint=row[4],
-        source=row[5],
-        settings=_settings.decode(row[6]),
-        created_at=row[7],
-        accepted=bool(row[8]),
-        rows=row[9],
-    )
+    return Run(**{**row._asdict(), "settings": _settings.decode(row.settings)})
 
 
 _ALL: Final = Among(_RUNS.order_by(runs.c.id), runs.c.id)

@@ -5,21 +5,12 @@ from collections.abc import Sequence
 from sqlalchemy import delete, literal_column, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.jobs.job import (
-    Job,
-)
+from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.schema.job_tables import jobs, notices
 from orchestrator.ledger.schema.row_codec import notice_row
-from orchestrator.ledger.sqlite.statements import (
-    BATCH,
-    Many,
-    batch_of,
-    field,
-    insert_new,
-    without_index,
-)
+from orchestrator.ledger.sqlite.statements import BATCH, Many, batch_of, field, insert_new, without_index
 
 _NOTE = Many(insert_new(notices).inline(), *(column.name for column in notices.c if column.name != "id"))
 

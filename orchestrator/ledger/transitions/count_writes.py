@@ -10,10 +10,7 @@ from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import counters
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.schema.job_tables import counts, margins
-from orchestrator.ledger.sqlite.statements import (
-    lesser,
-    upsert,
-)
+from orchestrator.ledger.sqlite.statements import lesser, upsert
 
 TENTH_US: Final = 100_000
 """Margins are counted in tenths of a second."""

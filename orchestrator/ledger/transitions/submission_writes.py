@@ -14,9 +14,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE
 from orchestrator.core.jobs.transition import Transition, leaves_extra, leaves_in_doubt
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.schema.job_tables import submissions
-from orchestrator.ledger.sqlite.statements import (
-    Many,
-)
+from orchestrator.ledger.sqlite.statements import Many
 
 _OPEN = Many(insert(submissions), "id", "job_id", "attempt", "sent_at", "ttl_at", "endpoint_id")
 _FAILURE = Many(update(submissions).where(submissions.c.id == bindparam("b_id")).values(failure=bindparam("b_failure")))
