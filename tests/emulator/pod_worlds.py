@@ -11,7 +11,7 @@ from orchestrator.emulator.account.pod_records import ClusterRecord, PodPhase, P
 from orchestrator.emulator.account.pods import PodSettings, PodWorld
 from orchestrator.emulator.account.secrets import SecretStore
 from orchestrator.emulator.account.templates import TemplateStore
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import ProblemRefusal
 from orchestrator.units import SECOND_US
 from tests.emulator.pod_service import GPU, T0, SetClock
 

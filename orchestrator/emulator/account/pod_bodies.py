@@ -12,8 +12,8 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted, PodVerb
+from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem, malformed_problem
 from orchestrator.emulator.contract.json_shape import differences, one_of
-from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem, malformed_problem
 
 PORT_MAX = 65_535
 

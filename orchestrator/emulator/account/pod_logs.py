@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.emulator.contract.problems import invalid_problem
+from orchestrator.emulator.contract.answers import invalid_problem
 from orchestrator.emulator.contract.values import iso_time
 from orchestrator.units import SECOND_US
 

@@ -16,9 +16,9 @@ from orchestrator.emulator.account.pod_bodies import AtLeastOne, Container, Name
 from orchestrator.emulator.account.pod_records import OMITTED, Omitted
 from orchestrator.emulator.account.template_bodies import shown_container
 from orchestrator.emulator.account.templates import ServiceTemplate
+from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem
 from orchestrator.emulator.contract.gpu_catalog import in_pools, types_of, wanted_types
 from orchestrator.emulator.contract.json_shape import one_of
-from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
 
 IDLE_TIMEOUT_S_DEFAULT = 10
 TIMEOUT_MS_DEFAULT = 300_000

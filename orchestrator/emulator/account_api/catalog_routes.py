@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from orchestrator.emulator.account_api.rest_v2 import RestV2, ok
-from orchestrator.emulator.contract.answers import HttpAnswer
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, not_found_problem
 from orchestrator.emulator.contract.gpu_catalog import cpu_type_records, data_center_records, gpu_type_records
-from orchestrator.emulator.contract.problems import ProblemRefusal, not_found_problem
 
 Shown = Mapping[str, object]
 

@@ -32,9 +32,8 @@ from orchestrator.emulator.account_api import graphql_endpoints, graphql_pods, g
 from orchestrator.emulator.account_api.graphql_endpoints import EndpointDocuments
 from orchestrator.emulator.account_api.graphql_pods import PodDocuments
 from orchestrator.emulator.account_api.graphql_user import UserDocuments, cpu_flavors, pools
-from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, ServiceRefusal
 from orchestrator.emulator.contract.callers import Caller
-from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.not_found import UnservedCalls
 
 TOKENS_MAX = 10_000

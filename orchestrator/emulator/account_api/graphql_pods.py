@@ -13,7 +13,7 @@ import msgspec
 from orchestrator.emulator.account.pod_bodies import parse_creation, parse_modification
 from orchestrator.emulator.account.pod_records import Omitted, PodPhase, PodRecord, PodVerb
 from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import ProblemRefusal
 
 _POD = """
   cloudType: CloudTypeEnum

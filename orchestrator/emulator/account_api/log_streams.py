@@ -17,8 +17,7 @@ from orchestrator.emulator.account.pod_logs import (
     PodLogLine,
     parse_selection,
 )
-from orchestrator.emulator.contract.answers import HttpAnswer
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal
 
 LOOK_S: Final = 0.25
 """How often a stream looks whether there is a new line."""

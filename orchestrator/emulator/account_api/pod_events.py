@@ -14,7 +14,7 @@ from starlette.routing import Route
 from orchestrator.clock import Clock
 from orchestrator.emulator.account.pod_records import ClusterRecord
 from orchestrator.emulator.account.pods import PodWorld
-from orchestrator.emulator.contract.problems import ProblemRefusal, malformed_problem, not_found_problem
+from orchestrator.emulator.contract.answers import ProblemRefusal, malformed_problem, not_found_problem
 from orchestrator.emulator.http.delivery import AnswerResponse
 from orchestrator.emulator.http.request_body import read_bounded_body
 from orchestrator.emulator.http.wire import OutgoingAnswer

@@ -9,8 +9,7 @@ from starlette.routing import Route
 from orchestrator.emulator.account.pod_bodies import parse_action, parse_creation, parse_modification
 from orchestrator.emulator.account.pods import PodWorld
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
-from orchestrator.emulator.contract.answers import HttpAnswer
-from orchestrator.emulator.contract.problems import invalid_problem
+from orchestrator.emulator.contract.answers import HttpAnswer, invalid_problem
 
 CREATION_BYTES_MAX = 102_400
 """A longer body of a new pod is refused before its key is looked at (as published; with `strict`)."""

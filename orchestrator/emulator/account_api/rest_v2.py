@@ -17,10 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator.emulator.account_api.log_streams import LogStreams
-from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.answers import ConnectionCut, HttpAnswer, ProblemRefusal, ServiceRefusal
 from orchestrator.emulator.contract.callers import Caller, CallerAccess, exceeded
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.account_gate import AccountGate
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.request_body import read_bounded_body

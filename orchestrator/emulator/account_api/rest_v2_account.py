@@ -16,8 +16,7 @@ from orchestrator.emulator.account.secrets import ServiceSecret
 from orchestrator.emulator.account.template_bodies import DISK_GB, parse_template, shown_template, template_after
 from orchestrator.emulator.account.templates import ServiceTemplate, blank_template
 from orchestrator.emulator.account_api.rest_v2 import NOTHING, RestV2, ok, read_json_body
-from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
-from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, ServiceRefusal, invalid_problem
 
 SECRET_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.\-/]*")
 SECRET_NAME_LENGTH_MAX = 191

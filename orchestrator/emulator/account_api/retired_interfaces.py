@@ -12,8 +12,7 @@ from starlette.routing import Route
 
 from orchestrator.emulator.account_api.rest_v1 import GRAPHQL_PATHS, PUBLIC_PATH
 from orchestrator.emulator.account_api.rest_v2 import METHODS
-from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, ServiceRefusal
 from orchestrator.emulator.http.delivery import AnswerResponse
 from orchestrator.emulator.http.wire import OutgoingAnswer
 

@@ -1,8 +1,9 @@
 """What the emulator can say to a request: an answer, a refusal, or nothing at all."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -107,6 +108,57 @@ def converted(value: object, kind: type[T]) -> T:
         return msgspec.json.decode(value, type=kind) if isinstance(value, bytes) else msgspec.convert(value, kind)
     except (ValueError, RecursionError) as error:
         raise ServiceRefusal(400, f"request could not be processed: {error}") from None
+
+
+PROBLEM_TYPE = "application/problem+json"
+
+_PROBLEM_TITLES = {HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Entity"}
+"""Where Python calls a status otherwise than the service does (3.13 renamed it)."""
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The body (contract of pods, Errors)."""
+
+    title: str
+    status: int
+    detail: str
+    errors: tuple[str, ...] = ()
+
+
+class ProblemRefusal(Exception):
+    """The request is turned down with `status`; `errors` are the single failures of its validation."""
+
+    def __init__(
+        self, status: int, detail: str, errors: Sequence[str] = (), headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.headers = headers
+
+    def answer(self) -> HttpAnswer:
+        """The problem as it goes over the wire."""
+        title = _PROBLEM_TITLES.get(HTTPStatus(self.status), HTTPStatus(self.status).phrase)
+        document = ProblemDocument(title=title, status=self.status, detail=self.detail, errors=self.errors)
+        return HttpAnswer(
+            status=self.status, body=msgspec.json.encode(document), content_type=PROBLEM_TYPE, headers=self.headers
+        )
+
+
+def malformed_problem() -> ProblemRefusal:
+    """400: what came is not even JSON."""
+    return ProblemRefusal(HTTPStatus.BAD_REQUEST, "request could not be processed")
+
+
+def invalid_problem(errors: Sequence[str]) -> ProblemRefusal:
+    """422: JSON, and not of the form that the operation takes."""
+    return ProblemRefusal(HTTPStatus.UNPROCESSABLE_ENTITY, "Request validation failed.", errors)
+
+
+def not_found_problem() -> ProblemRefusal:
+    """404: there is no such thing, or it is somebody else's."""
+    return ProblemRefusal(HTTPStatus.NOT_FOUND, "resource not found")
 
 
 class ConnectionCut(Exception):

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import ProblemRefusal
 from orchestrator.units import SECOND_US
 
 READ = "pods:read"

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from orchestrator.emulator.contract.problems import ProblemRefusal, invalid_problem
+from orchestrator.emulator.contract.answers import ProblemRefusal, invalid_problem
 
 PAGE_MAX = 1000
 """The most that a page holds, and what it holds where nobody says so."""

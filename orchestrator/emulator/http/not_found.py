@@ -12,9 +12,8 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orchestrator.emulator.contract.answers import HttpAnswer, ServiceRefusal
+from orchestrator.emulator.contract.answers import HttpAnswer, ProblemRefusal, ServiceRefusal
 from orchestrator.emulator.contract.callers import CallerAccess
-from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.emulator.http.delivery import AnswerDelivery
 from orchestrator.emulator.http.wire import key_in
 

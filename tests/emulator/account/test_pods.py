@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.emulator.account.pod_records import VALID_ACTIONS, ClusterRecord, PodPhase, PodVerb
 from orchestrator.emulator.account.pods import PodSettings
-from orchestrator.emulator.contract.problems import ProblemRefusal
+from orchestrator.emulator.contract.answers import ProblemRefusal
 from tests.emulator.pod_service import AT_ONCE, CPU, GPU, T0
 from tests.emulator.pod_worlds import ME, SLOW, World, creation, in_status, running, seen
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from orchestrator.emulator.contract.answers import ProblemRefusal
 from orchestrator.emulator.contract.paging import Pages
-from orchestrator.emulator.contract.problems import ProblemRefusal
 from orchestrator.units import SECOND_US
 from tests.emulator.accounts import KEY, Bare, Stopped, account
 
