@@ -69,6 +69,7 @@ WRITTEN = {
     "webhook-url": "http://127.0.0.1:1",
     "execution-timeout": 60,
     "priority": -10,
+    "workers-max": 9,
     "result-retention": 90.5,
     "notify": "env:HOOK",
     "finish-by": "06:00",

@@ -6,6 +6,7 @@ the texts (`RunSettings.cli_defaults`), as a configuration file would have them:
 only.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +37,13 @@ from orchestrator.settings.values import LOCAL, STANDARD_INPUT
 _OF_RUN: Final = tuple(
     setting for setting in (*command_settings.RUN, *command_settings.FILE_ONLY) if setting.of is RunSettings
 )
+_PARTS: Final[Mapping[type[msgspec.Struct] | None, str]] = {
+    ConnectionSettings: "connection",
+    InputSettings: "reading",
+    OutputSettings: "writing",
+}
+"""The fields of a request that hold settings."""
+
 _OF_POLICY: Final = tuple(setting for setting in command_settings.RUN if setting.of is Policy)
 
 
@@ -85,10 +93,8 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
         )
     words: list[str] = []
     settings = request.settings or RunSettings()
-    changes: dict[type[msgspec.Struct], dict[str, Any]] = {RunRequest: {}, ConnectionSettings: {}}
-    changes |= {RunSettings: {}, Policy: {}, InputSettings: {}, OutputSettings: {}}
+    changes: dict[type[msgspec.Struct] | None, dict[str, Any]] = defaultdict(dict)
     for setting, value in _remembered(run, request):
-        assert setting.of is not None
         now = getattr(_holder(setting, request, settings), setting.name)
         is_chosen = setting.key in configuration.chosen and (
             request.source is not None or setting in command_settings.RESUME
@@ -100,12 +106,8 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
         policy = msgspec.structs.replace(settings.policy, **changes[Policy])
         settings = msgspec.structs.replace(settings, policy=policy, **changes[RunSettings])
         changes[RunRequest]["settings"] = settings
-    connection = msgspec.structs.replace(request.connection, **changes[ConnectionSettings])
-    reading = msgspec.structs.replace(request.reading, **changes[InputSettings])
-    writing = msgspec.structs.replace(request.writing, **changes[OutputSettings])
-    named = msgspec.structs.replace(
-        request, connection=connection, reading=reading, writing=writing, **changes[RunRequest]
-    )
+    parts = {part: msgspec.structs.replace(getattr(request, part), **changes[of]) for of, part in _PARTS.items()}
+    named = msgspec.structs.replace(request, **parts, **changes[RunRequest])
     found = _with_files(named, before)
     return RememberedRequest(found, (*_file_words(named, found), *words), found is not named)
 
@@ -126,11 +128,8 @@ def _holder(setting: Setting[Any], request: RunRequest, settings: RunSettings) -
         return settings.policy
     if setting.of is RunSettings:
         return settings
-    if setting.of is InputSettings:
-        return request.reading
-    if setting.of is OutputSettings:
-        return request.writing
-    return request.connection if setting.of is ConnectionSettings else request
+    part: msgspec.Struct = getattr(request, _PARTS[setting.of]) if setting.of in _PARTS else request
+    return part
 
 
 def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], Any]]:

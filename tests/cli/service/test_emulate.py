@@ -9,104 +9,13 @@ import pytest
 
 from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
-from orchestrator.emulator.contract.answers import ErrorBodies
-from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.emulator.jobs.scaling_rules import Scaler, Scaling
+from orchestrator.emulator.jobs.scaling_rules import Scaling
+from orchestrator.settings.configuration_file import toml_texts
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
 from tests.cli import command_line
 from tests.cli.command_line import LOCAL, give
 from tests.cli.test_config import some_value
-
-FILE = """
-    endpoint = "abc"
-    requests-per-worker = 7
-
-    [emulate]
-    handler = "h.py:f"
-    endpoint = ["a=h.py:f", "b=h.py:g"]
-    http-endpoint = ["*=h.py:app"]
-    handler-processes = 2
-    worker = "python h.py"
-    key = ["k1", "k2"]
-    strict = true
-    env = "emulator.env"
-    accounts = "accounts.toml"
-    quota = ["minute=5"]
-    capacity = 2
-    no-balance = true
-    template-release = 1
-    host = "0.0.0.0"
-    port = 0
-    workers-min = 0
-    workers-max = 9
-    idle_timeout = 2.5
-    scaler = "REQUEST_COUNT"
-    scaler-value = 3
-    cold-start = 1.5
-    machines = 1
-    broken-workers = true
-    requests-per-worker = 50
-    queue-per-worker = 500
-    algorithm = "token_bucket"
-    retry-after = true
-    retention = 60
-    propagation = 0
-    faults = "faults.toml"
-    fault = "lost_answer=0.02"
-    seed = 7
-    error-bodies = "html"
-    webhooks-as-observed = true
-    service-retries = 2
-    time-scale = 60
-    page-size = 2
-    without = ["v1=410"]
-    json = true
-"""
-
-ASKED = EmulateRequest(
-    handler="h.py:f",
-    endpoints=("a=h.py:f", "b=h.py:g"),
-    http_endpoints=("*=h.py:app",),
-    handler_processes=2,
-    worker="python h.py",
-    keys=("k1", "k2"),
-    strict=True,
-    env_file=Path("emulator.env"),
-    accounts_file=Path("accounts.toml"),
-    quotas=("minute=5",),
-    capacity=2,
-    no_balance=True,
-    template_release_s=1,
-    host="0.0.0.0",
-    port=0,
-    scaling=Scaling(
-        workers_min=0,
-        workers_max=9,
-        idle_timeout_s=2.5,
-        scaler=Scaler.REQUEST_COUNT,
-        scaler_value=3,
-        cold_start_s=1.5,
-        machines=1,
-        is_broken=True,
-    ),
-    requests_per_worker=50,
-    queue_per_worker=500,
-    algorithm=Algorithm.TOKEN_BUCKET,
-    retry_after=True,
-    retention_s=60,
-    propagation_s=0,
-    faults_file=Path("faults.toml"),
-    faults=("lost_answer=0.02",),
-    seed=7,
-    error_bodies=ErrorBodies.HTML,
-    webhooks_as_observed=True,
-    service_retries=2,
-    page_size=2,
-    without=("v1=410",),
-    time_scale=60,
-)
-"""All that stands in the file."""
 
 VARIABLES = {
     "ORCHESTRATOR_EMULATE_HANDLER": "h.py:f",
@@ -126,18 +35,21 @@ def requested(*arguments: str, **environment: str) -> EmulateRequest:
     return request
 
 
-def test_every_setting_can_stand_in_the_table_of_the_file_and_none_outside_of_it_counts() -> None:
-    Path("orchestrator.toml").write_text(FILE, encoding="utf-8")
-    assert requested() == ASKED
-    assert choose({}, {}, EMULATOR).is_on(EMULATOR.settings["json"])
-
-
 @pytest.mark.parametrize("setting", EMULATOR.settings.values(), ids=str)
 def test_each_setting_can_stand_in_the_table_of_the_file(setting: Setting[Any]) -> None:
-    Path("orchestrator.toml").write_text(
-        f"[emulate]\n{setting.key} = {json.dumps(some_value(setting))}", encoding="utf-8"
-    )
-    assert choose({}, {}, EMULATOR)[setting] is not None
+    value = some_value(setting)
+    written = f"[emulate]\n{setting.key.replace('-', '_')} = {json.dumps(value)}"
+    Path("orchestrator.toml").write_text(written, encoding="utf-8")
+    read = setting.value_type.read(toml_texts(value))
+    assert choose({}, {}, EMULATOR)[setting] == read
+    if setting.of is not None:
+        request = requested()
+        assert getattr(request.scaling if setting.of is Scaling else request, setting.name) == read
+
+
+def test_what_stands_outside_of_the_table_is_not_the_emulator_s() -> None:
+    Path("orchestrator.toml").write_text('endpoint = "abc"\nrequests-per-worker = 7\n', encoding="utf-8")
+    assert requested() == EmulateRequest()
 
 
 def test_a_command_is_run_and_its_exit_code_is_ours() -> None:
