@@ -94,8 +94,7 @@ ONE_ROW: Final = Walk(
             (
                 "engine/sending/lane.py::Lane._send",
                 "engine/sending/lane.py::Lane._permit",
-                "engine/sending/request_sender.py::RequestSender.launch",
-                "engine/sending/request_sender.py::RequestSender._send",
+                "engine/sending/request_sender.py::RequestSender.send",
                 "engine/sending/request_sender.py::RequestSender._request",
                 "engine/sending/request_builder.py::RequestBuilder.body",
                 "ledger/sqlite/sent_marks.py::Marks.mark",

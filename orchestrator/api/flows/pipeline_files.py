@@ -15,7 +15,6 @@ from orchestrator.core.pipelines.flow_paths import fire_problems, template_probl
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, Notify, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.stage_graph import in_order, problems
 from orchestrator.core.text.name_match import nearest
-from orchestrator.engine.flows.step_functions import check_step
 from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.templates import check_templates
 from orchestrator.settings import command_settings, input_settings, pipeline_keys, request_settings, run_settings
@@ -24,6 +23,7 @@ from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.values import LOCAL
+from orchestrator.user_code import load_function
 
 PROBLEMS_MAX: Final = 20
 
@@ -181,7 +181,7 @@ class _Reading:
                 self._add(table, "", message_of(error))
         if stage.step is not None:
             try:
-                check_step(stage.step, self._folder)
+                load_function(str(self._folder / stage.step), "step")  # run as for a `local:` endpoint
             except UsageError as error:
                 self._add(table, pipeline_keys.STEP.key, message_of(error))
         if stage.reuse_version and stage.reuse_us is None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
-from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
+from orchestrator.core.jobs.deadlines import TTL_GRACE_US, WEBHOOK_SLACK_US, uncertain_grace_us
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.polling.stuck_jobs import StuckDetector
+from orchestrator.core.service.openai import Via
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.core.text.next_step import Wording, plain
@@ -23,6 +24,7 @@ from orchestrator.engine.endpoint.run_failures import RunFailures
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
+from orchestrator.settings.values import OnUncertain
 
 
 @dataclass(kw_only=True, eq=False)
@@ -115,6 +117,21 @@ class Endpoint:
         self.written = learned
         self.api.time_scale, self.health.probing.why = learned.time_scale, learned.refused
         self.health.probing.status = learned.refused_status
+
+    def settle_at(self, job: Job, now: int) -> int:
+        """When the uncertain submission of `job` is to be settled, if no webhook adopts it before."""
+        if self.is_local:
+            return now
+        settings = self.settings_of[job.run]
+        if settings.on_uncertain is OnUncertain.HOLD and job.ttl_at is not None:
+            return job.ttl_at + TTL_GRACE_US  # the service has deleted it by then
+        grace_us = uncertain_grace_us(
+            job,
+            webhooks=self.webhooks and settings.via is Via.QUEUE,
+            p95_us=self.estimates.durations.whole.p95_us,
+            wanted_us=settings.uncertain_after_us,
+        )
+        return now + grace_us
 
     def doubts_until(self, job: Job, finished_at: int, deadline: int) -> int:
         """When an answer is believed that `job`, first called finished at `finished_at`, has finished.

@@ -23,7 +23,6 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.collecting.result_steps import on_failed
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.endpoint.uncertain_grace import settle_at
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
@@ -236,7 +235,7 @@ def left_submitting(endpoint: Endpoint, job: Job, now: int, *, never_left: bool)
     sent_at = now if job.unfinished_at is None else job.unfinished_at
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    at = settle_at(endpoint, job, now)
+    at = endpoint.settle_at(job, now)
     return transitions.left_unanswered(job, settle_at=at, reason="the process ended before the answer came", at=now)
 
 

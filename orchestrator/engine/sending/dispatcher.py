@@ -35,7 +35,8 @@ class Dispatcher:
         self.sender = RequestSender(endpoint=endpoint, ledger=ledger, task_pool=task_pool, validators=validators)
         self.turns = ClaimTurns(endpoint=endpoint, task_pool=task_pool)
         self._lanes = tuple(
-            Lane(operation, endpoint=endpoint, turns=self.turns, sender=self.sender) for operation in SENDING
+            Lane(operation, endpoint=endpoint, task_pool=task_pool, turns=self.turns, sender=self.sender)
+            for operation in SENDING
         )
         self._is_serving = False
         ledger.writer.subscribe(self._on_steps)

@@ -1,6 +1,7 @@
 """The jobs that leave an endpoint by one operation: claimed just in time, and sent each within the limits."""
 
 from collections import deque
+from functools import partial
 from typing import Final
 
 import anyio
@@ -10,6 +11,7 @@ from orchestrator.client import Permit
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.poll_loop import Wakeup, keep_polling
+from orchestrator.engine.runtime.task_pool import TaskPool
 from orchestrator.engine.sending.claim_turns import AHEAD_S, ClaimTurns
 from orchestrator.engine.sending.request_sender import RequestSender
 from orchestrator.engine.sending.run_sender import IDLE_S, RunSender
@@ -22,7 +24,16 @@ CLAIM_S_MAX: Final = 1.0
 class Lane:
     """The jobs that leave by one operation: a claimer that keeps a little ahead, and a sender."""
 
-    def __init__(self, operation: Operation, *, endpoint: Endpoint, turns: ClaimTurns, sender: RequestSender) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        *,
+        endpoint: Endpoint,
+        task_pool: TaskPool,
+        turns: ClaimTurns,
+        sender: RequestSender,
+    ) -> None:
+        self._task_pool = task_pool
         self._endpoint = endpoint
         self._turns = turns
         self._sender = sender
@@ -108,7 +119,9 @@ class Lane:
                 await self._sender.give_back(() if run is None else self.take_out(run))
             else:
                 good = run
-                self._sender.launch(self._claimed.popleft(), permit, self._turns.runs[run].builder)
+                claim = self._claimed.popleft()
+                self._endpoint.claimed.in_flight.add(claim.job.id)
+                self._task_pool.launch(partial(self._sender.send, claim, permit, self._turns.runs[run].builder))
                 if not self._claimed:  # where few may go at once, the next look would come too late
                     self._claiming.wake()
         return IDLE_S

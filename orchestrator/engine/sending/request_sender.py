@@ -28,9 +28,14 @@ from orchestrator.core.service.s3_config import UnusableVariables
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool
-from orchestrator.engine.sending.direct_responses import DirectResponses
 from orchestrator.engine.sending.request_builder import RequestBuilder, UnusableInputError
-from orchestrator.engine.sending.response_steps import interrupted, on_response, put_back_until, rejected
+from orchestrator.engine.sending.response_steps import (
+    DirectResponses,
+    interrupted,
+    on_response,
+    put_back_until,
+    rejected,
+)
 from orchestrator.errors import NotSent, Unanswered, bare
 from orchestrator.ledger import Claim, Ledger
 from orchestrator.units import SECOND_US
@@ -47,11 +52,6 @@ class RequestSender:
         self._direct = DirectResponses(endpoint, validators)
         self._claimed = endpoint.claimed
 
-    def launch(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
-        """Sends `claim` beside everything else that is in flight."""
-        self._claimed.in_flight.add(claim.job.id)
-        self._task_pool.launch(partial(self._send, claim, permit, builder))
-
     async def give_back(self, claims: Sequence[Claim]) -> None:
         """Claimed jobs that will not be sent now are queued again, at no cost."""
         if not claims:
@@ -64,7 +64,7 @@ class RequestSender:
                 [put_back_until(claim.job, due_at=now, reason="not sent", now=now) for claim in claims]
             )
 
-    async def _send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
+    async def send(self, claim: Claim, permit: Permit, builder: RequestBuilder) -> None:
         """One request, from its turn to its step, which is posted: the job is in flight until that is durable."""
         job, sent_at = claim.job, self._clock.now()
         try:

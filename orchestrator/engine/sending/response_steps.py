@@ -1,17 +1,29 @@
-"""What becomes of a job by the answer to its request, or for want of one."""
+"""What becomes of a job by the answer to its request, or for want of one.
 
-from typing import assert_never
+That to a request past the queue is its result already.
+"""
+
+from typing import Final, assert_never
+
+import anyio
+import msgspec
 
 from orchestrator.core.jobs import transitions
-from orchestrator.core.jobs.job import Job, Outcome
+from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.service.answers import Pointless, Trouble
+from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain
+from orchestrator.core.service.records import Record
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
+from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
-from orchestrator.engine.endpoint.uncertain_grace import settle_at
-from orchestrator.units import SECOND_US
+from orchestrator.ledger.jobs.history import ExecutionTimes
+from orchestrator.units import MILLISECOND_US, SECOND_US
+
+UNREADABLE: Final = "the answer is no JSON"
 
 
 def on_response(  # noqa: PLR0911  one for each outcome
@@ -49,7 +61,7 @@ def _deferred(job: Job, trouble: Trouble, reason: str, asked_s: float, now: int)
 def _unanswered(endpoint: Endpoint, job: Job, reason: Reason, *, sent_at: int, now: int) -> Transition:
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    return transitions.unanswered(job, settle_at=settle_at(endpoint, job, now), reason=reason, at=now)
+    return transitions.unanswered(job, settle_at=endpoint.settle_at(job, now), reason=reason, at=now)
 
 
 def put_back_until(job: Job, *, due_at: int, reason: str, now: int, trouble: Trouble | None = None) -> Transition:
@@ -69,5 +81,38 @@ def interrupted(endpoint: Endpoint, job: Job, *, sent_at: int, now: int) -> Tran
     """We end before the answer to the request for `job` is there."""
     if job.by_retry:
         return transitions.accepted_for_retry(job, sent_at=sent_at, at=now, answered=False)
-    at = settle_at(endpoint, job, now)
+    at = endpoint.settle_at(job, now)
     return transitions.left_unanswered(job, settle_at=at, reason="interrupted before the answer came", at=now)
+
+
+class DirectResponses:
+    """Turns the answers at one endpoint into steps. There is no second question: what comes once is what there is."""
+
+    def __init__(self, endpoint: Endpoint, validators: ValidationPool) -> None:
+        self._endpoint = endpoint
+        self._validators = validators
+
+    async def step(self, job: Job, outcome: Answered | Unreadable, *, sent_at: int) -> Transition:
+        """The step for `job`, whose request was sent at `sent_at`: its result, another execution, or the end."""
+        now = self._endpoint.clock.now()
+        job = msgspec.structs.replace(job, sent_at=sent_at)
+        self._endpoint.estimates.throughput.observe(now)
+        if isinstance(outcome, Unreadable):
+            raw = outcome.raw[:TORN_BYTES_MAX]
+            told = outcome_from(
+                job, _record_of(raw), trouble=Trouble.INVALID_OUTPUT, message=UNREADABLE, margin_us=None
+            )
+            return on_failed(self._endpoint, job, told, reason=UNREADABLE)
+        record, took_ms = outcome.record, max(0, now - sent_at) // MILLISECOND_US
+        times = ExecutionTimes(delay_ms=None, execution_ms=record.execution_ms, whole_ms=took_ms)
+        self._endpoint.estimates.remember([times])
+        judged = GOOD
+        if record.status == "COMPLETED":
+            with anyio.CancelScope(shield=True):  # what was paid for comes only once
+                judged = await self._validators.judged(job.run, record)
+            self._endpoint.runs.observe_validation(job.run, judged.unjudged)
+        return on_finished(self._endpoint, job, record, reason="answer", margin_us=None, judged=judged)
+
+
+def _record_of(raw: bytes) -> Record:
+    return Record(remote_id=None, status="", output=raw)

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
-from orchestrator.engine.sending.direct_responses import UNREADABLE
+from orchestrator.engine.sending.response_steps import UNREADABLE
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnUncertain

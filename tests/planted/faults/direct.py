@@ -7,9 +7,9 @@ _HERE = "tests/engine/sending/test_direct_responses.py::"
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a request past the queue whose answer was lost waits for a webhook",
-        path="orchestrator/engine/endpoint/uncertain_grace.py::settle_at",
-        old="webhooks=endpoint.webhooks and settings.via is Via.QUEUE,",
-        new="webhooks=endpoint.webhooks,",
+        path="orchestrator/engine/endpoint/endpoint.py::Endpoint.settle_at",
+        old="webhooks=self.webhooks and settings.via is Via.QUEUE,",
+        new="webhooks=self.webhooks,",
         tests=(f"{_HERE}test_an_answer_that_was_lost_is_settled_by_the_policy_and_no_webhook_is_waited_for",),
     ),
     Fault(
@@ -44,7 +44,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="past the queue nobody judges outputs",
-        path="orchestrator/engine/sending/direct_responses.py::DirectResponses.step",
+        path="orchestrator/engine/sending/response_steps.py::DirectResponses.step",
         old='if record.status == "COMPLETED":',
         new='if record.status == "TIMED_OUT":',
         tests=(f"{_HERE}test_outputs_are_judged_as_everywhere",),

@@ -154,7 +154,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a variable that one run lacks stops its whole endpoint",
-        path="orchestrator/engine/sending/request_sender.py::RequestSender._send",
+        path="orchestrator/engine/sending/request_sender.py::RequestSender.send",
         old="self._endpoint.runs.lack(job.run, error.with_advice, error.names)",
         new="self._endpoint.health.stop_submitting(str(error))",
         tests=(
