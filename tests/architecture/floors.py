@@ -22,6 +22,9 @@ CAUSES: Final = frozenset(Cause)
 OTHER_PROGRAMS: Final = ("uv ", "pipx ")
 """How commands begin that are not ours, nor their flags."""
 
+NAMESAKES: Final = "orchestrator/core/jobs/escalation_text.py"
+"""Rules for what follows trouble have words of their own."""
+
 COMMANDS: Final = re.compile(
     r"(?<![\w-])--[a-z][a-z-]+|\borchestrator [a-z]+\b(?! (?:is|has|of|and|that|to)\b)|Ctrl[-+]C"
 )
@@ -76,7 +79,7 @@ def keys(modules: Sequence[Module]) -> list[str]:
     return [
         f"{module.name}: {text}"
         for module in modules
-        if module.name.startswith(BELOW_API)
+        if module.name.startswith(BELOW_API) and module.name != NAMESAKES
         for _, text in module.texts()
         if "-" in text and text in RUNS.settings and text not in CAUSES
     ]
@@ -86,7 +89,7 @@ def declared_twice(modules: Sequence[Module]) -> list[str]:
     """Keys that stand in more files than the one that declares them; the emulator's settings are its own."""
     homes: dict[str, set[str]] = defaultdict(set)
     for module in modules:
-        if not module.name.startswith(EMULATOR):
+        if not module.name.startswith(EMULATOR) and module.name != NAMESAKES:
             for _, text in module.texts():
                 homes[text.removeprefix("--")].add(module.name)
     return [key for key in RUNS.settings if "-" in key and key not in CAUSES and len(homes[key]) > 1]
