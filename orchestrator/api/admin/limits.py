@@ -5,7 +5,8 @@ from pathlib import Path
 
 from orchestrator.api.runs.commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, format_limit
+from orchestrator.core.limits.limit_text import format_limit
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError

@@ -8,7 +8,8 @@ from typing import Final
 from orchestrator.cli.help.exit_codes import EXIT_CODES
 from orchestrator.cli.help.screen import Screen
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, format_limit
+from orchestrator.core.limits.limit_text import format_limit
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
 
 FILTER_FIELDS: Final = (
     ("state", ", ".join(f"`{state}`" for state in State), "`=` `!=`"),

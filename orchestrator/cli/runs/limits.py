@@ -14,7 +14,8 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.formats import window
 from orchestrator.cli.runs.control import when_set
-from orchestrator.core.limits.rate_pacer import Limit, Operation, parse_limit
+from orchestrator.core.limits.limit_text import parse_limit
+from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings

@@ -11,17 +11,12 @@ The service's counting algorithm is unknown, so three meters work together, and 
 - *Concurrency*: from before connecting until the answer is read.
 
 Besides, the service can say that it is enough: by a 429, or by a `RateLimit` header that leaves nothing. What 429s do
-to the rate is decided by `core.limits.rate_controller`. Where all requests are refused, the service is *shut*: they
-go one at a time until one is taken. If much of the allowance was unused then, that is not about our rate: its queue
-is full, and the rate stays. If that repeats itself, it may as well be a limit far below the one that we know of,
-which looks the same. To send no more than was taken of late is right for both.
+to the rate is decided by `core.limits.rate_controller`, and when none is to leave by `core.limits.service_pauses`.
 
 A request given up on (time-out, cut, cancelled) may still be running at the service: it keeps its slots for W. One that
 never left gives them back at once. Nothing here waits or asks for the time: `now` is an argument, in microseconds.
 """
 
-import re
-from collections import deque
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -30,7 +25,9 @@ from typing import Final, Literal
 import msgspec
 
 from orchestrator.core.limits.rate_controller import RateController
+from orchestrator.core.limits.request_slots import RequestSlots
 from orchestrator.core.limits.request_spacing import LARGE, least_gap_us
+from orchestrator.core.limits.service_pauses import ServicePauses
 from orchestrator.units import SECOND_US
 
 EVEN_SHARE: Final = 0.995
@@ -55,23 +52,6 @@ TRIP_NEWS: Final = 1 / 16
 EASE_SHARE: Final = 0.95
 """The share of the rate in the first window after a restart: room for what round trips do to an earlier process's
 requests, whose answers nobody has counted."""
-
-BACKOFF_US_MIN: Final = SECOND_US // 2
-BACKOFF_US_MAX: Final = 60 * SECOND_US
-"""The pause once requests are refused one after the other, doubled while that goes on."""
-
-REFUSED_IN_ROW: Final = 5
-"""So many refused one after the other, and none taken between: the service takes nothing for now."""
-
-RETRY_AFTER_S_MAX: Final = 3_600.0
-"""A longer `Retry-After` is taken for this: somebody should look, and a date in the next century stops nothing."""
-
-QUEUE_FULL_SHARE: Final = 0.5
-"""That all is refused while we used less than this share of the allowance is not about our rate: the queue is full."""
-
-FULL_EPISODES_MAX: Final = 3
-"""The queue was full so many times in a row, each within two windows after it took a request again: the rate is cut to
-what was taken in the last window."""
 
 REQUESTS_MAX: Final = 1_000_000_000
 WINDOW_S_MAX: Final = 86_400.0
@@ -134,32 +114,6 @@ a second)."""
 QUEUEING: Final = frozenset({Operation.RUN, Operation.RUNSYNC, Operation.RETRY, Operation.OPENAI})
 """The operations that put something into the service's queue, which can be full."""
 
-_LIMIT: Final = re.compile(r"([a-z-]+)=(\d{1,10})/(\d{1,5}(?:\.\d{1,6})?)(?::(\d{1,9}))?")
-
-
-def parse_limit(text: str) -> tuple[Operation, Limit]:
-    """`OPERATION=REQUESTS/SECONDS[:CONCURRENT]`, as in `run=1000/10:200`; without CONCURRENT the contract's stays.
-
-    Raises `ValueError` with a text for the user.
-    """
-    match = _LIMIT.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is no limit; write OPERATION=REQUESTS/SECONDS[:CONCURRENT], as in run=1000/10:200")
-    name, requests, window_s, concurrent = match.groups()
-    try:
-        operation = Operation(name)
-    except ValueError:
-        raise ValueError(f"{name!r} is no operation; there are {', '.join(Operation)}") from None
-    at_once = CONTRACT_LIMITS[operation].concurrent if concurrent is None else int(concurrent)
-    return operation, Limit(int(requests), float(window_s), at_once)
-
-
-def format_limit(operation: Operation, limit: Limit) -> str:
-    """What `parse_limit` reads."""
-    at_once = "" if limit.concurrent is None else f":{limit.concurrent}"
-    window_s = f"{limit.window_s:.6f}".rstrip("0").rstrip(".")  # "g" would round, and write powers of ten
-    return f"{operation}={limit.requests}/{window_s}{at_once}"
-
 
 class Meter(msgspec.Struct, frozen=True, kw_only=True):
     """How one operation stands with its limit.
@@ -191,23 +145,13 @@ class Pacer:
     def __init__(self, limit: Limit, pacing: Pacing = "even", *, queues: bool = True) -> None:
         """`queues`: whether the operation is one of `QUEUEING`; a 429 to another one is always about the rate."""
         self._pacing = pacing
-        self._queues = queues
-        self._answered: deque[int] = deque()  # when each was answered or given up; ascending
-        self._refused: deque[int] = deque()  # of these, the 429s
-        self._given_up: deque[int] = deque()  # the times of those that still hold a place in the concurrency
-        self._in_flight = 0
-        self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
-        self._blocked_until = self._throttled_at = 0
-        self._even_until = 0
-        self._backoff_us = 0
+        self._slots = RequestSlots()
         self.controller = RateController()
+        self._pauses = ServicePauses(self._slots, self.controller, queues=queues)
+        self._next_ns = 0  # nanoseconds: at a million requests a window, whole microseconds would cost a tenth
+        self._even_until = 0
         self._share = 1.0
-        self._shut_at = -1  # when requests were refused one after the other; what left before then is no news
-        self._is_shut = False
-        self._refused_in_row = self._taken_at_shut = 0
         self._sent = self._throttled = 0
-        self._queue_full = False
-        self._full_episodes = self._full_until = 0
         self._trip_us = min(TRIP_US_MAX, limit.window_s * SECOND_US * TRIP_SHARE_UNKNOWN)
         self.limit = limit
 
@@ -219,17 +163,18 @@ class Pacer:
     @limit.setter
     def limit(self, limit: Limit) -> None:
         self._limit = limit
-        self._window_us = round(limit.window_s * SECOND_US)
-        self._catch_up_ns = round(self._window_us * 1000 * CATCH_UP_SHARE)
+        window_us = round(limit.window_s * SECOND_US)
+        self._slots.resize(limit.requests, limit.concurrent, window_us)
+        self._catch_up_ns = round(window_us * 1000 * CATCH_UP_SHARE)
         self._set_share(self._share)
 
     def _set_share(self, share: float) -> None:
         self._share = share
         self._trip_us_used = self._trip_us
-        spread_us = round(self._trip_us) + self.catch_up_us
-        gap_us = least_gap_us(self._limit.requests, self._window_us, spread_us)
-        full_ns = 1000 * max(gap_us, self._window_us / (EVEN_SHARE * self._limit.requests))
-        self.controller.set_limit(self._window_us * 1000 / full_ns, self._window_us)
+        spread_us, window_us = round(self._trip_us) + self.catch_up_us, self._slots.window_us
+        gap_us = least_gap_us(self._limit.requests, window_us, spread_us)
+        full_ns = 1000 * max(gap_us, window_us / (EVEN_SHARE * self._limit.requests))
+        self.controller.set_limit(window_us * 1000 / full_ns, window_us)
         if self._even_until:
             self._interval_ns = int(full_ns / min(share, EASE_SHARE)) + 1
         else:
@@ -248,7 +193,7 @@ class Pacer:
     @property
     def throttled_until(self) -> int:
         """Until when the service wants no request, as its answers say; in the past where it does want some."""
-        return self._blocked_until
+        return self._pauses.until
 
     def wait_us(self, now: int, *, past_throttle: bool = False) -> int | None:
         """How long until the next request may leave: 0 means now, None that an answer has to come first.
@@ -256,29 +201,15 @@ class Pacer:
         `past_throttle`: it is to leave although the service wants none (`throttled_until`). No limit of ours is passed.
         """
         self._advance(now)
-        if self._is_shut and self._in_flight:
+        free_at = self._slots.free_at()
+        if free_at is None or (self._pauses.is_shut and self._slots.in_flight):
             return None
-        at = max(-(-self._next_ns // 1000), 0 if past_throttle else self._blocked_until)
-        taken = self._in_flight + len(self._answered) - self._limit.requests
-        if taken >= 0:
-            if taken >= len(self._answered):
-                return None
-            at = max(at, self._answered[taken] + self._window_us)
-        if self._limit.concurrent is not None:
-            excess = self._in_flight + len(self._given_up) - self._limit.concurrent
-            if excess >= 0:
-                if excess >= len(self._given_up):
-                    return None
-                at = max(at, self._given_up[excess] + self._window_us)
+        at = max(-(-self._next_ns // 1000), free_at, 0 if past_throttle else self._pauses.until)
         return at - now if at > now else 0
 
     def _advance(self, now: int) -> None:
         """Frees what was held long enough, and lets the rate recover."""
-        horizon = now - self._window_us
-        while self._answered and self._answered[0] <= horizon:
-            self._answered.popleft()
-        while self._given_up and self._given_up[0] <= horizon:
-            self._given_up.popleft()
+        self._slots.free(now)
         if self._even_until and now >= self._even_until:
             self._even_until = 0
             self._set_share(self._share)
@@ -286,25 +217,22 @@ class Pacer:
     def available(self, now: int, within_us: int) -> int:
         """How many requests may leave until `now + within_us`, if no answer came until then."""
         self._advance(now)
-        until = now + within_us
-        horizon = until - self._window_us
-        free = self._limit.requests - self._in_flight - _later_than(self._answered, horizon)
-        if self._limit.concurrent is not None:
-            free = min(free, self._limit.concurrent - self._in_flight - _later_than(self._given_up, horizon))
-        if max(self._blocked_until, -(-self._next_ns // 1000)) > until:  # as it may be once an easing in is over
+        until, paused_until = now + within_us, self._pauses.until
+        free = self._slots.free_until(until)
+        if max(paused_until, -(-self._next_ns // 1000)) > until:  # as it may be once an easing in is over
             return 0
         if self._interval_ns:
-            start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, self._blocked_until * 1000)
+            start_ns = max(self._next_ns, now * 1000 - self._catch_up_ns, paused_until * 1000)
             free = min(free, (until * 1000 - start_ns) // self._interval_ns + 1)
-        if self._is_shut:
-            free = min(free, 1 - self._in_flight)
+        if self._pauses.is_shut:
+            free = min(free, 1 - self._slots.in_flight)
         return max(0, free)
 
     def take(self, now: int) -> None:
         """A request leaves. Only when `wait_us(now)` is 0."""
         if not self._sent:
             self.controller.begin(now)
-        self._in_flight += 1
+        self._slots.in_flight += 1
         self._sent += 1
         earliest_ns = now * 1000 - self._catch_up_ns
         self._next_ns = max(self._next_ns, earliest_ns) + self._interval_ns
@@ -314,35 +242,33 @@ class Pacer:
 
         A burst cannot come of it: `take` allows no schedule to lie further back than the catch-up.
         """
-        self._in_flight -= 1
-        self._sent -= 1
+        self.not_sent()
         self._next_ns -= self._interval_ns
 
     def not_sent(self) -> None:
         """The request could not leave: its slots are free at once, but not its place in the schedule:
         a host that is down must not be stormed.
         """
-        self._in_flight -= 1
+        self._slots.in_flight -= 1
         self._sent -= 1
 
     def given_up(self, now: int) -> None:
         """No answer will be read. The service may still be at it, and may have stamped it as late as now."""
-        self._in_flight -= 1
-        self._remember(now)
-        self._given_up.append(now)
+        self._slots.on_given_up(now)
 
     def answered(self, now: int, sent_at: int, status: int, retry_after_s: float | None = None) -> None:
         """The answer has been read to its end. A 429 is counted like every other request, for the service may do so."""
         if status == 429:  # noqa: PLR2004
-            self._refuse(now, sent_at, retry_after_s)
+            self._throttled += 1
+            self._advance(now)
+            self._pauses.refuse(now, sent_at, retry_after_s)
         else:
-            self._accept(now, sent_at)
+            self._pauses.accept(now, sent_at)
         if self.controller.share != self._share:
             self._set_share(self.controller.share)
         if self._limit.requests < LARGE:
             self._took(now - sent_at)
-        self._in_flight -= 1
-        self._remember(now)
+        self._slots.on_answered(now)
 
     def _took(self, trip_us: int) -> None:
         """A round trip has lasted so long: the longest of late tells how uneven the service sees what leaves evenly."""
@@ -354,93 +280,16 @@ class Pacer:
         if abs(self._trip_us - self._trip_us_used) > TRIP_NEWS * self._trip_us_used:
             self._set_share(self._share)
 
-    def _remember(self, at: int) -> None:
-        self._answered.append(max(at, self._answered[-1]) if self._answered else at)
-
-    def _taken(self, now: int) -> int:
-        """How many were taken in the last window. Those given up are among them: nobody knows."""
-        while self._refused and self._refused[0] <= now - self._window_us:
-            self._refused.popleft()
-        return len(self._answered) - len(self._refused)
-
-    def _accept(self, now: int, sent_at: int) -> None:
-        """One was taken. If it left after the service had shut, it is open again."""
-        if sent_at > self._throttled_at:  # it left past a wish that is none any more, or never was
-            self._blocked_until = min(self._blocked_until, now)
-        if sent_at <= self._shut_at:
-            return
-        self._refused_in_row = self._backoff_us = 0
-        if not self._is_shut:
-            if not self.controller.is_calm:
-                self._tell(now, sent_at, refused=False)
-            return
-        self._is_shut = False
-        if self._queue_full:
-            self._queue_full, self._full_until = False, now
-        else:
-            self.controller.reopened(now, taken=self._taken(now), taken_at_shut=self._taken_at_shut)
-
-    def _refuse(self, now: int, sent_at: int, retry_after_s: float | None) -> None:
-        """One 429. A single one is no reason for a pause, unless the service wishes one."""
-        self._throttled += 1
-        self._advance(now)
-        is_past_throttle = self._throttled_at < sent_at < self._blocked_until  # that it stands says nothing of the rate
-        if retry_after_s is not None:
-            self._obey(now, now + round(min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX) * SECOND_US))
-        if sent_at > self._shut_at and not is_past_throttle:
-            self._refused_in_row += 1
-            if self._refused_in_row < REFUSED_IN_ROW:
-                self._tell(now, sent_at, refused=True)
-            else:
-                self._shut(now)
-        self._refused.append(now)
-
-    def _tell(self, now: int, sent_at: int, *, refused: bool) -> None:
-        taken = self._taken(now) + (not refused)
-        self.controller.answered(now, sent_at, refused=refused, taken=taken, answered=len(self._answered) + 1)
-
-    def _shut(self, now: int) -> None:
-        """Nothing is taken: pause, then ask with single ones. The queue is full, or the rate was too high."""
-        self._shut_at = now
-        self._backoff_us = min(max(2 * self._backoff_us, BACKOFF_US_MIN), BACKOFF_US_MAX)
-        self._obey(now, now + self._backoff_us)
-        if self._is_shut:
-            return
-        self._is_shut = True
-        self._taken_at_shut = self._taken(now)
-        used = self._in_flight + len(self._answered)
-        if self._queues and not self.controller.is_bounded and used < QUEUE_FULL_SHARE * self._limit.requests:
-            self._find_full(now)
-
-    def _find_full(self, now: int) -> None:
-        """The queue is full, it seems. If that repeats itself, the limit may be lower than we know."""
-        in_row = now <= self._full_until + 2 * self._window_us
-        self._full_episodes = self._full_episodes + 1 if in_row else 1
-        self._queue_full = self._full_episodes < FULL_EPISODES_MAX
-        if self._queue_full:
-            self.controller.forget(now)
-        else:
-            self._full_episodes = 0
-
     def observe_remaining(self, now: int, remaining: int, reset_at: int) -> None:
-        """The service says that `remaining` more requests fit until `reset_at`. Those in flight may not be counted yet.
-
-        Obeyed for an hour at most, like `Retry-After`.
-        """
-        if remaining <= self._in_flight:
-            self._obey(now, min(reset_at, now + round(RETRY_AFTER_S_MAX * SECOND_US)))
-
-    def _obey(self, now: int, until: int) -> None:
-        """The service wants no request before `until`."""
-        if until > self._blocked_until:
-            self._blocked_until, self._throttled_at = until, now
+        """The service says that `remaining` more requests fit until `reset_at`; see `ServicePauses`."""
+        self._pauses.observe_remaining(now, remaining, reset_at)
 
     def ease_in(self, now: int) -> None:
         """An earlier process has sent requests of which nothing is known: whatever the pacing, evenly for a window.
 
         What that process sent, evenly too, leaves the service's window as fast as ours enter it, or faster.
         """
-        self._even_until = now + self._window_us
+        self._even_until = now + self._slots.window_us
         self._set_share(self._share)
 
     def hold(self, answered: Iterable[int], unanswered: Iterable[int] = ()) -> None:
@@ -448,9 +297,7 @@ class Pacer:
 
         Of those that it got no answer to, the latest times at which they can have been given up.
         """
-        given_up = list(unanswered)
-        self._answered = deque(sorted([*self._answered, *answered, *given_up]))
-        self._given_up = deque(sorted([*self._given_up, *given_up]))
+        self._slots.hold(answered, unanswered)
 
     def figures(self, now: int) -> Meter:
         """How things stand at `now`."""
@@ -458,21 +305,11 @@ class Pacer:
         return Meter(
             sent=self._sent,
             throttled=self._throttled,
-            used=self._in_flight + len(self._answered),
+            used=self._slots.used,
             allowance=self.allowance,
-            in_flight=self._in_flight,
+            in_flight=self._slots.in_flight,
             free_at=None if wait_us is None else now + wait_us,
             share=self._share,
             stray=self.controller.stray,
-            queue_full=self._queue_full,
+            queue_full=self._pauses.queue_full,
         )
-
-
-def _later_than(times: deque[int], horizon: int) -> int:
-    """How many of the ascending `times` lie after `horizon`; cheap where few do not."""
-    early = 0
-    for at in times:
-        if at > horizon:
-            break
-        early += 1
-    return len(times) - early

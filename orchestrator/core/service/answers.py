@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
+from orchestrator.core.limits.service_pauses import RETRY_AFTER_S_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened
 from orchestrator.units import SECOND_US

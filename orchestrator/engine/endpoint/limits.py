@@ -14,7 +14,8 @@ from anyio.abc import TaskStatus
 
 from orchestrator.client import ServerlessEndpoint
 from orchestrator.clock import Clock
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Meter, Operation, format_limit
+from orchestrator.core.limits.limit_text import format_limit
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Meter, Operation
 from orchestrator.core.limits.worker_limits import LOOK_EVERY_S, RULED, WorkerLimits, is_throttled
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 from urllib.parse import urlsplit
 
-from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing, format_limit, parse_limit
+from orchestrator.core.limits.limit_text import format_limit, parse_limit
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
 from orchestrator.core.service.addresses import interface_url
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.settings.value_types import ValueType, parsed

@@ -9,15 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.client import for_a_batch, for_people
-from orchestrator.core.limits.rate_pacer import (
-    CONTRACT_LIMITS,
-    Limit,
-    Operation,
-    Pacer,
-    Pacing,
-    format_limit,
-    parse_limit,
-)
+from orchestrator.core.limits.limit_text import format_limit, parse_limit
+from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacer, Pacing
 from orchestrator.core.limits.request_spacing import LARGE, least_gap_us
 from orchestrator.emulator.contract.rate_counters import Algorithm, counter
 from tests.limits.promise import ROUND_TRIPS, SMALL, WINDOWS, RoundTrips, Small

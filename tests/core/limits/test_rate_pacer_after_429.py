@@ -2,14 +2,8 @@
 
 import pytest
 
-from orchestrator.core.limits.rate_pacer import (
-    BACKOFF_US_MAX,
-    BACKOFF_US_MIN,
-    REFUSED_IN_ROW,
-    RETRY_AFTER_S_MAX,
-    Limit,
-    Pacer,
-)
+from orchestrator.core.limits.rate_pacer import Limit, Pacer
+from orchestrator.core.limits.service_pauses import BACKOFF_US_MAX, BACKOFF_US_MIN, REFUSED_IN_ROW, RETRY_AFTER_S_MAX
 
 MILLISECOND = 1_000
 SECOND = 1_000_000

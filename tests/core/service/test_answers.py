@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.core.limits.rate_pacer import RETRY_AFTER_S_MAX
+from orchestrator.core.limits.service_pauses import RETRY_AFTER_S_MAX
 from orchestrator.core.service.answers import Answer, clock_ahead_us, retry_after_s
 from orchestrator.units import SECOND_US
 

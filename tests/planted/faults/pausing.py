@@ -34,7 +34,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="single questions past a wish cut the rate",
-        path="orchestrator/core/limits/rate_pacer.py::Pacer._refuse",
+        path="orchestrator/core/limits/service_pauses.py::ServicePauses.refuse",
         old="if sent_at > self._shut_at and not is_past_throttle:",
         new="if sent_at > self._shut_at:",
         tests=(
@@ -43,8 +43,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a wish stands although what left past it was answered",
-        path="orchestrator/core/limits/rate_pacer.py::Pacer._accept",
-        old="self._blocked_until = min(self._blocked_until, now)",
+        path="orchestrator/core/limits/service_pauses.py::ServicePauses.accept",
+        old="self.until = min(self.until, now)",
         new="pass",
         tests=("tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_answered_ends_the_wish",),
     ),

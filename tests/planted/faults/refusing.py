@@ -53,7 +53,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a single 429 is a reason for a pause",
-        path="orchestrator/core/limits/rate_pacer.py::Pacer._refuse",
+        path="orchestrator/core/limits/service_pauses.py::ServicePauses.refuse",
         old="if self._refused_in_row < REFUSED_IN_ROW:",
         new="if self._refused_in_row < 1:",
         tests=(f"{AFTER_429}::test_a_few_429s_are_no_reason_for_a_pause_or_a_lower_rate",),

@@ -5,15 +5,15 @@ from tests.planted.faults.fault import Fault
 FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the guard of the pacer is dropped",
-        path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
-        old="taken = self._in_flight + len(self._answered) - self._limit.requests",
+        path="orchestrator/core/limits/request_slots.py::RequestSlots.free_at",
+        old="taken = self.used - self.requests",
         new="taken = -1",
         tests=("tests/core/limits/test_rate_pacer.py::test_no_window_of_the_server_ever_holds_more_than_the_limit",),
     ),
     Fault(
         name="a request is given no place in the concurrency",
-        path="orchestrator/core/limits/rate_pacer.py::Pacer.wait_us",
-        old="excess = self._in_flight + len(self._given_up) - self._limit.concurrent",
+        path="orchestrator/core/limits/request_slots.py::RequestSlots.free_at",
+        old="excess = self.in_flight + len(self._given_up) - self._concurrent",
         new="excess = -1",
         tests=("tests/core/limits/test_rate_pacer.py::test_a_request_given_up_on_keeps_its_place_for_a_window",),
         worlds=("swarm", 45, 10),
