@@ -1,16 +1,17 @@
-"""What holds for every back end of the ledger: values in, values out, and nothing of how it is kept.
+"""What holds for a ledger whatever is beneath it: values in, values out, and nothing of how it is kept.
 
-A back end is one more entry of `backends.BACKENDS`. How SQLite goes about it is tested in `tests/ledger/`.
+How SQLite goes about it is tested in `tests/ledger/`.
 """
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.backends import BACKENDS, OpenBackend
+from tests.ledger.ledgers import OpenLedger, opened
 
 
-@pytest.fixture(params=BACKENDS)
-def open_backend(request: pytest.FixtureRequest, tmp_path: Path) -> OpenBackend:
-    """Opens a ledger of each back end."""
-    return BACKENDS[request.param](tmp_path)
+@pytest.fixture
+def open_file(tmp_path: Path) -> OpenLedger:
+    """Opens the ledger of a test, the same one each time."""
+    return partial(opened, tmp_path / "l.db")

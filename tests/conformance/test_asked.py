@@ -8,9 +8,8 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger.commands.command import Action, CancelledJobs, NewLimits, ResetLimits
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, jobs_now, obeyed
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, jobs_now, obeyed
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -18,15 +17,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 AT = EPOCH_AT
 
 
-async def test_a_limit_replaces_the_one_before_and_is_forgotten_when_it_is_reset(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_limit_replaces_the_one_before_and_is_forgotten_when_it_is_reset(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         of = run.endpoint_id
         both = NewLimits({Operation.RUN: Limit(5, 10), Operation.STATUS: Limit(7, 1, 3)})
         for chosen in (both, NewLimits({Operation.RUN: Limit(6, 0.5)})):
             await obeyed(ledger, Action.LIMITS_SET, endpoint=of, argument=chosen)
         await obeyed(ledger, Action.LIMITS_RESET, endpoint=of, argument=ResetLimits((Operation.CANCEL,)))
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         found = {operation: chosen.limit for operation, chosen in (await ledger.runs.limits.all())[of].items()}
         assert found == {Operation.RUN: Limit(6, 0.5), Operation.STATUS: Limit(7, 1, 3)}
         await obeyed(ledger, Action.LIMITS_RESET, endpoint=of, argument=ResetLimits(tuple(Operation)))
@@ -34,9 +33,9 @@ async def test_a_limit_replaces_the_one_before_and_is_forgotten_when_it_is_reset
 
 
 async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_what_is_at_the_service(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, 4)
         sent = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         await brought_to(ledger, State.UNCERTAIN, AT + S, job=2)
@@ -61,9 +60,9 @@ async def test_a_run_that_is_cancelled_ends_what_waits_and_owes_a_cancel_for_wha
 
 
 async def test_jobs_that_were_chosen_to_be_cancelled_stay_so_though_their_run_is_cancelled_and_goes_on(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, 4)
         for n in (1, 2, 3):
             await brought_to(ledger, State.OUTSTANDING, AT + n, job=n)
@@ -83,8 +82,8 @@ async def test_jobs_that_were_chosen_to_be_cancelled_stay_so_though_their_run_is
         assert await ledger.jobs.cancels.is_owed(uncertain.submission or 0), "once a webhook names it"
 
 
-async def test_a_debt_is_put_off_written_off_and_made_once(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_debt_is_put_off_written_off_and_made_once(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         one, two = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
         assert sorted(await ledger.jobs.cancels.owe([1, 2], CancelWhy.STUCK, now=AT)) == [1, 2]
@@ -102,9 +101,9 @@ async def test_a_debt_is_put_off_written_off_and_made_once(open_backend: OpenBac
 
 
 async def test_a_submission_that_is_owed_a_cancel_is_sent_one_once_a_notice_names_it(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         left = await brought_to(ledger, State.UNCERTAIN, AT)
         await obeyed(ledger, Action.CANCEL, run=run.id)
@@ -118,13 +117,13 @@ async def test_a_submission_that_is_owed_a_cancel_is_sent_one_once_a_notice_name
         assert owed.remote_id == "late"
 
 
-async def test_counts_say_how_many_jobs_there_are_in_each_state(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_counts_say_how_many_jobs_there_are_in_each_state(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 4)
         await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         await brought_to(ledger, State.SUCCEEDED, AT + S, job=2)
         await ledger.runs.count(run.id, "no_news")
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         counts = {name: n for name, n in (await ledger.runs.counts(run.id)).items() if n}
         assert {state: counts[state] for state in ("queued", "outstanding", "succeeded")} == {
             "queued": 2,

@@ -7,9 +7,8 @@ import pytest
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.audit import JobFacts, JobHistory
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import PATHS, a_run, brought_to, gone, job_now
+from tests.ledger.ledgers import PATHS, OpenLedger, a_run, brought_to, gone, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -26,9 +25,9 @@ async def every_state(ledger: Ledger) -> None:
 
 
 async def test_each_job_is_told_with_its_input_its_submission_its_outcome_and_its_events(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await every_state(ledger)
         page = await ledger.reports.audit.jobs_after(0, most=99, bytes_max=MIB)
         assert [State(facts.state) for facts in page.jobs] == list(PATHS)
@@ -45,9 +44,9 @@ async def test_each_job_is_told_with_its_input_its_submission_its_outcome_and_it
 
 
 async def test_what_is_told_of_a_job_is_of_its_latest_submission_and_of_its_last_event(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger)
         again = ("claimed", "unanswered", "retried", "claimed", "accepted", "abandoned")
         job = (await gone(ledger, await job_now(ledger), *again, at=AT))[-1].after
@@ -64,8 +63,8 @@ async def test_what_is_told_of_a_job_is_of_its_latest_submission_and_of_its_last
         ]
 
 
-async def test_pages_come_to_everything_once_and_the_last_one_is_empty(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_pages_come_to_everything_once_and_the_last_one_is_empty(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await every_state(ledger)
         jobs: list[int] = []
         events: Counter[int] = Counter()
@@ -85,8 +84,8 @@ async def test_pages_come_to_everything_once_and_the_last_one_is_empty(open_back
         assert counted == sum("claimed" in path for path in PATHS.values())
 
 
-async def test_what_is_counted_beside_the_rows_is_what_they_come_to(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_is_counted_beside_the_rows_is_what_they_come_to(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await every_state(ledger)
         other = await a_run(ledger, 2, name="other")
         totals = await ledger.reports.audit.totals(1)
@@ -96,8 +95,8 @@ async def test_what_is_counted_beside_the_rows_is_what_they_come_to(open_backend
         assert (await ledger.reports.audit.totals(other.id)).rows == {"queued": 2}
 
 
-async def test_a_ledger_of_our_own_is_not_damaged_and_has_a_size(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_ledger_of_our_own_is_not_damaged_and_has_a_size(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         before = await ledger.reports.audit.file_bytes()
         await a_run(ledger, 2_000)
         assert await ledger.reports.audit.damage() == []

@@ -15,9 +15,8 @@ from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.jobs.brakes import Kept, OfRun
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.units import DAY_US
-from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, job_now, obeyed, taken_in
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, job_now, obeyed, taken_in
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -25,8 +24,8 @@ AT = EPOCH_AT + 1_000 * S
 TODAY = AT // DAY_US
 
 
-async def test_every_execution_counts_also_one_that_is_tried_again(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_every_execution_counts_also_one_that_is_tried_again(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, rows=2)
         first = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         failed = an_outcome(first, Trouble.FAILED, execution_ms=2_000)
@@ -50,8 +49,8 @@ async def test_every_execution_counts_also_one_that_is_tried_again(open_backend:
         assert await ledger.jobs.brakes.latest(2, 10) == []
 
 
-async def test_rows_that_go_first_are_spread_over_the_input(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_rows_that_go_first_are_spread_over_the_input(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, rows=10)
         await ledger.runs.intakes.add(await ledger.runs.intakes.start(run), [])
         assert await ledger.jobs.brakes.choose(run.id, 3) == (1, 5, 8)
@@ -66,14 +65,14 @@ async def test_rows_that_go_first_are_spread_over_the_input(open_backend: OpenBa
         )
 
 
-async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> None:
+async def test_how_brakes_stand_is_kept_by_run(open_file: OpenLedger) -> None:
     kept = Kept(breaker=BreakerState(phase=BreakerPhase.OPEN, why="boom", base=7), overruled={"canary": "10"})
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         assert await ledger.jobs.brakes.of(run.id) == OfRun(Kept(), None, 0)
         await ledger.jobs.brakes.keep(run.id, kept)
         assert await ledger.jobs.brakes.continued() == {}
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert (await ledger.jobs.brakes.of(run.id)).kept == kept
         command = await obeyed(ledger, Action.CONTINUE, run=run.id)
         found = await ledger.jobs.brakes.of(run.id)
@@ -82,9 +81,9 @@ async def test_how_brakes_stand_is_kept_by_run(open_backend: OpenBackend) -> Non
         assert found.continued_at == (await ledger.jobs.brakes.continued())[run.id] > 0
 
 
-async def test_what_holds_a_run_is_kept_until_people_lift_it(open_backend: OpenBackend) -> None:
+async def test_what_holds_a_run_is_kept_until_people_lift_it(open_file: OpenLedger) -> None:
     held = Hold("budget", "it is spent")
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         for action, argument in ((Action.CONTINUE, None), (Action.BRAKES, NewBrakes({"max-failures": "9"}))):
             await ledger.jobs.brakes.keep(run.id, Kept(), held)
@@ -97,8 +96,8 @@ async def test_what_holds_a_run_is_kept_until_people_lift_it(open_backend: OpenB
             assert await ledger.jobs.brakes.holds() == {}
 
 
-async def test_brakes_are_changed_together_or_not_at_all(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_brakes_are_changed_together_or_not_at_all(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         bad = await obeyed(ledger, Action.BRAKES, run=run.id, argument=NewBrakes({"canary": "5", "budget": "25"}))
         assert bad.is_refused
@@ -117,8 +116,8 @@ async def test_brakes_are_changed_together_or_not_at_all(open_backend: OpenBacke
         assert none.is_refused
 
 
-async def test_of_some_jobs_alone_any_are_claimed(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_of_some_jobs_alone_any_are_claimed(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, rows=0)
         await taken_in(ledger, run, [a_row(n) for n in range(1, 8)])
         take = partial(

@@ -10,9 +10,8 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import HEAD, LOOK_MAX, ClaimLine, Passed
 from orchestrator.ledger.jobs.claims import SLOTS, Claim, Claimed, next_submission
 from orchestrator.ledger.jobs.payloads import Payload
-from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, TTL_US, S, a_row
-from tests.ledger.ledgers import a_run, added, brought_to, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, added, brought_to, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -37,9 +36,9 @@ async def queued(ledger: Ledger, number: int, *, due_at: int, retry_until: int |
 
 
 async def test_jobs_that_waited_go_first_in_order_of_their_due_time_then_fresh_ones_in_input_order(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 6)
         await queued(ledger, 4, due_at=NOW - 2 * S)
         await queued(ledger, 2, due_at=NOW - S)
@@ -51,10 +50,10 @@ async def test_jobs_that_waited_go_first_in_order_of_their_due_time_then_fresh_o
 
 
 async def test_of_those_who_did_not_wait_for_different_times_a_higher_priority_goes_first(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     priorities = {3: 1, 4: -10, 5: 10, 7: 1, 8: -10}
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, [a_row(n, priority=priorities.get(n, 0)) for n in range(1, 10)])
         await queued(ledger, 8, due_at=NOW - S)
         await queued(ledger, 6, due_at=NOW - S)
@@ -66,8 +65,8 @@ async def test_of_those_who_did_not_wait_for_different_times_a_higher_priority_g
         assert [each.job.id for each in await claim(ledger)] == [2, 4]
 
 
-async def test_a_claim_takes_no_more_than_it_was_asked_for(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_claim_takes_no_more_than_it_was_asked_for(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 5)
         await queued(ledger, 5, due_at=NOW)
         await queued(ledger, 4, due_at=NOW)
@@ -76,8 +75,8 @@ async def test_a_claim_takes_no_more_than_it_was_asked_for(open_backend: OpenBac
         assert len(await claim(ledger, most=2)) == 2
 
 
-async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 6)
         for number in (1, 2, 3, 4, 5):
             await queued(ledger, number, due_at=NOW - (10 - number) * S, retry_until=NOW + 100 * S)
@@ -98,8 +97,8 @@ async def test_what_retry_has_no_room_for_may_be_claimed_for_a_new_run(open_back
         assert {each.job.remote_id for each in taken.claims} == {None}
 
 
-async def test_claims_by_retry_and_by_run_do_not_meet(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_claims_by_retry_and_by_run_do_not_meet(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 5)
         await queued(ledger, 1, due_at=NOW, retry_until=NOW + S)
         await queued(ledger, 2, due_at=NOW, retry_until=NOW)
@@ -113,7 +112,7 @@ async def test_claims_by_retry_and_by_run_do_not_meet(open_backend: OpenBackend)
         assert not any(each.job.by_retry for each in by_run)
 
 
-async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend: OpenBackend) -> None:
+async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_file: OpenLedger) -> None:
     large = b'{"a":"' + b"a" * 10_000 + b'"}'
     rows = [a_row(1, policy=b'{"ttl":10000}', s3_config=b"{}"), a_row(2, payload=large)]
     seen: list[Payload] = []
@@ -122,7 +121,7 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend
         seen.append(payload)
         return 10 * S if payload.policy else TTL_US
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, rows)
         first, second = (
             await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=ttl_of), most=9)
@@ -135,20 +134,20 @@ async def test_a_claim_is_durable_and_hands_over_what_is_to_be_sent(open_backend
         assert await jobs_now(ledger) == [first.job, second.job]
 
 
-async def test_each_run_claims_its_own(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_each_run_claims_its_own(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 2, name="one")
         two = await a_run(ledger, 3, name="two")
 
         assert [each.job.id for each in await claim(ledger, run=two.id)] == [3, 4, 5]
 
 
-async def test_submissions_count_upwards_and_never_come_back(open_backend: OpenBackend) -> None:
+async def test_submissions_count_upwards_and_never_come_back(open_file: OpenLedger) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         await a_run(ledger, 9)
         first = [each.job.submission or 0 for each in await claim(ledger, most=4)]
-    async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
+    async with open_file(clock=VirtualClock(epoch_at=EPOCH_AT - 3_600 * S)) as ledger:
         second = [each.job.submission or 0 for each in await claim(ledger, most=4)]
         assert (
             await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=True, ttl_of=lambda _: 1), most=1)
@@ -176,28 +175,28 @@ async def test_numbers_of_two_processes_never_meet_and_are_hardly_ahead_of_their
     assert len(set(given)) == len(given)
 
 
-async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_burst_of_claims_does_not_look_like_a_clock_that_was_ahead(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 20_000)
         assert len(await claim(ledger, most=20_000)) == 20_000
         assert await ledger.jobs.submissions.latest() > NOW + S
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert ledger.was_ahead_us == 0
 
 
-async def test_a_ttl_that_cannot_be_told_claims_nothing(open_backend: OpenBackend) -> None:
+async def test_a_ttl_that_cannot_be_told_claims_nothing(open_file: OpenLedger) -> None:
     def ttl_of(payload: Payload) -> int:
         raise LookupError(payload.input)
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger)
         with pytest.raises(LookupError):
             await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=ttl_of), most=1)
         assert (await job_now(ledger)).state is State.QUEUED
 
 
-async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger)
         (first,) = await claim(ledger)
         await ledger.writer.step(STEPS["interrupted"][1](first.job, NOW))
@@ -208,7 +207,7 @@ async def test_a_job_that_was_deferred_is_claimed_again_at_no_cost(open_backend:
 
 
 async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_may_always_go(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     async def claimed(bytes_max: int) -> list[int]:
         claims = (
@@ -218,7 +217,7 @@ async def test_the_inputs_of_a_claim_come_to_no_more_than_it_may_hold_but_one_ma
         ).claims
         return [each.job.id for each in claims]
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         sizes = (100, 100, 10_000, 10_000, 100)  # from 4 KB on they are packed
         await a_run(ledger, [a_row(n, payload=b"%d" % n * size) for n, size in enumerate(sizes, start=1)])
 
@@ -251,8 +250,8 @@ async def along(ledger: Ledger, *, most: int = 1, behind: Passed = HEAD, met: li
     )
 
 
-async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_written(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_written(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {3, 5} else n)) for n in range(1, 7)])
         before = await jobs_now(ledger)
         first = await along(ledger)
@@ -268,9 +267,9 @@ async def test_jobs_whose_ttl_is_too_short_are_passed_over_and_nothing_is_writte
 
 
 async def test_a_look_goes_on_behind_those_of_every_priority_and_meets_newcomers_who_belong_before_them(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         rows = {1: (0, 1), 2: (0, 1), 3: (5, 1), 4: (-1, 1), 5: (5, TTL_US), 6: (-1, TTL_US)}
         await a_run(ledger, [a_row(n, priority=p, policy=b"%d" % ttl_us) for n, (p, ttl_us) in rows.items()])
         first = await along(ledger)
@@ -289,8 +288,8 @@ async def test_a_look_goes_on_behind_those_of_every_priority_and_meets_newcomers
         assert (await along(ledger, behind=last.passed)).is_at_end
 
 
-async def test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, [a_row(n) for n in range(1, 4)])
         run = await ledger.runs.named("run")
         assert run is not None
@@ -302,9 +301,9 @@ async def test_what_a_row_says_of_its_priority_now_holds_for_a_job_that_is_there
 
 
 async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_numbers(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, [a_row(n, policy=b"%d" % (TTL_US if n in {4, 6} else n)) for n in range(1, 8)])
         for n in (2, 3, 4):
             await queued(ledger, n, due_at=NOW - S)
@@ -319,10 +318,10 @@ async def test_those_who_waited_for_a_time_are_passed_over_by_their_times_and_nu
 
 
 async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_ones_again(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     number = 20_000
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, [a_row(n, policy=b"1") for n in range(1, number + 1)])
         behind, looks = HEAD, 0
         while True:
@@ -338,8 +337,8 @@ async def test_a_look_meets_a_bounded_number_of_late_jobs_and_never_the_same_one
         assert met == []
 
 
-async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         large = b'"' + b"a" * 400_000 + b'"'
         await a_run(ledger, [a_row(n, payload=large, policy=b"%d" % (TTL_US if n == 9 else 1)) for n in range(1, 10)])
         behind, read = HEAD, []
@@ -355,9 +354,9 @@ async def test_late_jobs_with_large_inputs_are_read_a_few_at_a_time(open_backend
 
 
 async def test_behind_those_that_are_passed_over_a_claim_holds_no_more_bytes_than_it_may(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         large = b'"' + b"a" * 700_000 + b'"'
         ttls = {1: 1, 2: TTL_US, 3: TTL_US}
         await a_run(ledger, [a_row(n, payload=large if n > 1 else b"1", policy=b"%d" % ttls[n]) for n in ttls])

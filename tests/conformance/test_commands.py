@@ -6,17 +6,16 @@ import pytest
 from orchestrator.ledger.commands.command import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.run_settings import RunSettings
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, obeyed
+from tests.ledger.ledgers import OpenLedger, a_run, obeyed
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_backend: OpenBackend) -> None:
+async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_file: OpenLedger) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         run = await a_run(ledger, 2)
         asked_at = clock.now()
         number = await ledger.commands.ask(Action.CANCEL, run=run.id)
@@ -38,8 +37,8 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_backe
         assert await ledger.runs.controls(run.id) == RunControls(cancel=True)
 
 
-async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         before = await ledger.commands.latest()
         await ledger.commands.ask(Action.TICK)
         assert not await ledger.commands.is_stop_asked(after=before)
@@ -48,8 +47,8 @@ async def test_that_whoever_works_is_to_stop_is_seen_by_who_was_there_before(ope
         assert not await ledger.commands.is_stop_asked(after=number)
 
 
-async def test_what_is_acknowledged_is_not_carried_out_again(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, open_backend() as other:
+async def test_what_is_acknowledged_is_not_carried_out_again(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, open_file() as other:
         run = await a_run(ledger, 1)
         first = await ledger.commands.ask(Action.PAUSE, run=run.id)
         [command] = await other.commands.pending()
@@ -64,9 +63,9 @@ async def test_what_is_acknowledged_is_not_carried_out_again(open_backend: OpenB
 
 
 async def test_commands_are_told_in_the_order_in_which_they_were_asked_and_can_be_done_in_any(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger, open_backend() as other:
+    async with open_file() as ledger, open_file() as other:
         runs = [await a_run(ledger, 1, name=name) for name in ("a", "b", "c", "d")]
         whoever = (ledger, other, other, ledger)
         asked = [await by.commands.ask(Action.PAUSE, run=run.id) for by, run in zip(whoever, runs, strict=True)]
@@ -82,16 +81,16 @@ async def test_commands_are_told_in_the_order_in_which_they_were_asked_and_can_b
             }
 
 
-async def test_what_was_begun_when_its_process_was_killed_is_there_for_the_next(open_backend: OpenBackend) -> None:
+async def test_what_was_begun_when_its_process_was_killed_is_there_for_the_next(open_file: OpenLedger) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         run = await a_run(ledger, 1)
         long = await ledger.commands.ask(Action.RETRY, run=run.id)
         short = await ledger.commands.ask(Action.PAUSE, run=run.id)
         for number in (long, short):
             await ledger.commands.take(number)
         begun_at = (await ledger.commands.one(long)).taken_at
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         await anyio.sleep(60)
         assert [command.id for command in await ledger.commands.pending()] == [long, short]
         await ledger.commands.take(long)
@@ -103,16 +102,16 @@ async def test_what_was_begun_when_its_process_was_killed_is_there_for_the_next(
         assert await ledger.commands.pending() == []
 
 
-async def test_the_same_command_twice_is_harmless(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_same_command_twice_is_harmless(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         both = [await obeyed(ledger, Action.CANCEL, run=run.id) for _ in range(2)]
         assert both[0].outcome == both[1].outcome
         assert await ledger.runs.controls(run.id) == RunControls(cancel=True)
 
 
-async def test_a_priority_is_changed_by_a_command_and_nothing_else_with_it(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_priority_is_changed_by_a_command_and_nothing_else_with_it(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1, settings=RunSettings(max_attempts=7))
         done = await obeyed(ledger, Action.PRIORITY, run=run.id, argument=NewPriority(7))
         assert done.outcome == "it takes its turns with priority 7"
@@ -121,8 +120,8 @@ async def test_a_priority_is_changed_by_a_command_and_nothing_else_with_it(open_
         assert found.settings == RunSettings(max_attempts=7, priority=7)
 
 
-async def test_what_cannot_be_done_is_refused_with_a_sentence(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_cannot_be_done_is_refused_with_a_sentence(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         gone = [
             await obeyed(ledger, Action.PAUSE, run=99),
@@ -136,14 +135,14 @@ async def test_what_cannot_be_done_is_refused_with_a_sentence(open_backend: Open
         assert (loud.is_refused, loud.outcome) == (True, "priority 99 is not from -10 to 10")
 
 
-async def test_a_command_for_a_run_that_has_ended_says_so(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_command_for_a_run_that_has_ended_says_so(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 0)
         assert (await obeyed(ledger, Action.CANCEL, run=run.id)).code is ReplyCode.HAD_ENDED
 
 
-async def test_whoever_asks_waits_for_the_answer_but_not_for_ever(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, anyio.create_task_group() as group:
+async def test_whoever_asks_waits_for_the_answer_but_not_for_ever(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, anyio.create_task_group() as group:
         run = await a_run(ledger, 1)
 
         async def later(number: int) -> None:
@@ -159,8 +158,8 @@ async def test_whoever_asks_waits_for_the_answer_but_not_for_ever(open_backend: 
         assert anyio.current_time() - begun == pytest.approx(7, abs=0.3)
 
 
-async def test_commands_of_long_ago_are_forgotten_once_acknowledged(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_commands_of_long_ago_are_forgotten_once_acknowledged(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         old, pending = [await ledger.commands.ask(Action.RETRY, run=1) for _ in range(2)]
         await ledger.commands.finish(old, Reply("done"))
         await anyio.sleep(31 * 24 * 3_600)

@@ -16,9 +16,8 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.intake_pace import Beside
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
-from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row
-from tests.ledger.ledgers import PATHS, a_run, added, gone, job_now, taken_in
+from tests.ledger.ledgers import PATHS, OpenLedger, a_run, added, gone, job_now, taken_in
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -54,9 +53,9 @@ async def check_sound(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("as_they_come", [False, True])
 async def test_a_row_with_another_input_is_tried_anew_under_its_id_unless_it_succeeded_or_is_at_the_service(
-    open_backend: OpenBackend, as_they_come: bool
+    open_file: OpenLedger, as_they_come: bool
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run, other = await a_run_in_all_states(ledger), await a_run_in_all_states(ledger, "other", first=8)
         untouched = await jobs_of(ledger, other)
         was = await jobs_of(ledger, run)
@@ -89,8 +88,8 @@ async def test_a_row_with_another_input_is_tried_anew_under_its_id_unless_it_suc
         assert (await ledger.runs.intakes.accept(again)).corrected == Corrected()
 
 
-async def test_a_result_of_the_former_input_is_not_taken_for_one_of_the_new(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_result_of_the_former_input_is_not_taken_for_one_of_the_new(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, [a_row(1, "a")])
         before = await job_now(ledger)
         failed = (await gone(ledger, before, *PATHS[State.FAILED], at=AT))[-1].after
@@ -105,9 +104,9 @@ async def test_a_result_of_the_former_input_is_not_taken_for_one_of_the_new(open
 
 
 async def test_a_job_with_the_number_of_one_that_was_dropped_has_none_of_its_submissions(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, ROWS[:3])
         dropped = (await gone(ledger, await job_now(ledger, 3), *PATHS[State.FAILED], at=AT))[-1].after
         await gone(ledger, await job_now(ledger, 1), *PATHS[State.FAILED], at=AT + 60 * S)
@@ -121,8 +120,8 @@ async def test_a_job_with_the_number_of_one_that_was_dropped_has_none_of_its_sub
         assert (await ledger.jobs.of_submissions([dropped.submission])).jobs == {}
 
 
-async def test_what_was_sent_before_it_could_be_corrected_stays_what_it_is(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_was_sent_before_it_could_be_corrected_stays_what_it_is(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, ROWS[:2])
         intake = await ledger.runs.intakes.start(run)
         assert await added(ledger, intake, OTHER[:2]) == []
@@ -136,8 +135,8 @@ async def test_what_was_sent_before_it_could_be_corrected_stays_what_it_is(open_
         await check_sound(ledger)
 
 
-async def test_what_is_no_longer_in_the_input_is_dropped_if_it_has_not_succeeded(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_is_no_longer_in_the_input_is_dropped_if_it_has_not_succeeded(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run, other = await a_run_in_all_states(ledger), await a_run_in_all_states(ledger, "other", first=8)
         untouched = await jobs_of(ledger, other)
         intake = await ledger.runs.intakes.start(run)
@@ -160,8 +159,8 @@ async def test_what_is_no_longer_in_the_input_is_dropped_if_it_has_not_succeeded
         await check_sound(ledger)
 
 
-async def test_what_a_process_had_still_to_drop_is_dropped_by_the_next(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_a_process_had_still_to_drop_is_dropped_by_the_next(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 40)
         intake = await ledger.runs.intakes.start(run)
         assert await added(ledger, intake, [a_row(1, "new")]) == []
@@ -188,8 +187,8 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
     return is_beside
 
 
-async def test_where_rows_go_first_others_are_chosen_once_none_of_them_is_left(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_where_rows_go_first_others_are_chosen_once_none_of_them_is_left(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, ROWS[:3])
         chosen = await ledger.jobs.brakes.choose(run.id, 2)
         assert len(chosen) == 2
@@ -199,8 +198,8 @@ async def test_where_rows_go_first_others_are_chosen_once_none_of_them_is_left(o
         assert (await ledger.jobs.brakes.of(run.id)).canary is None
 
 
-async def test_rows_carry_what_is_never_sent_and_say_anew_what_that_is(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_rows_carry_what_is_never_sent_and_say_anew_what_that_is(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         plain = await a_run(ledger, 2, name="plain")
         rows = [
             msgspec.structs.replace(a_row(n, f"m{n}"), metadata=metadata)

@@ -8,9 +8,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.runs import Run
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -36,8 +35,8 @@ async def claimed(ledger: Ledger, run: Run) -> list[int]:
     return [claim.job.id for claim in found.claims]
 
 
-async def test_jobs_are_claimed_for_the_endpoint_where_they_are(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_jobs_are_claimed_for_the_endpoint_where_they_are(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         there = await sent_elsewhere(ledger, run, 2)
         assert (await job_now(ledger, 2)).endpoint == there.endpoint_id != run.endpoint_id
@@ -48,8 +47,8 @@ async def test_jobs_are_claimed_for_the_endpoint_where_they_are(open_backend: Op
         assert await claimed(ledger, there) == []
 
 
-async def test_the_other_endpoints_of_runs_are_known_until_the_run_is_gone(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_other_endpoints_of_runs_are_known_until_the_run_is_gone(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run, beside = await a_run(ledger, 1), await a_run(ledger, 1, name="beside")
         there = await ledger.runs.at_endpoint(run, "big")
         assert await ledger.runs.at_endpoint(run, "big") == there, "asked for twice it is one"
@@ -62,8 +61,8 @@ async def test_the_other_endpoints_of_runs_are_known_until_the_run_is_gone(open_
         assert await ledger.runs.elsewhere() == []
 
 
-async def test_what_is_outstanding_is_counted_where_it_is(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_is_outstanding_is_counted_where_it_is(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run, beside = await a_run(ledger, 3), await a_run(ledger, 1, name="beside")
         there = await sent_elsewhere(ledger, run, 2)
         await gone(ledger, await job_now(ledger, 2), "claimed", "accepted", at=AT + 20 * S)
@@ -73,8 +72,8 @@ async def test_what_is_outstanding_is_counted_where_it_is(open_backend: OpenBack
         assert beside.endpoint_id == run.endpoint_id
 
 
-async def test_a_submission_stays_where_it_was_sent(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_submission_stays_where_it_was_sent(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         there = await sent_elsewhere(ledger, run, 1)
         [first] = [event.submission for event in await ledger.jobs.history.of(1) if event.event == "claimed"]

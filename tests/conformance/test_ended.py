@@ -6,9 +6,8 @@ import pytest
 from orchestrator.api.outcomes.outcome_pages import WantedRows, ended_jobs
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, gone, job_now
+from tests.ledger.ledgers import OpenLedger, a_run, gone, job_now
 from tests.simulation.clock import EPOCH_AT
 from tests.simulation.loop import running_loop
 
@@ -27,8 +26,8 @@ async def ended(ledger: Ledger, run: int, rows: WantedRows, *, after: int = 0) -
     return [(place, job.job) async for place, job in ended_jobs(ledger, run, rows, after=after)]
 
 
-async def test_jobs_come_in_the_order_in_which_they_ended_last(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_jobs_come_in_the_order_in_which_they_ended_last(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run, other = await a_run(ledger, 4, name="one"), await a_run(ledger, 1, name="two")
         await took(ledger, 3, *WORKED, at_s=0)
         await took(ledger, 1, *FAILED, at_s=10)
@@ -47,8 +46,8 @@ async def test_jobs_come_in_the_order_in_which_they_ended_last(open_backend: Ope
         assert await ended(ledger, run.id, WantedRows.RESULTS, after=found[-1][0]) == []
 
 
-async def test_a_page_ends_after_so_many_events_and_before_so_many_bytes(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_page_ends_after_so_many_events_and_before_so_many_bytes(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         for job in (1, 2, 3):
             await took(ledger, job, *WORKED, at_s=10 * job)
@@ -64,14 +63,14 @@ async def test_a_page_ends_after_so_many_events_and_before_so_many_bytes(open_ba
         ).upto is None
 
 
-async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(open_backend: OpenBackend) -> None:
+async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(open_file: OpenLedger) -> None:
     heard: list[tuple[int, float]] = []
 
     async def follows(ledger: Ledger, run: int) -> None:
         async for _, job in ended_jobs(ledger, run, WantedRows.ALL, follow=True):
             heard.append((job.job, running_loop().time()))
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         await took(ledger, 2, *WORKED, at_s=0)
         began_s = running_loop().time()
@@ -85,8 +84,8 @@ async def test_who_follows_hears_of_each_within_a_second_and_ends_with_the_run(o
         assert await ledger.runs.has_ended(run.id)
 
 
-async def test_the_finished_ones_of_some_jobs_come_by_their_numbers_and_in_pages(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_finished_ones_of_some_jobs_come_by_their_numbers_and_in_pages(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 4)
         for job in (3, 1, 2):
             await took(ledger, job, *WORKED, at_s=10 * job)

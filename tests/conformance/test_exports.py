@@ -4,15 +4,14 @@ import pytest
 
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.settings.values import ResultOrder
-from tests.conformance.backends import OpenBackend
-from tests.ledger.ledgers import a_run
+from tests.ledger.ledgers import OpenLedger, a_run
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_whose_results_stand_in_a_file_is_known_until_the_run_is_gone(open_backend: OpenBackend) -> None:
-    async with open_backend(clock=VirtualClock()) as ledger:
+async def test_whose_results_stand_in_a_file_is_known_until_the_run_is_gone(open_file: OpenLedger) -> None:
+    async with open_file(clock=VirtualClock()) as ledger:
         first, second = await a_run(ledger, name="first"), await a_run(ledger, name="second")
         assert await ledger.reports.exports.of("/x") is None
         await ledger.reports.exports.note("/x", first.id, Writing(where="line>3"))

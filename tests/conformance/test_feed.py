@@ -7,9 +7,8 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.reports.event_feed import LOOK_S, PAGE, FeedEvent
-from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
-from tests.ledger.ledgers import a_run, brought_to
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -22,8 +21,8 @@ async def read(ledger: Ledger, into: list[FeedEvent], *, place: int = 0, slowly_
         await anyio.sleep(slowly_s)
 
 
-async def test_the_feed_tells_what_was_and_what_comes_in_order_and_at_once(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, anyio.create_task_group() as group:
+async def test_the_feed_tells_what_was_and_what_comes_in_order_and_at_once(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 3)
         await brought_to(ledger, State.OUTSTANDING, EPOCH_AT, job=1)
         found: list[FeedEvent] = []
@@ -37,8 +36,8 @@ async def test_the_feed_tells_what_was_and_what_comes_in_order_and_at_once(open_
         group.cancel_scope.cancel()
 
 
-async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, anyio.create_task_group() as group:
+async def test_whoever_leaves_off_goes_on_where_that_was(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 2)
         await brought_to(ledger, State.OUTSTANDING, EPOCH_AT, job=1)
         place = 0
@@ -52,8 +51,8 @@ async def test_whoever_leaves_off_goes_on_where_that_was(open_backend: OpenBacke
         group.cancel_scope.cancel()
 
 
-async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, anyio.create_task_group() as group:
+async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, anyio.create_task_group() as group:
         await a_run(ledger, 3 * PAGE)
         found: list[FeedEvent] = []
         group.start_soon(lambda: read(ledger, found, slowly_s=5))
@@ -67,8 +66,8 @@ async def test_a_slow_reader_skips_nothing_and_gets_a_page_at_a_time(open_backen
         group.cancel_scope.cancel()
 
 
-async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, open_backend() as other, anyio.create_task_group() as group:
+async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, open_file() as other, anyio.create_task_group() as group:
         await a_run(ledger, 2)
         found: list[FeedEvent] = []
         group.start_soon(lambda: read(other, found))
@@ -79,8 +78,8 @@ async def test_what_another_process_commits_is_told_within_a_quarter_of_a_second
         group.cancel_scope.cancel()
 
 
-async def test_all_readers_are_told_the_same_in_the_same_order_whoever_commits(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger, open_backend() as other, anyio.create_task_group() as group:
+async def test_all_readers_are_told_the_same_in_the_same_order_whoever_commits(open_file: OpenLedger) -> None:
+    async with open_file() as ledger, open_file() as other, anyio.create_task_group() as group:
         await a_run(ledger, 60)
         fast, slow, abroad = list[FeedEvent](), list[FeedEvent](), list[FeedEvent]()
         group.start_soon(lambda: read(ledger, fast))

@@ -12,10 +12,9 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
 from orchestrator.units import SECOND_US
-from tests.conformance.backends import OpenBackend
 from tests.conformance.test_handovers import made, succeeded
 from tests.factories import SETTINGS, a_row
-from tests.ledger.ledgers import a_run, brought_to, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, jobs_now
 from tests.ledger.pipelines import applied
 from tests.simulation.clock import EPOCH_AT
 
@@ -74,9 +73,9 @@ async def stages(ledger: Ledger) -> Stages:
 
 @pytest.mark.parametrize("by", By)
 async def test_what_is_open_is_counted_by_steps_and_hand_overs_until_a_group_is_ready(
-    open_backend: OpenBackend, by: By
+    open_file: OpenLedger, by: By
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         s = await stages(ledger)
         await s.gather(by)
         key1, key2 = [row.custom_id for row in (a_row(1), a_row(2))]
@@ -101,9 +100,9 @@ async def test_what_is_open_is_counted_by_steps_and_hand_overs_until_a_group_is_
 
 
 async def test_a_group_is_handed_over_once_with_its_lineage_and_as_it_was_put_together(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         s = await stages(ledger)
         await s.gather(By.STAGE)
         await succeeded(ledger, 1)
@@ -124,8 +123,8 @@ async def test_a_group_is_handed_over_once_with_its_lineage_and_as_it_was_put_to
         assert await ledger.flows.handovers.stage_names([s.third.id]) == {}
 
 
-async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         s = await stages(ledger)
         await s.gather(By.STAGE)
         await succeeded(ledger, 1)
@@ -154,9 +153,9 @@ async def test_a_group_that_failed_is_put_together_anew_once_its_job_is_reopened
 
 
 async def test_a_row_that_would_have_begun_a_group_and_failed_is_handed_over_as_nothing(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         s = await stages(ledger)
         how = Gathering(by=By.STAGE, runs=[s.first.id], begins=[s.first.id])
         await failed(ledger, 1)
@@ -172,9 +171,9 @@ async def test_a_row_that_would_have_begun_a_group_and_failed_is_handed_over_as_
 
 
 async def test_what_ends_otherwise_while_its_step_is_called_is_handed_over_as_it_is_then(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         s = await stages(ledger)
         await failed(ledger, 1)
         [before] = await ledger.flows.handovers.owed(s.second.id, 10)

@@ -14,9 +14,8 @@ from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.handover_debts import NEVER_US
 from orchestrator.units import SECOND_US
-from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, job_now, jobs_now
 from tests.ledger.pipelines import applied
 from tests.simulation.clock import EPOCH_AT
 
@@ -55,8 +54,8 @@ def made(of: OwedRow, *custom_ids: str) -> HandedOver:
     return HandedOver(of, packed_rows(a_row(of.line, custom_id=each) for each in custom_ids))
 
 
-async def test_each_row_that_ends_is_owed_with_its_last_step(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_each_row_that_ends_is_owed_with_its_last_step(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         assert await ledger.flows.handovers.relays_owed() == []
         await succeeded(ledger, 1)
@@ -70,9 +69,9 @@ async def test_each_row_that_ends_is_owed_with_its_last_step(open_backend: OpenB
 
 
 async def test_what_had_ended_before_is_owed_as_well_and_following_twice_is_following_once(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         first = await a_run(ledger, 2, name="earlier")
         await succeeded(ledger, 1)
         of = await applied(ledger, now=EPOCH_AT)
@@ -90,8 +89,8 @@ async def test_what_had_ended_before_is_owed_as_well_and_following_twice_is_foll
         assert found.accepted
 
 
-async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2, 3)
         relay = await the_relay(ledger)
@@ -110,8 +109,8 @@ async def test_rows_arrive_once_with_their_lineage_and_their_counts(open_backend
         assert [job.run for job in await jobs_now(ledger)][3:] == [second.id] * 3
 
 
-async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, now=EPOCH_AT)
         [name] = await ledger.flows.add(of.id, of.name, of.definition, [EPOCH_AT], FlowKind.SCHEDULED)
         flow = await ledger.flows.named(name)
@@ -139,8 +138,8 @@ async def test_a_row_carries_on_what_the_one_carries_that_it_was_made_of(open_ba
         assert found == {"a/0": carried, "a/1": carried, "b/0": b'{"n":1}', three.custom_id: carried, "d": None}
 
 
-async def test_two_rows_of_one_name_are_two(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_two_rows_of_one_name_are_two(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2)
         relay = await the_relay(ledger)
@@ -151,8 +150,8 @@ async def test_two_rows_of_one_name_are_two(open_backend: OpenBackend) -> None:
         assert sorted(names) == ["a/0", "a/0-2", "a/1"]
 
 
-async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reopened(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reopened(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1)
         relay = await the_relay(ledger)
@@ -178,8 +177,8 @@ async def test_a_failed_step_is_a_failed_job_which_is_made_anew_once_it_is_reope
         assert await ledger.flows.lineage.children([1], second.id) == {1: 2}
 
 
-async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         failed = await brought_to(ledger, State.FAILED, EPOCH_AT)
         relay = await the_relay(ledger)
@@ -194,8 +193,8 @@ async def test_a_row_that_succeeds_late_is_handed_over_after_all(open_backend: O
         assert await ledger.flows.lineage.children([1], second.id) == {1: 1}
 
 
-async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_large_rows_are_owed_a_few_at_a_time(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         _, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2, 3)
         assert len(await ledger.flows.handovers.owed(second.id, 2)) == 2
@@ -203,9 +202,9 @@ async def test_large_rows_are_owed_a_few_at_a_time(open_backend: OpenBackend) ->
 
 
 async def test_the_kin_of_a_row_are_all_that_it_was_made_of_and_all_that_was_made_of_it(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         first, second = await two_stages(ledger)
         await succeeded(ledger, 1, 2)
         relay = await the_relay(ledger)

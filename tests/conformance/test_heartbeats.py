@@ -9,16 +9,16 @@ from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.ledger.runs.heartbeats import STALE_US, ProcessReport, RunReport
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
+from tests.ledger.ledgers import OpenLedger
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_each_process_has_one_row_with_what_it_said_last(open_backend: OpenBackend) -> None:
+async def test_each_process_has_one_row_with_what_it_said_last(open_file: OpenLedger) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger, open_backend(clock=clock) as other:
+    async with open_file(clock=clock) as ledger, open_file(clock=clock) as other:
         other.runs.heartbeats.slot, other.runs.heartbeats.epoch = 5, 2
         assert await ledger.runs.heartbeats.all() == []
         last = ProcessReport(
@@ -36,11 +36,11 @@ async def test_each_process_has_one_row_with_what_it_said_last(open_backend: Ope
         assert first.began_at < second.beaten_at < first.beaten_at
 
 
-async def test_whoever_comes_next_beats_in_the_row_of_whoever_has_ended(open_backend: OpenBackend) -> None:
+async def test_whoever_comes_next_beats_in_the_row_of_whoever_has_ended(open_file: OpenLedger) -> None:
     clock = VirtualClock()
     began: list[int] = []
     for _ in range(2):
-        async with open_backend(clock=clock) as ledger:
+        async with open_file(clock=clock) as ledger:
             await anyio.sleep(10)
             await ledger.runs.heartbeats.beat(ProcessReport())
             [beat] = await ledger.runs.heartbeats.all()
@@ -53,10 +53,10 @@ async def test_whoever_comes_next_beats_in_the_row_of_whoever_has_ended(open_bac
     [(0, True), (STALE_US, True), (STALE_US + 1, False), (-STALE_US, True), (-STALE_US - 1, False)],
 )
 async def test_what_was_said_over_half_a_minute_ago_is_not_believed_nor_what_is_so_far_ahead(
-    open_backend: OpenBackend, behind_us: int, is_fresh: bool
+    open_file: OpenLedger, behind_us: int, is_fresh: bool
 ) -> None:
     assert STALE_US == 30 * SECOND_US
-    async with open_backend(clock=VirtualClock(epoch_at=EPOCH_AT)) as ledger:
+    async with open_file(clock=VirtualClock(epoch_at=EPOCH_AT)) as ledger:
         await ledger.runs.heartbeats.beat(ProcessReport())
         [beat] = await ledger.runs.heartbeats.all()
         assert beat.is_fresh(beat.beaten_at + behind_us) is is_fresh

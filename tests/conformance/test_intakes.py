@@ -20,9 +20,8 @@ from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MIB
-from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, TTL_US, a_row
-from tests.ledger.ledgers import a_run, added
+from tests.ledger.ledgers import OpenLedger, a_run, added
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -70,9 +69,9 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
 
 @pytest.mark.parametrize("is_beside", [False, True])
 async def test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_other(
-    open_backend: OpenBackend, is_beside: bool
+    open_file: OpenLedger, is_beside: bool
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         ledger.runs.intakes.pace.is_beside = lambda: is_beside
         old = await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="old")
         new, third = await a_new_run(ledger, "new"), await a_new_run(ledger, "third")
@@ -95,8 +94,8 @@ async def test_intakes_of_several_runs_go_on_at_once_and_know_nothing_of_each_ot
         assert [await ledger.runs.counts(run.id) for run in (old, new)] == [{"queued": 5}, {"queued": 4}]
 
 
-async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         old = await a_run(ledger, [a_row(1, "a")], name="old")
         refused, going_on = await a_new_run(ledger, "refused"), await a_new_run(ledger, "going on")
         first = await ledger.runs.intakes.start(refused)
@@ -120,9 +119,9 @@ async def test_an_intake_that_was_refused_leaves_no_trace_and_another_goes_on(op
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside others"])
-async def test_the_room_that_a_refused_intake_took_is_given_back(open_backend: OpenBackend, beside: bool) -> None:
+async def test_the_room_that_a_refused_intake_took_is_given_back(open_file: OpenLedger, beside: bool) -> None:
     payloads = [b'{"n":%d,"text":"%b"}' % (n, random.Random(n).randbytes(4_000).hex().encode()) for n in range(300)]
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         ledger.runs.intakes.pace.is_beside = lambda: beside
         await a_run(ledger, [a_row(1, "a")], name="old")
         before = await ledger.reports.audit.file_bytes()
@@ -138,9 +137,9 @@ async def test_the_room_that_a_refused_intake_took_is_given_back(open_backend: O
 
 
 async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_has_is_not(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         for name in ("dead", "living", "dead before its intake", "living before its intake"):
             run = await a_new_run(ledger, name)
             if "before" not in name:
@@ -152,9 +151,9 @@ async def test_what_a_dead_process_has_begun_is_removed_and_what_a_living_one_ha
         assert await ledger.runs.all() == []
 
 
-async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process(open_backend: OpenBackend) -> None:
+async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_process(open_file: OpenLedger) -> None:
     rows = 20 * ROWS_FIRST
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, known(1, rows, ahead=0))
         intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(1, "first"), *known(2, rows, ahead=5)])
@@ -170,7 +169,7 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
         ).claims
         assert len(claims) == rows + 1, "and the intake counts all the same"
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         lines = [line for line, _ in await jobs_of(ledger, run)]
         assert lines == [1, 1, *range(7, rows + 6)]
         assert await ledger.runs.intakes.accept(await ledger.runs.intakes.start(run)) == IntakeResult(
@@ -179,9 +178,9 @@ async def test_what_an_accepted_intake_had_still_to_do_is_done_by_the_next_proce
 
 
 async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none_before(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as engine, open_backend() as other:
+    async with open_file() as engine, open_file() as other:
         run = await a_run(engine, [a_row(1, "a"), a_row(2, "b")])
         line = ClaimLine(run.id, endpoint=run.endpoint_id, by_retry=False, ttl_of=lambda _: TTL_US)
         claim = partial(engine.jobs.claims.take, most=9)
@@ -200,7 +199,7 @@ async def test_rows_that_another_process_accepts_can_be_claimed_at_once_and_none
         assert len((await claim(replace(line, behind=first.passed))).claims) == 2
 
 
-async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(open_backend: OpenBackend) -> None:
+async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(open_file: OpenLedger) -> None:
     async def claimed() -> int:
         return len(
             (
@@ -210,7 +209,7 @@ async def test_the_jobs_of_an_intake_count_as_they_come_where_that_is_wanted(ope
             ).claims
         )
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_new_run(ledger, "night")
         intake = await ledger.runs.intakes.start(run, as_they_come=True)
         await added(ledger, intake, [a_row(1, "a"), a_row(2, payload=SAME)])

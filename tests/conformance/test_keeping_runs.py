@@ -9,9 +9,8 @@ from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import JOBS_THERE, NO_RUN, Action, Argument, NewName
 from orchestrator.ledger.runs.intake_pace import Beside
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import PATHS, a_run, gone, job_now
+from tests.ledger.ledgers import PATHS, OpenLedger, a_run, gone, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -41,8 +40,8 @@ def in_the_middle(cut_off: anyio.CancelScope) -> Beside:
     return is_beside
 
 
-async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         kept = await a_run_in_all_states(ledger, "kept", first=1)
         before = await ledger.reports.audit.jobs_after(0, most=99, bytes_max=1_000_000)
         doomed = await a_run_in_all_states(ledger, "doomed", first=len(PATHS) + 1)
@@ -70,9 +69,9 @@ async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_bac
 
 
 async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the_next_open(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         doomed = await a_run(ledger, 2_000, name="doomed")
         assert await ledger.runs.take_back(doomed.id), "queued jobs cost nothing"
         with anyio.CancelScope() as cut_off:
@@ -82,7 +81,7 @@ async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the
         assert await ledger.runs.names() == []
         left = await ledger.reports.audit.jobs_after(0, most=9_999, bytes_max=9_999_999)
         assert 0 < len(left.jobs) < 2_000
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert await ledger.runs.all() == []
         assert await ledger.reports.audit.jobs_number() == 0
 
@@ -94,8 +93,8 @@ async def carried_out(ledger: Ledger, action: Action, run: int, argument: Argume
     return done.is_refused, done.outcome or ""
 
 
-async def test_a_run_gets_a_name_that_no_other_one_has(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_gets_a_name_that_no_other_one_has(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         one, two = await a_run(ledger, name="one"), await a_run(ledger, name="two")
         taken = "there is a run called 'two' already; choose another name"
         assert await carried_out(ledger, Action.RENAME, one.id, NewName("two")) == (True, taken)
@@ -108,9 +107,9 @@ async def test_a_run_gets_a_name_that_no_other_one_has(open_backend: OpenBackend
 
 
 async def test_a_run_that_somebody_serves_is_deleted_once_nothing_of_it_is_at_the_service(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         doomed, waiting = await a_run_in_all_states(ledger, "doomed", first=1), await a_run(ledger, 2, name="waiting")
         await carried_out(ledger, Action.CANCEL, doomed)
         is_refused, why = await carried_out(ledger, Action.DELETE, doomed)

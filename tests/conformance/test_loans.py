@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.settings.run_settings import RunSettings
-from tests.conformance.backends import OpenBackend
+from tests.ledger.ledgers import OpenLedger
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -12,8 +12,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 LOAN = ScalingOverride(before=Bounds(0, 3), raised=Bounds(2, 10))
 
 
-async def test_what_was_raised_is_known_until_it_is_forgotten(open_backend: OpenBackend) -> None:
-    async with open_backend(clock=VirtualClock()) as ledger, open_backend(clock=VirtualClock()) as other:
+async def test_what_was_raised_is_known_until_it_is_forgotten(open_file: OpenLedger) -> None:
+    async with open_file(clock=VirtualClock()) as ledger, open_file(clock=VirtualClock()) as other:
         run = await ledger.runs.create(
             name="run", service_url="http://s", endpoint="abc", source="/x", settings=RunSettings()
         )

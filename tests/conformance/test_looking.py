@@ -5,22 +5,21 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.ledger.commands.command import Action, Reply
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
-async def test_what_was_learned_of_an_endpoint_outlives_the_process_and_is_replaced(open_backend: OpenBackend) -> None:
+async def test_what_was_learned_of_an_endpoint_outlives_the_process_and_is_replaced(open_file: OpenLedger) -> None:
     learned = Learned(time_scale=60.0, counted_on_us=5 * S, refused=(EPOCH_AT, "the key was refused"))
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         assert await ledger.runs.learned.of(run.endpoint_id) == Learned()
         assert await ledger.runs.learned.all() == {}
         await ledger.runs.learned.write(run.endpoint_id, learned)
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert await ledger.runs.learned.of(run.endpoint_id) == learned
         assert await ledger.runs.learned.all() == {run.endpoint_id: learned}
         seen = await ledger.reports.overview(ends_from=None)
@@ -30,8 +29,8 @@ async def test_what_was_learned_of_an_endpoint_outlives_the_process_and_is_repla
         assert await ledger.runs.learned.all() == {run.endpoint_id: Learned()}
 
 
-async def test_what_was_asked_and_is_not_done_is_known_by_run(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_was_asked_and_is_not_done_is_known_by_run(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         first = await ledger.commands.ask(Action.RETRY, run=run.id)
         second = await ledger.commands.ask(Action.RESEND, run=run.id)
@@ -43,8 +42,8 @@ async def test_what_was_asked_and_is_not_done_is_known_by_run(open_backend: Open
         assert [each.action for each in seen.pending[run.id]] == [Action.RESEND]
 
 
-async def test_the_job_is_known_that_has_been_outstanding_for_the_longest_time(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_job_is_known_that_has_been_outstanding_for_the_longest_time(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         assert await ledger.jobs.outstanding_since() == {}
         first = await brought_to(ledger, State.OUTSTANDING, EPOCH_AT + 10 * S, job=1)

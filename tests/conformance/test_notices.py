@@ -8,9 +8,8 @@ from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.transaction import Settled
-from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_job
-from tests.ledger.ledgers import a_run, brought_to, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -27,14 +26,14 @@ async def notices_of(ledger: Ledger) -> list[Notice]:
     return [notice for _, notice in await ledger.jobs.notices.after(after=0, most=100, bytes_max=1 << 20)]
 
 
-async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend) -> None:
+async def test_notices_come_back_as_they_came_and_once(open_file: OpenLedger) -> None:
     output = b'"' + b"a" * 9_000 + b'"'
     kept = [
         a_notice(1, output=output, delay_ms=3, execution_ms=4),
         a_notice(1, "FAILED", error="boom"),
         a_notice(2, None),
     ]
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         for notice in (*kept, kept[0], kept[2]):
             await ledger.writer.record_notice(notice)
 
@@ -44,8 +43,8 @@ async def test_notices_come_back_as_they_came_and_once(open_backend: OpenBackend
         assert first[0] == 1
 
 
-async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         sent = [await brought_to(ledger, State.OUTSTANDING, AT + n, job=n) for n in (1, 2)]
         kept = [a_notice(job.submission or 0) for job in sent] + [a_notice(9, None), a_notice(9)]
@@ -59,11 +58,11 @@ async def test_settled_notices_go_with_their_step_and_stay_when_it_was_stale(ope
 
 
 async def test_the_feed_tells_of_each_step_after_its_commit_in_order_and_of_no_stale_one(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     fed: list[Transition] = []
     told: list[object] = []
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         first, second = await jobs_now(ledger)
         ledger.writer.subscribe(fed.extend)

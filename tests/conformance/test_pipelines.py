@@ -14,8 +14,7 @@ from orchestrator.ledger.flows.fires import FoundFires
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
-from tests.conformance.backends import OpenBackend
-from tests.ledger.ledgers import a_run
+from tests.ledger.ledgers import OpenLedger, a_run
 from tests.ledger.pipelines import a_pipeline, applied, every
 from tests.simulation.clock import EPOCH_AT
 
@@ -51,11 +50,11 @@ async def state_of(ledger: Ledger, name: str) -> FlowState:
     return flow.state
 
 
-async def test_what_is_applied_is_a_version_that_flows_keep(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_is_applied_is_a_version_that_flows_keep(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         first = await applied(ledger, a_pipeline(input_="a.jsonl"), now=AT)
         second = await applied(ledger, a_pipeline(input_="b.jsonl"), now=AT + 1)
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert (second.id, second.version, second.watermark) == (first.id, 2, Watermark(AT + 1))
         both = await ledger.flows.pipelines.definitions([first.definition, second.definition])
         assert [both[n].input for n in (first.definition, second.definition)] == ["a.jsonl", "b.jsonl"]
@@ -64,8 +63,8 @@ async def test_what_is_applied_is_a_version_that_flows_keep(open_backend: OpenBa
         assert await ledger.flows.pipelines.named("q") is None
 
 
-async def test_what_was_changed_meanwhile_is_not_applied_over(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_was_changed_meanwhile_is_not_applied_over(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         first = await applied(ledger, now=AT)
         assert not await ledger.flows.pipelines.define(a_pipeline(), now=AT)  # which takes it for a new one
         await applied(ledger, now=AT)
@@ -77,9 +76,9 @@ async def test_what_was_changed_meanwhile_is_not_applied_over(open_backend: Open
 
 
 async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_no_more(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert (await applied(ledger, a_pipeline("q", None), now=AT)).watermark is None
         await applied(ledger, now=AT)
         assert (await applied(ledger, a_pipeline("p", None), now=AT)).watermark is None
@@ -87,9 +86,9 @@ async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_
         assert [await ledger.flows.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
 
 
-async def test_no_watermark_goes_back_with_the_clock(open_backend: OpenBackend) -> None:
+async def test_no_watermark_goes_back_with_the_clock(open_file: OpenLedger) -> None:
     """Nothing that is recorded is looked at again, whatever people do while the clock is behind."""
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         assert await ledger.flows.fires.record([found(of, 1, 2, until=2)])
 
@@ -112,8 +111,8 @@ async def test_no_watermark_goes_back_with_the_clock(open_backend: OpenBackend) 
         await stands(hours=2)  # what is recorded
 
 
-async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_look_is_recorded_once_whoever_looks(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         one, two = await applied(ledger, a_pipeline("p"), now=AT), await applied(ledger, a_pipeline("q"), now=AT)
         looked = [found(one, 1, 2, until=2), found(two, 1, until=1)]
         assert await ledger.flows.fires.record(looked) == {one.id, two.id}
@@ -129,8 +128,8 @@ async def test_a_look_is_recorded_once_whoever_looks(open_backend: OpenBackend) 
         assert [row.fire_at for row in await ledger.flows.fires.latest(one.id, 9)] == [AT + 2 * HOUR_US, AT + HOUR_US]
 
 
-async def test_rules_skip_fires_drop_what_waits_and_cancel_what_runs(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_rules_skip_fires_drop_what_waits_and_cancel_what_runs(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         await ledger.flows.fires.record([found(of, 1, 2, until=2)])
         running, waiting = await ledger.flows.live()
@@ -150,8 +149,8 @@ async def test_rules_skip_fires_drop_what_waits_and_cancel_what_runs(open_backen
         assert (first.is_cancelled, first.why, last.is_cancelled) == (True, "newer", False)
 
 
-async def test_a_flow_that_somebody_asked_for_is_the_flow_of_its_fire(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_flow_that_somebody_asked_for_is_the_flow_of_its_fire(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         await ledger.flows.add(of.id, of.name, of.definition, [AT + HOUR_US], FlowKind.TRIGGERED)
         await ledger.flows.fires.record([found(of, 1, until=1)])
@@ -161,11 +160,11 @@ async def test_a_flow_that_somebody_asked_for_is_the_flow_of_its_fire(open_backe
         assert row.flow == flow.name
 
 
-async def test_gaps_that_touch_are_one_stretch(open_backend: OpenBackend) -> None:
+async def test_gaps_that_touch_are_one_stretch(open_file: OpenLedger) -> None:
     def gap(after: int, until: int, kind: GapKind = GapKind.MISSED) -> tuple[Gap]:
         return (Gap(kind, AT + after * HOUR_US, AT + until * HOUR_US, AT + (after + 1) * HOUR_US, until - after),)
 
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         for after, until, kind in (
             (0, 3, GapKind.MISSED),
@@ -183,9 +182,9 @@ async def test_gaps_that_touch_are_one_stretch(open_backend: OpenBackend) -> Non
         assert await ledger.flows.fires.missed_since(ledger.now()) == {}
 
 
-async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_without(open_backend: OpenBackend) -> None:
+async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_without(open_file: OpenLedger) -> None:
     left_out = Gap(GapKind.PAUSED, AT + HOUR_US, AT + 3 * HOUR_US, AT + 2 * HOUR_US, 2)
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         assert await ledger.flows.pipelines.pause(of, now=AT + HOUR_US, until=None, note="stocktaking")
         assert not await ledger.flows.pipelines.pause(of, now=AT + HOUR_US, until=None, note="again")
@@ -211,8 +210,8 @@ async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_with
         assert again.watermark == Watermark(now)
 
 
-async def test_a_look_after_the_end_of_a_pause_lifts_it(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_look_after_the_end_of_a_pause_lifts_it(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         await ledger.flows.pipelines.pause(of, now=AT, until=AT + HOUR_US, note="x")
         paused = await ledger.flows.pipelines.named("p")
@@ -223,8 +222,8 @@ async def test_a_look_after_the_end_of_a_pause_lifts_it(open_backend: OpenBacken
         assert (lifted.watermark, lifted.note) == (Watermark(AT + 2 * HOUR_US), "")
 
 
-async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         wanted = (of.id, of.name, of.definition, [AT, AT + HOUR_US], FlowKind.BACKFILL)
         assert len(await ledger.flows.add(*wanted, parallel=3)) == 2
@@ -237,16 +236,16 @@ async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_bac
         found = await ledger.flows.of_fire(of.id, AT)
         assert found is not None
         assert (found.name, await ledger.flows.of_fire(of.id, AT + 5)) == ("p@20260101T000000Z", None)
-        assert await ledger.flows.known(of.id, [AT, AT + HOUR_US, AT + 5]) == 2
+        assert await ledger.flows.fires.with_flow(of.id, [AT, AT + HOUR_US, AT + 5]) == 2
         assert len(await ledger.flows.latest(3, pipeline=of.id, states=[FlowState.WAITING])) == 3
         assert await ledger.flows.latest(3, states=[FlowState.FAILED]) == []
 
 
 @pytest.mark.parametrize("event", FlowEvent)
 async def test_an_event_happens_in_the_states_of_the_table_and_in_no_other(
-    event: FlowEvent, open_backend: OpenBackend
+    event: FlowEvent, open_file: OpenLedger
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         for state in FlowState:
             flow = await a_flow(ledger, state=state)
             assert await ledger.flows.step(flow.id, event, "because") == (state in before(event))
@@ -255,8 +254,8 @@ async def test_an_event_happens_in_the_states_of_the_table_and_in_no_other(
             assert (now.ended_at is not None) == (now.state in ENDED)
 
 
-async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         flow = await a_flow(ledger, state=FlowState.RUNNING)
         run = await a_run(ledger, name=f"{flow.name}/caption")
         for sha256 in ("old", "new"):
@@ -281,8 +280,8 @@ async def test_stages_belong_to_their_flow_and_its_wishes_are_theirs(open_backen
         assert not await ledger.flows.cancel(flow.id, "twice")
 
 
-async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         flow = await a_flow(ledger, state=FlowState.RUNNING)
         run = await a_run(ledger, name=f"{flow.name}/caption")
         await ledger.flows.begin_stage(flow.id, "caption", run=run.id, source="/in", sha256="x")
@@ -313,9 +312,9 @@ async def test_a_brake_holds_a_flow_without_pausing_it_and_lets_it_go_on(open_ba
 
 
 async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_with_its_runs(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         waiting = await a_flow(ledger)
         assert await ledger.flows.cancel(waiting.id, "enough")
         assert await state_of(ledger, waiting.name) is FlowState.CANCELLED
@@ -326,14 +325,14 @@ async def test_a_flow_that_waits_is_cancelled_at_once_and_one_that_is_replaced_w
         assert (await ledger.runs.controls(run.id)).cancel
 
 
-async def test_that_a_flow_is_late_is_told_once(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_that_a_flow_is_late_is_told_once(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         flow = await a_flow(ledger)
         assert [await ledger.flows.tell_late(flow.id, "why") for _ in range(2)] == [True, False]
 
 
 async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_continued_are_forgiven(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     async def ends(*events: FlowEvent) -> list[bool]:
         paused = []
@@ -348,7 +347,7 @@ async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_
 
     hour = [0]
     failed = FlowEvent.FAILED
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         assert await ends(failed, FlowEvent.PARTIAL, failed, FlowEvent.CANCELLED, failed) == [False] * 4 + [True]
         paused = await ledger.flows.pipelines.named("p")
@@ -360,8 +359,8 @@ async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_
         assert await ends(failed, failed) == [False, True]
 
 
-async def test_what_no_program_may_write_the_file_refuses(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_no_program_may_write_the_file_refuses(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         of = await applied(ledger, a_pipeline("p", Schedule(every_us=HOUR_US)), now=AT)
         with pytest.raises(IntegrityError):
             await ledger.flows.fires.record([found(of, until=1, gaps=(Gap(GapKind.MISSED, AT, AT, AT, 1),))])

@@ -9,9 +9,8 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.retention import Doomed
-from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S, an_outcome
-from tests.ledger.ledgers import a_run, gone, job_now
+from tests.ledger.ledgers import OpenLedger, a_run, gone, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -52,9 +51,9 @@ async def doomed_submissions(ledger: Ledger, *, ttl_before: int = LATER, most: i
 
 
 async def test_of_what_ended_before_its_time_the_last_event_stays_and_of_everything_else_all(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         one = await a_run(ledger, 3, name="one")
         two = await a_run(ledger, 1, name="two")
         await gone(ledger, await job_now(ledger, 1), *AGAIN, "completed", at=AT)
@@ -70,18 +69,18 @@ async def test_of_what_ended_before_its_time_the_last_event_stays_and_of_everyth
         assert [(await ledger.reports.audit.totals(run.id)).pruned for run in (one, two)] == [True, True]
 
 
-async def test_a_run_says_that_its_history_is_not_whole_from_then_on(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_says_that_its_history_is_not_whole_from_then_on(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         await gone(ledger, await job_now(ledger), *AGAIN, "completed", at=AT)
         assert (await ledger.reports.audit.totals(run.id)).pruned is False
         await ledger.reports.pruning.forget_events({run.id: AT + 90 * S}, [])
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         assert (await ledger.reports.audit.totals(run.id)).pruned is True
 
 
-async def test_only_so_many_are_looked_at_at_once_and_what_is_young_is_not_looked_at(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_only_so_many_are_looked_at_at_once_and_what_is_young_is_not_looked_at(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 2)
         await gone(ledger, await job_now(ledger, 1), *AGAIN, "completed", at=AT)
         await gone(ledger, await job_now(ledger, 2), *AGAIN, "completed", at=AT + 100 * S)
@@ -91,8 +90,8 @@ async def test_only_so_many_are_looked_at_at_once_and_what_is_young_is_not_looke
         assert await ledger.reports.pruning.events_doomed({run.id: AT}, after=0, most=9) == Doomed((), None)
 
 
-async def test_a_job_goes_on_from_the_event_that_is_left(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_job_goes_on_from_the_event_that_is_left(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         await gone(ledger, await job_now(ledger), "claimed", "accepted", "abandoned", at=AT)
         await events_forgotten(ledger, {run.id: LATER})
@@ -101,8 +100,8 @@ async def test_a_job_goes_on_from_the_event_that_is_left(open_backend: OpenBacke
         assert await events_left(ledger, 1) == ["abandoned", "reopened", "claimed"]
 
 
-async def test_submissions_go_once_their_ttl_is_over_and_no_event_tells_of_them(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_submissions_go_once_their_ttl_is_over_and_no_event_tells_of_them(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         first = (await gone(ledger, await job_now(ledger, 1), *AGAIN, "completed", at=AT))[0].after
         await gone(ledger, await job_now(ledger, 2), *AGAIN, at=AT + 100 * S)
@@ -121,9 +120,9 @@ async def test_submissions_go_once_their_ttl_is_over_and_no_event_tells_of_them(
 
 
 async def test_the_submission_that_brought_the_outcome_stays_and_so_does_one_that_is_owed_a_cancel(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         won = (await gone(ledger, await job_now(ledger, 1), "claimed", "unanswered", at=AT))[0].after.submission
         resent = (await gone(ledger, await job_now(ledger, 1), "retried", "claimed", at=AT + 9 * S))[-1].after
@@ -141,8 +140,8 @@ async def test_the_submission_that_brought_the_outcome_stays_and_so_does_one_tha
         assert await doomed_submissions(ledger) == [stuck.submission]
 
 
-async def test_what_failed_executions_said_goes_with_the_events_of_their_job(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_failed_executions_said_goes_with_the_events_of_their_job(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = (await a_run(ledger, 2)).id
         for number in (2, 1):
             await gone(

@@ -13,9 +13,8 @@ from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.submissions import Sent
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnUncertain
-from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -34,8 +33,8 @@ async def finish(ledger: Ledger, margins_us: Iterable[int | None]) -> None:
     )
 
 
-async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
 
         async def safe_until() -> int | None:
@@ -64,17 +63,17 @@ async def test_results_are_safe_until_the_first_outstanding_job_may_lose_its_own
     ],
 )
 async def test_the_margins_of_a_run_are_its_least_and_its_first_percentile(
-    margins_us: list[int | None], expected: Margins, open_backend: OpenBackend
+    margins_us: list[int | None], expected: Margins, open_file: OpenLedger
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, max(1, len(margins_us)))
         await finish(ledger, margins_us)
 
         assert await ledger.jobs.margins.of(run=run.id) == expected
 
 
-async def test_the_margins_of_several_transactions_add_up(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_margins_of_several_transactions_add_up(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         for job, margin_us in zip(await jobs_now(ledger), (150_000, 120_000, 190_000), strict=True):
             await ledger.writer.step(
@@ -84,9 +83,9 @@ async def test_the_margins_of_several_transactions_add_up(open_backend: OpenBack
         assert await ledger.jobs.margins.of(run=run.id) == Margins(0.12, 0.12)
 
 
-async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: OpenBackend) -> None:
+async def test_pages_go_through_the_finished_jobs_in_input_order(open_file: OpenLedger) -> None:
     lines = [5, 1, 5, 3, 5, 2, 4]
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, [a_row(line, f"job-{n}") for n, line in enumerate(lines, start=1)])
         await finish(ledger, [S] * 6)
         found: list[tuple[int, int]] = []
@@ -101,10 +100,10 @@ async def test_pages_go_through_the_finished_jobs_in_input_order(open_backend: O
         assert found == [(1, 2), (2, 6), (3, 4), (5, 1), (5, 3), (5, 5)]
 
 
-async def test_pages_hold_inputs_where_they_are_asked_for_and_count_them(open_backend: OpenBackend) -> None:
+async def test_pages_hold_inputs_where_they_are_asked_for_and_count_them(open_file: OpenLedger) -> None:
     payloads = [b'{"n":%d,"t":"%b"}' % (n, bytes(100 * n)) for n in (1, 2, 3)]
     payloads = [payload.replace(b"\0", b"x") for payload in payloads]
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, [a_row(n, payload=payload) for n, payload in enumerate(payloads, start=1)])
         await finish(ledger, [S] * 3)
         page = partial(ledger.jobs.results.page, run.id, [State.SUCCEEDED], most=9)
@@ -115,9 +114,9 @@ async def test_pages_hold_inputs_where_they_are_asked_for_and_count_them(open_ba
         assert (first.worker, first.sent_at) == (None, None), "of no submission"
 
 
-async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_backend: OpenBackend) -> None:
+async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_file: OpenLedger) -> None:
     sizes = [300, 300, 300, 2_000, 10, 10]
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_run(ledger, len(sizes))
         for job, size in zip(await jobs_now(ledger), sizes, strict=True):
             output = b'"' + b"a" * (size - 2) + b'"'
@@ -135,8 +134,8 @@ async def test_pages_hold_only_so_many_bytes_of_outputs_and_at_least_one(open_ba
     assert facts == [3, 1, 2]
 
 
-async def test_a_finished_job_has_what_its_row_needs(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_finished_job_has_what_its_row_needs(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, [a_row(1, "good"), a_row(2, "bad")])
         good = await brought_to(ledger, State.OUTSTANDING, AT, job=1)
         bad = await brought_to(ledger, State.OUTSTANDING, AT + 1, job=2)
@@ -157,8 +156,8 @@ async def test_a_finished_job_has_what_its_row_needs(open_backend: OpenBackend) 
         assert (second.trouble, second.message) == ("timed_out", "it broke")
 
 
-async def test_the_next_due_job_is_told_for_each_operation(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_next_due_job_is_told_for_each_operation(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
 
         async def next_at(*, by_retry: bool) -> int | None:
@@ -174,8 +173,8 @@ async def test_the_next_due_job_is_told_for_each_operation(open_backend: OpenBac
         assert (await next_at(by_retry=False), await next_at(by_retry=True)) == (AT + 2 * S, AT + S)
 
 
-async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 3)
         sent = [await brought_to(ledger, State.SUBMITTING, AT + n, job=n) for n in (1, 2, 3)]
         for job, settle_at in zip(sent, (AT + 30 * S, AT + 10 * S, AT + 20 * S), strict=True):
@@ -186,8 +185,8 @@ async def test_uncertain_jobs_come_in_the_order_in_which_they_are_to_be_settled(
         assert [(job.id, job.due_at) for job in page] == [(2, AT + 10 * S), (3, AT + 20 * S), (1, AT + 30 * S)]
 
 
-async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 5)
         for number in range(1, 6):
             await brought_to(ledger, State.SUBMITTING, AT + number, job=number)
@@ -201,8 +200,8 @@ async def test_jobs_in_a_state_are_paged_even_while_they_leave_it(open_backend: 
         assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         first = await brought_to(ledger, State.UNCERTAIN, AT)
         second = (await gone(ledger, first, "retried", "claimed", at=AT + 10 * S))[-1].after
@@ -215,8 +214,8 @@ async def test_the_jobs_of_submissions_are_found_for_old_submissions_too(open_ba
         assert found.jobs == {1: await job_now(ledger)}
 
 
-async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 3)
         for number in (1, 2, 3):
             await brought_to(
@@ -233,8 +232,8 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open
         assert await sent(run.endpoint_id + 1, 0) == Sent([], [])
 
 
-async def test_the_ends_of_late_are_counted_for_each_run(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_ends_of_late_are_counted_for_each_run(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         one = await a_run(ledger, 4, name="one")
         two = await a_run(ledger, 1, name="two")
         found = await jobs_now(ledger)
@@ -245,9 +244,9 @@ async def test_the_ends_of_late_are_counted_for_each_run(open_backend: OpenBacke
         assert await ledger.jobs.history.ends_since(since=AT + 4) == {two.id: 1}
 
 
-async def test_runs_are_created_listed_and_configured(open_backend: OpenBackend) -> None:
+async def test_runs_are_created_listed_and_configured(open_file: OpenLedger) -> None:
     settings = RunSettings(max_attempts=7)
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         one = await a_run(ledger, 2, name="one", settings=settings)
         two = await a_run(ledger, 1, name="two")
         assert EPOCH_AT <= ledger.now() < EPOCH_AT + S

@@ -19,9 +19,8 @@ from orchestrator.ledger.schema.job_tables import outcomes
 from orchestrator.ledger.schema.row_codec import checksum
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
-from tests.conformance.backends import OpenBackend
 from tests.factories import SETTINGS, TTL_US, S, a_row
-from tests.ledger.ledgers import a_run, job_now, taken_in
+from tests.ledger.ledgers import OpenLedger, a_run, job_now, taken_in
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -55,8 +54,8 @@ async def with_results(ledger: Ledger, outputs: Sequence[bytes | None]) -> None:
             assert await ledger.writer.step(transitions.completed(job, outcome, reason="status", at=at))
 
 
-async def test_a_job_of_which_there_is_a_result_has_it_without_being_sent(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_job_of_which_there_is_a_result_has_it_without_being_sent(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await with_results(ledger, [b'{"a":1}', None, b"null"])
         run = await a_run(ledger, 4, name="second")
         claims = (await claimed(ledger, run.id)).claims
@@ -75,8 +74,8 @@ async def test_a_job_of_which_there_is_a_result_has_it_without_being_sent(open_b
         assert (counts["succeeded"], counts["submitting"], counts[REUSED]) == (2, 2, 2)
 
 
-async def test_each_of_it_is_an_event_with_its_reason_and_events_lead_to_the_state(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_each_of_it_is_an_event_with_its_reason_and_events_lead_to_the_state(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1"])
         run = await a_run(ledger, 2, name="second")
         await claimed(ledger, run.id)
@@ -93,15 +92,15 @@ async def test_each_of_it_is_an_event_with_its_reason_and_events_lead_to_the_sta
 @pytest.mark.parametrize(
     "other", [Reuse(young_us=HOUR_US, version="v2"), Reuse(young_us=HOUR_US), None], ids=["v2", "none", "off"]
 )
-async def test_results_of_another_version_are_not_taken(open_backend: OpenBackend, other: Reuse | None) -> None:
-    async with open_backend() as ledger:
+async def test_results_of_another_version_are_not_taken(open_file: OpenLedger, other: Reuse | None) -> None:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1"])
         run = await a_run(ledger, 1, name="second")
         assert len((await claimed(ledger, run.id, other)).claims) == 1
 
 
-async def test_nor_are_those_of_another_input_or_endpoint_or_service(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_nor_are_those_of_another_input_or_endpoint_or_service(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1"])
         for number, (url, endpoint) in enumerate(
             (("https://api.example", "other"), ("https://other.example", "ep")), start=2
@@ -120,9 +119,9 @@ async def test_nor_are_those_of_another_input_or_endpoint_or_service(open_backen
         assert len((await claimed(ledger, run.id)).claims) == 1
 
 
-async def test_an_old_result_is_not_taken_and_the_claim_says_why(open_backend: OpenBackend) -> None:
+async def test_an_old_result_is_not_taken_and_the_claim_says_why(open_file: OpenLedger) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         await with_results(ledger, [b"1"])
         clock.jump(HOUR_US + 2 * S)
         run = await a_run(ledger, 1, name="second")
@@ -133,10 +132,10 @@ async def test_an_old_result_is_not_taken_and_the_claim_says_why(open_backend: O
 
 
 async def test_the_newest_of_several_results_is_taken_and_one_that_was_taken_does_not_grow_younger(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
     clock = VirtualClock()
-    async with open_backend(clock=clock) as ledger:
+    async with open_file(clock=clock) as ledger:
         await with_results(ledger, [b"1"])
         clock.jump(HOUR_US // 2)
         run = await a_run(ledger, 1, name="second")
@@ -146,8 +145,8 @@ async def test_the_newest_of_several_results_is_taken_and_one_that_was_taken_doe
         assert len((await claimed(ledger, run.id)).claims) == 1
 
 
-async def test_a_damaged_result_is_not_taken(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_damaged_result_is_not_taken(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await with_results(ledger, [b'{"a":1}'])
         await ledger.jobs._access.execute(update(outcomes).values(output=b'{"a":2}'))
         run = await a_run(ledger, 1, name="second")
@@ -155,9 +154,9 @@ async def test_a_damaged_result_is_not_taken(open_backend: OpenBackend) -> None:
         assert "cannot be read" in (await ledger.jobs.reused.why_not([2]))[2]
 
 
-async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(open_backend: OpenBackend) -> None:
+async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(open_file: OpenLedger) -> None:
     large = [b'"%b"' % (b"%d" % n * (3 * BYTES_MAX // 4)) for n in (1, 2)]  # stored as they are
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1", b"2"])
         change = update(outcomes).where(outcomes.c.job_id == bindparam("of"))
         for job, output in enumerate(large, start=1):
@@ -171,9 +170,9 @@ async def test_results_that_are_too_much_at_once_are_taken_one_after_the_other(o
         assert (await ledger.runs.counts(run.id))[REUSED] == 2
 
 
-async def test_what_is_claimed_by_nobody_is_taken_by_nobody_twice(open_backend: OpenBackend) -> None:
+async def test_what_is_claimed_by_nobody_is_taken_by_nobody_twice(open_file: OpenLedger) -> None:
     """A job that was waiting for its second execution has the result, too."""
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1"])
         run = await a_run(ledger, 1, name="second")
         [claim] = (await claimed(ledger, run.id, None)).claims
@@ -185,9 +184,9 @@ async def test_what_is_claimed_by_nobody_is_taken_by_nobody_twice(open_backend: 
 
 
 async def test_a_result_whose_job_is_gone_is_taken_by_nobody_and_what_was_taken_stays(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await with_results(ledger, [b"1"])
         second = await a_run(ledger, 1, name="second")
         assert (await claimed(ledger, second.id)).claims == []

@@ -9,9 +9,8 @@ from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, obeyed
+from tests.ledger.ledgers import OpenLedger, a_run, obeyed
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -26,8 +25,8 @@ async def cancelled(ledger: Ledger, run: int) -> None:
         pass
 
 
-async def test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_somebody(open_backend: OpenBackend) -> None:
-    async with open_backend(clock=VirtualClock()) as ledger:
+async def test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_somebody(open_file: OpenLedger) -> None:
+    async with open_file(clock=VirtualClock()) as ledger:
         told, silent = await a_run(ledger, 2, name="told", settings=TELLS), await a_run(ledger, 2, name="silent")
         await cancelled(ledger, silent.id)
         assert await ledger.flows.run_outbox.due(ledger.now(), 9) == []
@@ -47,9 +46,9 @@ async def test_the_step_that_ends_the_last_job_owes_it_where_the_run_tells_someb
 
 
 async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_any_more(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend(clock=VirtualClock()) as ledger:
+    async with open_file(clock=VirtualClock()) as ledger:
         run, outbox = await a_run(ledger, 1, settings=TELLS), ledger.flows.run_outbox
         assert (await outbox.next_due(), await outbox.count_owed()) == (None, 0)
         await cancelled(ledger, run.id)
@@ -66,8 +65,8 @@ async def test_what_nobody_took_is_due_later_and_what_was_taken_is_not_changed_a
         assert (await outbox.count_owed(), await outbox.problem()) == (0, "")
 
 
-async def test_a_standstill_is_owed_once_until_the_run_has_moved(open_backend: OpenBackend) -> None:
-    async with open_backend(clock=VirtualClock()) as ledger:
+async def test_a_standstill_is_owed_once_until_the_run_has_moved(open_file: OpenLedger) -> None:
+    async with open_file(clock=VirtualClock()) as ledger:
         run = await a_run(ledger, 2, settings=TELLS)
         assert await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")
         assert not await ledger.flows.run_outbox.owe_stop(run.id, RunNews.STOPPED, "the key is refused")

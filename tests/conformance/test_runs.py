@@ -3,9 +3,8 @@
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from tests.conformance.backends import OpenBackend
 from tests.factories import S
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -14,14 +13,14 @@ AT = EPOCH_AT
 OTHER = {"service_url": "https://other.example", "endpoint": "ep2"}
 
 
-async def test_a_run_gets_another_endpoint_while_no_job_of_it_was_taken(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_gets_another_endpoint_while_no_job_of_it_was_taken(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run, beside = await a_run(ledger, 3), await a_run(ledger, 1, name="beside")
         await gone(ledger, await job_now(ledger, 1), "claimed", "deferred", at=AT)
         await brought_to(ledger, State.CANCELLED, AT, job=2)
         assert await ledger.runs.is_untouched(run.id)
         assert await ledger.runs.rebind(run.id, **OTHER)
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         found = await ledger.runs.named("run")
         assert found is not None
         assert (found.service_url, found.endpoint) == tuple(OTHER.values())
@@ -30,10 +29,8 @@ async def test_a_run_gets_another_endpoint_while_no_job_of_it_was_taken(open_bac
 
 
 @pytest.mark.parametrize("state", [State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING, State.SUCCEEDED, State.FAILED])
-async def test_a_run_of_which_a_job_may_have_been_taken_keeps_its_endpoint(
-    open_backend: OpenBackend, state: State
-) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_of_which_a_job_may_have_been_taken_keeps_its_endpoint(open_file: OpenLedger, state: State) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 2)
         await brought_to(ledger, state, AT + S, job=2)
         assert not await ledger.runs.is_untouched(run.id)
@@ -43,8 +40,8 @@ async def test_a_run_of_which_a_job_may_have_been_taken_keeps_its_endpoint(
         assert found.endpoint_id == run.endpoint_id
 
 
-async def test_a_run_whose_input_is_read_keeps_its_endpoint(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_whose_input_is_read_keeps_its_endpoint(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger)
         await ledger.runs.intakes.start(run)
         assert not await ledger.runs.rebind(run.id, **OTHER)

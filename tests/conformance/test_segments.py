@@ -15,9 +15,8 @@ from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.jobs.claims import Claim
 from orchestrator.ledger.transitions.segment_writes import Reported
 from orchestrator.settings.run_settings import RunSettings
-from tests.conformance.backends import OpenBackend
 from tests.factories import TTL_US, S
-from tests.ledger.ledgers import a_run, job_now
+from tests.ledger.ledgers import OpenLedger, a_run, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -52,8 +51,8 @@ async def ended(ledger: Ledger, *, execution_ms: int = 700, report: Report | Non
     assert await ledger.writer.step(step)
 
 
-async def test_each_run_of_a_resumable_job_is_a_segment_with_the_newest_checkpoint(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_each_run_of_a_resumable_job_is_a_segment_with_the_newest_checkpoint(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         first = await begun(ledger)
         assert first.resume == Resume(segment=1, checkpoint=None, executed_ms=0)
@@ -68,9 +67,9 @@ async def test_each_run_of_a_resumable_job_is_a_segment_with_the_newest_checkpoi
 
 
 async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_no_attempt(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         [claim] = (
             await ledger.jobs.claims.take(
@@ -86,8 +85,8 @@ async def test_a_request_that_had_no_effect_costs_the_number_of_its_segment_and_
         assert (again.job.segment, again.job.attempt) == (2, 1)
 
 
-async def test_an_ordinary_job_has_no_segment(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_an_ordinary_job_has_no_segment(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         [claim] = (
             await ledger.jobs.claims.take(ClaimLine(1, endpoint=1, by_retry=False, ttl_of=lambda _: TTL_US), most=1)
@@ -100,9 +99,9 @@ async def test_an_ordinary_job_has_no_segment(open_backend: OpenBackend) -> None
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 async def test_whatever_the_order_of_reports_the_newest_checkpoint_stands(
-    open_backend: OpenBackend, order: tuple[int, ...]
+    open_file: OpenLedger, order: tuple[int, ...]
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         first = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(first, 1, b'{"n":1}')])
@@ -115,8 +114,8 @@ async def test_whatever_the_order_of_reports_the_newest_checkpoint_stands(
         assert [(row.segment, row.seq) for row in await ledger.jobs.segments.of_job(1)] == [(1, 9), (2, 2)]
 
 
-async def test_a_report_that_is_known_or_older_changes_nothing(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_report_that_is_known_or_older_changes_nothing(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         [news] = await ledger.jobs.segments.report([told(job, 5, b"[1]", at=NOW + S)])
@@ -130,8 +129,8 @@ async def test_a_report_that_is_known_or_older_changes_nothing(open_backend: Ope
         assert (row.share, row.message, row.begun_at) == (0.5, "n 5", NOW + S)
 
 
-async def test_a_checkpoint_that_is_repeated_is_kept_once(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_checkpoint_that_is_repeated_is_kept_once(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         texts = [b'{"a":1,"b":2}', b'{"b":2,"a":1}', None, b'{"a":1,"b":3}']
@@ -140,8 +139,8 @@ async def test_a_checkpoint_that_is_repeated_is_kept_once(open_backend: OpenBack
         assert [(row.seq, row.bytes) for row in await ledger.jobs.segments.checkpoints(1)] == [(0, 13), (3, 13)]
 
 
-async def test_the_latest_twenty_checkpoints_are_kept(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_latest_twenty_checkpoints_are_kept(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(job, seq, b"%d" % seq * 5_000) for seq in range(1, 31)])
@@ -150,8 +149,8 @@ async def test_the_latest_twenty_checkpoints_are_kept(open_backend: OpenBackend)
         assert await ledger.jobs.segments.checkpoint(1) == (Mark(1, 30), b"30" * 5_000)
 
 
-async def test_what_a_worker_gives_back_is_kept_with_the_step_that_it_causes(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_what_a_worker_gives_back_is_kept_with_the_step_that_it_causes(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(job, 3, b"[3]")])
@@ -163,8 +162,8 @@ async def test_what_a_worker_gives_back_is_kept_with_the_step_that_it_causes(ope
         assert (await ledger.runs.counts(run=1))["continued_segments"] == 1
 
 
-async def test_when_a_worker_began_is_what_was_told_first(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_when_a_worker_began_is_what_was_told_first(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         for at in (NOW + 2 * S, NOW + 3 * S):
@@ -174,8 +173,8 @@ async def test_when_a_worker_began_is_what_was_told_first(open_backend: OpenBack
         assert row.begun_at == NOW + 2 * S
 
 
-async def test_a_new_checkpoint_ends_the_grace_of_a_job_that_is_to_be_cancelled(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_new_checkpoint_ends_the_grace_of_a_job_that_is_to_be_cancelled(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 1)
         job = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(job, 1, b"[1]")])
@@ -186,8 +185,8 @@ async def test_a_new_checkpoint_ends_the_grace_of_a_job_that_is_to_be_cancelled(
         assert len(await ledger.jobs.cancels.due(now=NOW + S, after=(0, 0), most=9)) == 1
 
 
-async def test_the_unfinished_jobs_of_a_run_with_how_far_they_are(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_unfinished_jobs_of_a_run_with_how_far_they_are(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger, 3)
         job = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(job, 1, b"[1]", at=NOW + S)])
@@ -201,8 +200,8 @@ async def test_the_unfinished_jobs_of_a_run_with_how_far_they_are(open_backend: 
         assert [row.job for row in await ledger.jobs.segments.unfinished(1, after=2, most=9)] == [3]
 
 
-async def test_a_run_that_is_removed_leaves_nothing_of_its_segments(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_run_that_is_removed_leaves_nothing_of_its_segments(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 1)
         job = (await begun(ledger)).job
         await ledger.jobs.segments.report([told(job, 1, b"[1]")])

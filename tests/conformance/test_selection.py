@@ -14,9 +14,8 @@ from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
-from tests.conformance.backends import OpenBackend
 from tests.factories import S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, added, brought_to, job_now
+from tests.ledger.ledgers import OpenLedger, a_run, added, brought_to, job_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -89,8 +88,8 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("most", [1, 100])
-async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_night(ledger)
         every = await chosen(ledger, run, EVERY)
         assert numbers(every) == list(range(1, 10))
@@ -104,8 +103,8 @@ async def test_the_ledger_chooses_the_jobs_that_a_filter_means(most: int, open_b
             assert (counted.n, counted.is_exact) == (len(expected), True), text
 
 
-async def test_a_chosen_job_tells_how_it_stands(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_chosen_job_tells_how_it_stands(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_night(ledger)
         first, *_, last = await chosen(ledger, run, EVERY)
         failed_job = (await chosen(ledger, run, parse("class=timed_out", now=AT)))[0]
@@ -118,8 +117,8 @@ async def test_a_chosen_job_tells_how_it_stands(open_backend: OpenBackend) -> No
     assert (failed_job.attempts, failed_job.paid_at_most, failed_job.ended_at) == (1, 1, AT + 609 * S)
 
 
-async def test_a_count_of_many_inputs_stops_with_at_least(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_count_of_many_inputs_stops_with_at_least(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_night(ledger)
         by_input = parse("input.lang=de", now=AT)
 
@@ -137,8 +136,8 @@ async def kinds(ledger: Ledger, run: Run) -> list[tuple[str, int, int, int, int]
     ]
 
 
-async def test_failures_of_a_kind_are_a_cluster(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_failures_of_a_kind_are_a_cluster(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_night(ledger)
 
         found = await kinds(ledger, run)
@@ -153,9 +152,9 @@ async def test_failures_of_a_kind_are_a_cluster(open_backend: OpenBackend) -> No
 
 
 async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_after_all(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         run = await a_night(ledger)
 
         await ledger.writer.step(transitions.reopened(await job_now(ledger, 5), at=AT + 5_000 * S))
@@ -171,8 +170,8 @@ async def test_a_failure_leaves_its_cluster_when_it_is_reopened_or_has_a_result_
         assert (OOM.format(80), 2, 509, 6_009, 5) in await kinds(ledger, run)
 
 
-async def test_rows_of_an_intake_that_was_not_accepted_are_not_chosen(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_rows_of_an_intake_that_was_not_accepted_are_not_chosen(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 2)
         intake = await ledger.runs.intakes.start(run)
         await added(ledger, intake, [a_row(3)])

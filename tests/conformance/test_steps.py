@@ -13,9 +13,8 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.schema.job_tables import GIVEN_UP
-from tests.conformance.backends import OpenBackend
 from tests.factories import STEPS, S, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now, jobs_now
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -56,9 +55,9 @@ def made_for(step: Transition, **wrong: Any) -> Transition:
 
 @pytest.mark.parametrize(("name", "state"), POSSIBLE)
 async def test_a_step_is_taken_once_and_only_from_what_it_was_made_for(
-    name: str, state: State, open_backend: OpenBackend
+    name: str, state: State, open_file: OpenLedger
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, 2)
         other = await gone(ledger, await job_now(ledger, 2), "claimed", at=AT - S)
         job = await brought_to(ledger, state, AT - 100 * S)
@@ -80,9 +79,9 @@ async def test_a_step_is_taken_once_and_only_from_what_it_was_made_for(
 
 
 @pytest.mark.parametrize("name", ["claimed_for_retry", "accepted_for_retry"])
-async def test_the_steps_of_a_retry_are_taken_once_too(name: str, open_backend: OpenBackend) -> None:
+async def test_the_steps_of_a_retry_are_taken_once_too(name: str, open_file: OpenLedger) -> None:
     to = ("retried_remotely",) if name == "claimed_for_retry" else ("retried_remotely", "claimed_for_retry")
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
         job = (await gone(ledger, job, *to, at=AT + 10 * S))[-1].after
@@ -98,9 +97,9 @@ async def test_the_steps_of_a_retry_are_taken_once_too(name: str, open_backend: 
 @pytest.mark.parametrize("n", [1, 3, 5, 40, 41, 95])
 @pytest.mark.parametrize("stale", [(), (1,), (2, 40, 41, 95)])
 async def test_a_step_that_is_stale_leaves_those_beside_it_alone(
-    open_backend: OpenBackend, n: int, stale: tuple[int, ...]
+    open_file: OpenLedger, n: int, stale: tuple[int, ...]
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger, n)
         steps = [STEPS["claimed"][1](job, AT + job.id) for job in await jobs_now(ledger)]
         wanted = {number for number in range(1, n + 1) if number not in stale}
@@ -110,13 +109,13 @@ async def test_a_step_that_is_stale_leaves_those_beside_it_alone(
         assert await jobs_now(ledger) == [step.after if step.before.id in wanted else step.before for step in steps]
 
 
-async def test_no_steps_are_no_work(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_no_steps_are_no_work(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         assert await ledger.writer.apply([]) == frozenset()
 
 
-async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger)
         first = await brought_to(ledger, State.OUTSTANDING, AT)
         late = transitions.abandoned(first, an_outcome(first, Trouble.FAILED), reason="late FAILED", at=AT + 99 * S)
@@ -128,8 +127,8 @@ async def test_a_step_made_for_the_first_attempt_is_stale_once_the_second_began(
         assert await job_now(ledger) == second
 
 
-async def test_an_adopted_job_stays_what_the_webhook_said_when_the_answer_follows(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_an_adopted_job_stays_what_the_webhook_said_when_the_answer_follows(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         await a_run(ledger)
         sent = await brought_to(ledger, State.SUBMITTING, AT)
         assert await ledger.writer.step(transitions.adopted(sent, remote_id="r", at=AT + S))
@@ -139,8 +138,8 @@ async def test_an_adopted_job_stays_what_the_webhook_said_when_the_answer_follow
         assert (job.state, job.remote_id, job.sent_at) == (State.OUTSTANDING, "r", AT + 5)
 
 
-async def test_large_outputs_are_kept_as_they_came(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_large_outputs_are_kept_as_they_came(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 2)
         outputs = [b'"' + b"a" * 100_000 + b'"', random.Random(1).randbytes(100_000)]
         for job, output in zip(await jobs_now(ledger), outputs, strict=True):
@@ -151,9 +150,9 @@ async def test_large_outputs_are_kept_as_they_came(open_backend: OpenBackend) ->
 
 
 async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_submission(
-    open_backend: OpenBackend,
+    open_file: OpenLedger,
 ) -> None:
-    async with open_backend() as ledger:
+    async with open_file() as ledger:
         await a_run(ledger)
         job = await brought_to(ledger, State.OUTSTANDING, AT)
         for change in ({"submission": 5}, {"attempt": 9}, {"id": 9}):
@@ -170,8 +169,8 @@ async def test_news_that_a_job_is_not_finished_are_for_this_attempt_of_this_subm
         assert (await job_now(ledger)).unfinished_at == job.unfinished_at
 
 
-async def test_a_job_that_is_cancelled_after_it_was_reopened_keeps_its_error(open_backend: OpenBackend) -> None:
-    async with open_backend() as ledger:
+async def test_a_job_that_is_cancelled_after_it_was_reopened_keeps_its_error(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
         run = await a_run(ledger, 2)
         await gone(ledger, await job_now(ledger, 1), "claimed", "accepted", "abandoned", at=AT)
         message = (await finished(ledger, run.id))[0].message

@@ -2,10 +2,10 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 
@@ -38,6 +38,12 @@ PATHS: dict[State, tuple[str, ...]] = {
     State.CANCELLED: ("cancelled",),
 }
 """How a job comes into each state."""
+
+
+class OpenLedger(Protocol):
+    """Opens a ledger, the same one each time."""
+
+    def __call__(self, *, clock: Clock | None = None) -> AbstractAsyncContextManager[Ledger]: ...
 
 
 @asynccontextmanager

@@ -83,7 +83,7 @@ async def fires_meant(ledger: Ledger, name: str, times: tuple[str, str], flags: 
     """The same, in a ledger that is open; `flags` are what the times are called."""
     pipeline = await pipeline_named(ledger, name)
     fires = _fires_between(pipeline.pipeline, times, flags)
-    known = await ledger.flows.known(pipeline.id, fires)
+    known = await ledger.flows.fires.with_flow(pipeline.id, fires)
     schedule = pipeline.pipeline.schedule
     return BackfillFires(pipeline=name, fires=fires, known=known, zone="UTC" if schedule is None else schedule.zone)
 

@@ -117,6 +117,11 @@ class Fires(Repository):
         )
         return await self._access.structs(FireRow, query)
 
+    async def with_flow(self, pipeline: int, fire_times: Sequence[int]) -> int:
+        """How many of these fires have a flow."""
+        query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))
+        return int(await self._access.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
+
     async def gaps(self, pipeline: int, most: int) -> list[GapRow]:
         """The latest gaps of a pipeline, newest first."""
         query = select(*columns(GapRow, gaps)).where(gaps.c.pipeline_id == pipeline)

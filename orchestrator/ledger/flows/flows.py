@@ -60,11 +60,6 @@ class Flows(Repository):
         found = await self._access.structs(Flow, query.order_by(flows.c.again), batch_of(fire_times))
         return sorted({flow.fire_at: flow for flow in found}.values(), key=lambda flow: flow.fire_at)
 
-    async def known(self, pipeline: int, fire_times: Sequence[int]) -> int:
-        """How many of these fires have a flow."""
-        query = select(func.count(flows.c.fire_at.distinct())).where(flows.c.fire_at.in_(IN_BATCH))
-        return int(await self._access.value(query.where(flows.c.pipeline_id == pipeline), batch_of(fire_times)))
-
     async def names(self) -> list[str]:
         """The names of all, oldest first."""
         return [row[0] for row in await self._access.rows(select(flows.c.name).order_by(flows.c.id))]
