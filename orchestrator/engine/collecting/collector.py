@@ -17,8 +17,6 @@ from orchestrator.core.jobs.run_counters import NO_NEWS
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.polling.remote_queue import begun_at_of
-from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.answers import Answer, Pointless, Trouble
 from orchestrator.core.service.outcomes import (
     OF_ANOTHER,
@@ -34,7 +32,6 @@ from orchestrator.core.service.records import Record, plausible
 from orchestrator.engine.collecting.finished_jobs import FinishedJobs
 from orchestrator.engine.collecting.missing_job_check import TTL_OVER, MissingJobCheck
 from orchestrator.engine.collecting.question_turns import QuestionTurns
-from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -45,9 +42,6 @@ from orchestrator.ledger import Ledger
 from orchestrator.units import SECOND_US
 
 IDLE_S: Final = 5.0
-
-LATE_US: Final = 300_000_000
-"""A job whose question is overdue by this, and past its deadline too, has been forgotten."""
 
 
 class Collector:
@@ -205,10 +199,7 @@ class Collector:
             entry.retry_in_doubt = None
             job = msgspec.structs.replace(job, unfinished_at=unfinished_at)
             self._ledger.writer.record_unfinished(job)
-        is_queued = record.status == QUEUED
-        begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
-        self._plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)
-        self._outstanding.planned(entry)
+        self._outstanding.refresh(entry, job, record, unfinished_at)
 
     def _ask_again(self, entry: Entry, retry_after_s: float | None) -> None:
         entry.troubles += 1
@@ -232,8 +223,8 @@ class Collector:
         if now < safe_until(job, self._endpoint.estimates.agreed_us(job.run)):
             self._ask_again(entry, None)
         elif answer.is_torn:
-            message = "the service's answer about the finished job could not be escalation_of"
-            await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw[:TORN_BYTES_MAX])
+            message = "the service's answer about the finished job could not be decoded"
+            await self._fail(entry, Trouble.INVALID_OUTPUT, message, output=answer.raw)
         elif self._endpoint.health.questions.breaker.is_tripped or not await self._missing.is_well(now):
             self._ask_again(entry, None)
         elif job.ttl_at is not None and now >= job.ttl_at:

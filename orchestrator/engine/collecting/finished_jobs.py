@@ -10,7 +10,7 @@ from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Record
-from orchestrator.engine.collecting.result_steps import on_failed, on_finished
+from orchestrator.engine.collecting.result_steps import TORN_BYTES_MAX, on_failed, on_finished
 from orchestrator.engine.collecting.segment_tracker import SegmentTracker
 from orchestrator.engine.collecting.validation_pool import GOOD, ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -98,7 +98,7 @@ class FinishedJobs:
             submission=job.submission,
             remote_id=job.remote_id,
             status=None,
-            output=output,
+            output=None if output is None else output[:TORN_BYTES_MAX],
             trouble=trouble,
             message=reason_text(reason),
         )

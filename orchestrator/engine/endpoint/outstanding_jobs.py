@@ -10,7 +10,9 @@ from orchestrator.core.jobs.reasons import ReasonCode, doubt_of_retry
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.core.polling.poll_plan import PollPlan
 from orchestrator.core.polling.poll_plan_entry import Entry
-from orchestrator.core.polling.stuck_jobs import StuckDetector
+from orchestrator.core.polling.remote_queue import begun_at_of
+from orchestrator.core.polling.stuck_jobs import QUEUED, StuckDetector
+from orchestrator.core.service.records import Record
 from orchestrator.core.service.remote_ids import RemoteIds
 from orchestrator.engine.endpoint.estimates import EndpointEstimates
 from orchestrator.engine.runtime.poll_loop import Wakeup
@@ -100,6 +102,13 @@ class OutstandingJobs:
         """Wakes whoever asks if he would sleep too long for `entry`."""
         if entry.ask_at is not None and entry.ask_at < self.asked_at:
             self.wakeup.wake()
+
+    def refresh(self, entry: Entry, job: Job, record: Record, unfinished_at: int | None) -> None:
+        """The job of `entry`, which is `job` by now, is not over, as `record` says; it was not at that time."""
+        is_queued = record.status == QUEUED
+        begun_at = None if is_queued or unfinished_at is None else begun_at_of(job, record, unfinished_at)
+        self.plan.refresh(entry, job, is_queued=is_queued, begun_at=begun_at)
+        self.planned(entry)
 
     def forget(self, job: int) -> None:
         """`job` is no longer outstanding."""
