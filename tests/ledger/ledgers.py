@@ -1,7 +1,7 @@
 """Real ledgers for tests, and everything that is in their files."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import anyio
 
-from orchestrator.clock import Clock
+from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transition import Transition
@@ -44,6 +44,18 @@ class OpenLedger(Protocol):
     """Opens a ledger, the same one each time."""
 
     def __call__(self, *, clock: Clock | None = None) -> AbstractAsyncContextManager[Ledger]: ...
+
+
+def write_ledger(path: Path, write: Callable[[Ledger], Awaitable[object]], *, clock: Clock | None = None) -> None:
+    """Has `write` do something to the ledger at `path`, which is made if there is none, in an event loop of its own."""
+
+    async def whole() -> None:
+        async with open_ledger(path, clock=clock or SystemClock()) as ledger, anyio.create_task_group() as tasks:
+            await tasks.start(ledger.writer.serve)
+            await write(ledger)
+            tasks.cancel_scope.cancel()
+
+    anyio.run(whole)
 
 
 @asynccontextmanager

@@ -11,25 +11,21 @@ import pytest
 from orchestrator.api.admin.ledger_admin import ledger_backup, ledger_compact, ledger_info
 from orchestrator.api.admin.run_admin import delete
 from orchestrator.api.inspect.status import show
-from orchestrator.clock import SystemClock
 from orchestrator.errors import LedgerBusyError, UsageError
-from orchestrator.ledger import dispatcher_lock, open_ledger
+from orchestrator.ledger import Ledger, dispatcher_lock
 from orchestrator.ledger.runs.heartbeats import ProcessReport, this_process
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
-from tests.ledger.ledgers import a_run
+from tests.ledger.ledgers import a_run, write_ledger
 
 
 def a_ledger(folder: Path) -> Path:
     """A ledger with a run of 2,000 jobs."""
 
-    async def made() -> None:
-        async with open_ledger(folder / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            await a_run(ledger, 2_000)
-            await ledger.runs.heartbeats.beat(ProcessReport())
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        await a_run(ledger, 2_000)
+        await ledger.runs.heartbeats.beat(ProcessReport())
 
-    anyio.run(made)
+    write_ledger(folder / "l.db", made)
     return folder / "l.db"
 
 

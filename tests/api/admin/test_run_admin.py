@@ -17,12 +17,12 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
-from orchestrator.ledger import command_ledger, intake_lock, open_ledger
+from orchestrator.ledger import Ledger, command_ledger, intake_lock, open_ledger
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.requests import ControlAction, ResultsRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import Include, OnMisfit, ResultOrder
-from tests.ledger.ledgers import PATHS, a_run, gone, job_now
+from tests.ledger.ledgers import PATHS, a_run, gone, job_now, write_ledger
 
 CLOCK = SystemClock()
 
@@ -30,16 +30,13 @@ CLOCK = SystemClock()
 def a_ledger(folder: Path, settings: RunSettings | None = None) -> Path:
     """A ledger with the run `night`, of one job in each state, and the empty one `noon`."""
 
-    async def made() -> None:
-        async with open_ledger(folder / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            await a_run(ledger, len(PATHS), name="night", settings=settings or RunSettings())
-            for job, path in enumerate(PATHS.values(), start=1):
-                await gone(ledger, await job_now(ledger, job), *path, at=CLOCK.now() + job * 10_000_000)
-            await a_run(ledger, 0, name="noon")
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        await a_run(ledger, len(PATHS), name="night", settings=settings or RunSettings())
+        for job, path in enumerate(PATHS.values(), start=1):
+            await gone(ledger, await job_now(ledger, job), *path, at=CLOCK.now() + job * 10_000_000)
+        await a_run(ledger, 0, name="noon")
 
-    anyio.run(made)
+    write_ledger(folder / "l.db", made, clock=CLOCK)
     return folder / "l.db"
 
 

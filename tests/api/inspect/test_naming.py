@@ -12,22 +12,18 @@ from orchestrator.api.admin.limits import limits
 from orchestrator.api.inspect.status import latest, show, status
 from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.commands import control
-from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
-from orchestrator.ledger import open_ledger
+from orchestrator.ledger import Ledger
 from orchestrator.settings.requests import ControlAction, ResultsRequest
-from tests.ledger.ledgers import a_run
+from tests.ledger.ledgers import a_run, write_ledger
 
 
 def with_runs(path: Path, *names: str) -> Path:
-    async def made() -> None:
-        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            for name in names:
-                await a_run(ledger, 1, name=name)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        for name in names:
+            await a_run(ledger, 1, name=name)
 
-    anyio.run(made)
+    write_ledger(path, made)
     return path
 
 

@@ -4,16 +4,15 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
-import anyio
 import pytest
 import typer
 
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.clock import SystemClock
 from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
-from orchestrator.ledger import dispatcher_lock, open_ledger
+from orchestrator.ledger import Ledger, dispatcher_lock
 from tests.cli.command_line import call
-from tests.ledger.ledgers import a_run
+from tests.ledger.ledgers import a_run, write_ledger
 
 LOAN = ScalingOverride(before=Bounds(0, 3), raised=Bounds(2, 10))
 
@@ -27,14 +26,11 @@ class Screen(StringIO):
 def _ledger(tmp_path: Path) -> Path:
     path = tmp_path / "l.db"
 
-    async def made() -> None:
-        async with open_ledger(path, clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            run = await a_run(ledger)
-            await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        run = await a_run(ledger)
+        await ledger.runs.scaling_overrides.write(run.endpoint_id, "http://rest", LOAN)
 
-    anyio.run(made)
+    write_ledger(path, made)
     return path
 
 

@@ -15,7 +15,7 @@ from orchestrator.cli.runs.control import show_control, unpause
 from orchestrator.cli.runs.retry import start_command
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
-from orchestrator.ledger import Ledger, open_ledger, read_ledger
+from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
@@ -26,7 +26,7 @@ from orchestrator.views.status import RunControl
 from tests.cli.command_line import Result, give, requested, shown
 from tests.cli.small_ledger import a_ledger
 from tests.factories import a_row
-from tests.ledger.ledgers import added
+from tests.ledger.ledgers import added, write_ledger
 
 CONTROL = RunControl(run="captions", paused=False, cancelled=False, holder="process 7 since noon", outcome=None)
 HELD = "process 7 since noon"
@@ -109,26 +109,20 @@ async def taken_in(ledger: Ledger, *, accepted: bool = True, jobs: int = 0) -> R
 
 
 def test_a_run_that_is_not_taken_in_yet_takes_no_commands(tmp_path: Path) -> None:
-    async def made() -> None:
-        async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            await taken_in(ledger, accepted=False)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        await taken_in(ledger, accepted=False)
 
-    anyio.run(made)
+    write_ledger(tmp_path / "l.db", made)
     with pytest.raises(UsageError, match="r: it is not taken in yet"):
         anyio.run(partial(control, tmp_path / "l.db", "r", ControlAction.CANCEL))
 
 
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_left(jobs: int, tmp_path: Path) -> None:
-    async def made() -> None:
-        async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            await taken_in(ledger, jobs=jobs)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        await taken_in(ledger, jobs=jobs)
 
-    anyio.run(made)
+    write_ledger(tmp_path / "l.db", made)
     asked = [
         anyio.run(partial(control, tmp_path / "l.db", "r", action))
         for action in (ControlAction.PAUSE, ControlAction.CANCEL, ControlAction.CONTINUE)
@@ -148,18 +142,15 @@ def test_the_wish_is_kept_in_the_ledger_until_it_is_lifted_if_there_is_anything_
 
 
 def test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later(tmp_path: Path) -> None:
-    async def made() -> None:
-        async with open_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            run = await taken_in(ledger, jobs=1)
-            await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        run = await taken_in(ledger, jobs=1)
+        await ledger.commands.ask(Action.CONTINUE, run=run.id)  # and no more
 
     async def left() -> tuple[int, RunControls]:
         async with read_ledger(tmp_path / "l.db", clock=SystemClock()) as ledger:
             return len(await ledger.commands.pending()), await ledger.runs.controls(1)
 
-    anyio.run(made)
+    write_ledger(tmp_path / "l.db", made)
     anyio.run(partial(control, tmp_path / "l.db", "r", ControlAction.CANCEL))
     assert anyio.run(left) == (0, RunControls(cancel=True))
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import anyio
 import msgspec
 import pytest
 
@@ -18,12 +17,12 @@ from orchestrator.core.jobs.job import Overrides
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
-from orchestrator.ledger import open_ledger
+from orchestrator.ledger import Ledger
 from orchestrator.settings.values import LOCAL
 from tests.cli.command_line import Result, call, give
 from tests.cli.small_ledger import a_ledger
 from tests.factories import S, a_row, an_outcome
-from tests.ledger.ledgers import a_run, brought_to, gone, job_now
+from tests.ledger.ledgers import a_run, brought_to, gone, job_now, write_ledger
 
 CLOCK = SystemClock()
 TOLD = json.dumps(
@@ -34,25 +33,20 @@ TOLD = json.dumps(
 def a_night(folder: Path, *, at: int = 1_767_225_600 * S) -> Path:
     """A ledger with the run `night`: one job queued, one succeeded, three failed for two reasons."""
 
-    async def made() -> None:
-        async with open_ledger(folder / "orchestrator.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            rows = [a_row(n, f"n-{n}", payload=b'{"lang":"%s"}' % (b"de" if n % 2 else b"en")) for n in range(1, 6)]
-            rows[1] = msgspec.structs.replace(rows[1], metadata=b'{"page":7}')
-            await a_run(ledger, rows, name="night")
-            await brought_to(ledger, State.SUCCEEDED, at, job=2)
-            for job, trouble, message in (
-                (3, Trouble.FAILED, TOLD), (4, Trouble.FAILED, TOLD.replace("3 GiB", "4 GiB")), (5, Trouble.LOST, "gone"),
-            ):  # fmt: skip
-                outstanding = await brought_to(ledger, State.OUTSTANDING, at + 60 * job * S, job=job)
-                outcome = an_outcome(outstanding, trouble, message=message, execution_ms=2_500)
-                step = transitions.abandoned(
-                    outstanding, outcome, reason="out of attempts", at=at + (60 * job + 30) * S
-                )
-                assert await ledger.writer.step(step)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        rows = [a_row(n, f"n-{n}", payload=b'{"lang":"%s"}' % (b"de" if n % 2 else b"en")) for n in range(1, 6)]
+        rows[1] = msgspec.structs.replace(rows[1], metadata=b'{"page":7}')
+        await a_run(ledger, rows, name="night")
+        await brought_to(ledger, State.SUCCEEDED, at, job=2)
+        for job, trouble, message in (
+            (3, Trouble.FAILED, TOLD), (4, Trouble.FAILED, TOLD.replace("3 GiB", "4 GiB")), (5, Trouble.LOST, "gone"),
+        ):  # fmt: skip
+            outstanding = await brought_to(ledger, State.OUTSTANDING, at + 60 * job * S, job=job)
+            outcome = an_outcome(outstanding, trouble, message=message, execution_ms=2_500)
+            step = transitions.abandoned(outstanding, outcome, reason="out of attempts", at=at + (60 * job + 30) * S)
+            assert await ledger.writer.step(step)
 
-    anyio.run(made)
+    write_ledger(folder / "orchestrator.db", made, clock=CLOCK)
     return folder / "orchestrator.db"
 
 
@@ -141,16 +135,13 @@ def test_failures_are_shown_by_their_kinds(night: Callable[..., Result]) -> None
 
 
 def test_where_nothing_failed_for_good_the_failed_executions_are_counted(tmp_path: Path) -> None:
-    async def made() -> None:
-        async with open_ledger(tmp_path / "l.db", clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            await a_run(ledger, 2, name="captions")
-            for n in (1, 2):
-                steps = ("claimed", "accepted", "retried_remotely")
-                await gone(ledger, await job_now(ledger, n), *steps, at=(1_767_225_600 + n) * S)
-            tasks.cancel_scope.cancel()
+    async def made(ledger: Ledger) -> None:
+        await a_run(ledger, 2, name="captions")
+        for n in (1, 2):
+            steps = ("claimed", "accepted", "retried_remotely")
+            await gone(ledger, await job_now(ledger, n), *steps, at=(1_767_225_600 + n) * S)
 
-    anyio.run(made)
+    write_ledger(tmp_path / "l.db", made, clock=CLOCK)
     none = "captions has no failures: 2 executions failed, and such jobs are tried again\n"
     assert give("failures", "--ledger", str(tmp_path / "l.db")).stderr == none
 
@@ -187,17 +178,14 @@ def test_a_job_is_shown_with_all_that_happened_to_it(night: Callable[..., Result
 def test_the_attempts_of_a_job_that_was_tried_again_are_numbered_through_with_their_settings(tmp_path: Path) -> None:
     ledger_file = a_night(tmp_path)
 
-    async def tried_again() -> None:
-        async with open_ledger(ledger_file, clock=CLOCK) as ledger, anyio.create_task_group() as tasks:
-            await tasks.start(ledger.writer.serve)
-            [job] = (await ledger.jobs.of([3])).values()
-            at = (job.sent_at or 0) + 3_600 * S
-            overrides = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
-            assert await ledger.writer.step(transitions.reopened(job, at=at, overrides=overrides))
-            await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
-            tasks.cancel_scope.cancel()
+    async def tried_again(ledger: Ledger) -> None:
+        [job] = (await ledger.jobs.of([3])).values()
+        at = (job.sent_at or 0) + 3_600 * S
+        overrides = Overrides(attempts_max=1, description="execution timeout 30 min and 1 attempt")
+        assert await ledger.writer.step(transitions.reopened(job, at=at, overrides=overrides))
+        await brought_to(ledger, State.OUTSTANDING, at + S, job=3)
 
-    anyio.run(tried_again)
+    write_ledger(ledger_file, tried_again, clock=CLOCK)
     shown = call(["jobs", "show", "n-3", "--ledger", str(ledger_file)], environment={"COLUMNS": "160"})
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
     assert "attempts 0 since it was queued again; 2 in all may have been paid" in lines
