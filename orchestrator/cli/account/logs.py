@@ -126,5 +126,4 @@ async def put_log(what: str, query: "LogQuery", read: "Callable[[Tell], Awaitabl
 def _put(line: "LogLine") -> None:
     """A line at once, on one line, whatever is in it."""
     text = " ".join(plain(part) for part in (line.ts, line.source, line.line) if part)
-    streams.put(text.encode("utf-8", "replace") + b"\n")
-    streams.flush()
+    streams.put_text(f"{text}\n")

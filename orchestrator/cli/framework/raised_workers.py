@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from orchestrator.cli.output import streams
+from orchestrator.cli.output.formats import minute
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.service.profiles import with_profile
 from orchestrator.errors import OrchestratorError
-from orchestrator.units import SECOND_US
 
 
 async def tell_raised(ledger: Path) -> None:
@@ -30,7 +29,7 @@ def raised_lines(found: Sequence[RaisedWorkers]) -> list[str]:
     """One for each endpoint, for people."""
     return [
         f"{with_profile(each.endpoint, each.service_url)} still has {each.raised} instead of {each.before}, since"
-        f" {datetime.fromtimestamp(each.since / SECOND_US, UTC):%Y-%m-%d %H:%M} UTC: they are paid. Whoever works on"
+        f" {minute(each.since)} UTC: they are paid. Whoever works on"
         " this ledger next puts them back; to do that at once: orchestrator runs tidy"
         for each in found
     ]

@@ -41,8 +41,7 @@ def show_paged(text: str) -> None:
     is_long = len(text.splitlines()) >= shutil.get_terminal_size().lines
     if is_long and sys.stdin.isatty() and streams.can_draw(sys.stdout) and _page(text):
         return
-    streams.put(f"{text}\n".encode(sys.stdout.encoding or "utf-8", "replace"))
-    streams.flush()
+    streams.put_text(f"{text}\n")
 
 
 def _page(text: str) -> bool:

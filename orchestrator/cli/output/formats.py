@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Final
 
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
@@ -9,7 +10,7 @@ from orchestrator.core.gates.costs import money
 from orchestrator.core.gates.gates import QUEUE_FULL, Gate
 from orchestrator.core.text.durations import format_duration, rough_duration
 from orchestrator.core.text.wording import collect_again, counted, shortened
-from orchestrator.units import SECOND_US
+from orchestrator.units import EPOCH, SECOND_US
 from orchestrator.views.status import CollectedBy, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
@@ -148,6 +149,16 @@ def lasting(seconds: float) -> str:
     if whole < _DAY:
         return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} min"
     return f"{whole // _DAY} d {whole % _DAY // _HOUR:02} h"
+
+
+def second(at: int) -> str:
+    """A moment to the second, in UTC."""
+    return f"{EPOCH + timedelta(microseconds=at):%Y-%m-%d %H:%M:%S}"
+
+
+def minute(at: int) -> str:
+    """A moment to the minute, in UTC."""
+    return second(at).rpartition(":")[0]
 
 
 def rate(per_s: float) -> str:

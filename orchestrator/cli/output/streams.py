@@ -54,6 +54,18 @@ def put_data(data: bytes) -> None:
     put(visible_json(data.decode(errors="backslashreplace")).encode() if is_seen else data)
 
 
+def put_now(data: bytes) -> None:
+    """The same at once, for who waits for it."""
+    put_data(data)
+    flush()
+
+
+def put_text(text: str) -> None:
+    """Writes lines for people to standard output, at once. Raises as `put` does."""
+    put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
+    flush()
+
+
 def flush() -> None:
     """Hands on what `put` still holds. Raises `ReaderLeftError` and `UnwritableError`."""
     try:
@@ -84,8 +96,7 @@ def has_reader_left() -> bool:
 
 def put_json(value: object) -> None:
     """Writes `value` to standard output as one line of JSON, its times in ISO 8601 beside. Raises as `put` does."""
-    put_data(msgspec.json.encode(with_iso_times(value)) + b"\n")
-    flush()
+    put_now(msgspec.json.encode(with_iso_times(value)) + b"\n")
 
 
 def leave(code: int) -> NoReturn:

@@ -155,8 +155,7 @@ def put_lines(lines: Sequence[str], *, has_heading: bool = False) -> None:
     lines = [harmless(streams.named(line)) for line in lines]
     is_seen = sys.stdout.isatty()
     text = on_screen(lines, has_heading=has_heading) if is_seen else "".join(f"{line}\n" for line in lines)
-    streams.put(text.encode(sys.stdout.encoding or "utf-8", "replace"))
-    streams.flush()
+    streams.put_text(text)
 
 
 def on_screen(
@@ -213,8 +212,7 @@ def drawn(*parts: "RenderableType", width: int | None = None, colours: bool | No
 
 def put_parts(*parts: "RenderableType") -> None:
     """The parts on standard output."""
-    streams.put(drawn(*parts).encode(sys.stdout.encoding or "utf-8", "replace"))
-    streams.flush()
+    streams.put_text(drawn(*parts))
 
 
 def plain(cell: object) -> str:

@@ -1,7 +1,6 @@
 """`orchestrator jobs` and `orchestrator failures`: single jobs of a run, and the kinds of its failures."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby, starmap
 from pathlib import Path
@@ -15,7 +14,7 @@ from orchestrator.cli.framework.command_groups import ListedGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import kind_line, lasting
+from orchestrator.cli.output.formats import kind_line, lasting, second
 from orchestrator.cli.runs.control import show_control
 from orchestrator.cli.runs.retry import failed_with, retry, sample_lines
 from orchestrator.core.jobs.job_story import TimelineStep
@@ -159,7 +158,7 @@ def _table(jobs: Sequence[JobRow]) -> "Table":
         tables.Figures("line", [f"{job.line:,}" for job in jobs], can_go=1),
         tables.Figures("state", [job.state for job in jobs], is_right=False),
         tables.Figures("attempts", [f"{job.attempts:,}" for job in jobs], can_go=2),
-        tables.Figures("ended (UTC)", [clock(job.ended_at) for job in jobs], is_right=False, can_go=3),
+        tables.Figures("ended (UTC)", [_clock(job.ended_at) for job in jobs], is_right=False, can_go=3),
     )
     errors = tables.Figures("error", [failed_with(job.class_, job.error or "") for job in jobs])
     return tables.of_names("id", [job.custom_id for job in jobs], figures, remarks=errors)
@@ -186,7 +185,7 @@ def _retried_lines(clusters: Sequence[ClusterRow]) -> Iterator[str]:
 def _cluster_lines(cluster: ClusterRow) -> Iterator[str]:
     share = f"{100 * cluster.share:.1f} %"
     yield f"{cluster.number}. {cluster.count:,} ({share}) {cluster.class_}: {shortened(cluster.sample, BLOB_WIDTH)}"
-    yield f"   from {clock(cluster.first_at)} to {clock(cluster.last_at)} UTC, cluster={cluster.cluster}"
+    yield f"   from {_clock(cluster.first_at)} to {_clock(cluster.last_at)} UTC, cluster={cluster.cluster}"
     yield f"   to try: {', '.join(cluster.try_ids)}"
 
 
@@ -224,7 +223,7 @@ def _timeline(timeline: Sequence[TimelineStep], raw: bool) -> Iterator["Renderab
     beginning tells them apart.
     """
     steps = list(zip(timeline, (None, *timeline), strict=False))
-    for day, of_day in groupby(steps, key=lambda pair: clock(pair[0].at).split()[0]):
+    for day, of_day in groupby(steps, key=lambda pair: _clock(pair[0].at).split()[0]):
         yield tables.columns(
             (f"{day} UTC", "after", "event", "attempt", "reason", "there"), starmap(partial(_step, raw), of_day)
         )
@@ -235,7 +234,7 @@ def _failed(found: WholeJob, raw: bool) -> Iterator["RenderableType"]:
     if found.failed_executions:
         rows = (
             (
-                clock(each.at),
+                _clock(each.at),
                 each.attempt,
                 "" if each.execution_ms is None else _took(each.execution_ms),
                 f"{each.class_}: {each.error if raw else shortened(each.error, BLOB_WIDTH)}",
@@ -249,7 +248,7 @@ def _step(raw: bool, step: TimelineStep, before: TimelineStep | None) -> tuple[o
     reason = step.reason if step.class_ is None or step.class_ in step.reason else f"{step.class_}: {step.reason}"
     is_new = step.remote_id and (before is None or step.remote_id != before.remote_id)
     return (
-        clock(step.at).split()[1],
+        _clock(step.at).split()[1],
         lasting(step.after_us / SECOND_US) if step.after_us else "",
         step.event,
         step.attempt,
@@ -273,8 +272,5 @@ def _blob(blob: msgspec.Raw | str | None, raw: bool) -> str:
     return text if raw else shortened(text, BLOB_WIDTH)
 
 
-def clock(at: int | None) -> str:
-    """A time as people read it, in UTC."""
-    if at is None:
-        return ""
-    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def _clock(at: int | None) -> str:
+    return "" if at is None else second(at)

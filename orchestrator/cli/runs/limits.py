@@ -1,7 +1,6 @@
 """`orchestrator limits`: show, set and reset the limits of a run's endpoint, also while the run goes on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -12,7 +11,7 @@ from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import window
+from orchestrator.cli.output.formats import minute, window
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.limits.limit_text import parse_limit
 from orchestrator.core.limits.rate_pacer import Limit, Operation
@@ -163,6 +162,6 @@ def _put(endpoint: EndpointLimitStatus) -> None:
 
 
 def _row(line: OperationLimits) -> tuple[str, str, str, str]:
-    set_at = "" if line.set_at is None else f"{datetime.fromtimestamp(line.set_at // 1_000_000, UTC):%Y-%m-%d %H:%M}"
+    set_at = "" if line.set_at is None else minute(line.set_at)
     used = "" if line.used is None else window(line.used, line.allowed or 0, line.window_s, line.throttled or 0)
     return line.operation, line.limit.partition("=")[2], set_at, used

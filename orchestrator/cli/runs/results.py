@@ -76,13 +76,10 @@ async def results(
         writing=choices.build(OutputSettings, _WRITTEN),
     )
     # who follows waits for each line, and it ends, too, once nobody reads any more
-    count = await (while_read(lambda: results(request, _put_line)) if follow else results(request, streams.put_data))
+    count = await (
+        while_read(lambda: results(request, streams.put_now)) if follow else results(request, streams.put_data)
+    )
     streams.flush()
     if not count:
         what = "failed jobs" if failed else "failed or cancelled jobs" if errors else "results"
         streams.say(f"{name or 'the run'} has no {'such ' if where else ''}{what}{'' if follow else ' yet'}")
-
-
-def _put_line(line: bytes) -> None:
-    streams.put_data(line)
-    streams.flush()

@@ -1,8 +1,6 @@
 """`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
 
-import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,9 +18,11 @@ from orchestrator.cli.output.formats import (
     again,
     closest_call,
     finished,
+    minute,
     offline,
     percent,
     rate,
+    second,
     troubles,
     window,
 )
@@ -30,7 +30,6 @@ from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
 from orchestrator.settings.values import STANDARD_INPUT
-from orchestrator.units import SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
 if TYPE_CHECKING:
@@ -89,8 +88,7 @@ async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> N
     else:
         shown = RunsShown(runs=[await show(ledger, name)], more=0, more_jobs={}, last_process=None)
     if shown.runs:
-        streams.put(status_text(shown).encode(sys.stdout.encoding or "utf-8", "replace"))
-        streams.flush()
+        streams.put_text(status_text(shown))
     else:
         streams.say(f"{ledger} has no runs yet")
 
@@ -107,8 +105,7 @@ async def runs_show(name: options.OnlyRun = None, *, ledger: Path, as_json: bool
     if as_json:
         streams.put_json(run)
     else:
-        streams.put(run_text(run).encode(sys.stdout.encoding or "utf-8", "replace"))
-        streams.flush()
+        streams.put_text(run_text(run))
 
 
 def _is_finished(run: RunStatus) -> bool:
@@ -151,7 +148,7 @@ def _more(shown: RunsShown) -> str:
 
 def _last(last: LastProcess) -> str:
     """Why nobody works on the ledger any more."""
-    at = datetime.fromtimestamp(last.until // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    at = f"{second(last.until)} UTC"
     if last.why is None:
         return f"the last process, {last.process}, ended without a word after {at}; it was killed, or crashed"
     return f"the last process, {last.process}, stopped at {at}: {last.why}"
@@ -164,7 +161,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "run": run.run,
         "endpoint": endpoint_at(run.endpoint, run.service_url),
         "input": ", ".join(map(_input, run.source.splitlines())),
-        "since (UTC)": _minute(run.created_at),
+        "since (UTC)": minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
         **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
         "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
@@ -185,13 +182,9 @@ def _table(runs: Sequence[RunStatus], width: int | None) -> "Table":
         tables.Figures("done", [percent(finished(each), each["total"]) for each in jobs]),
         tables.Figures("succeeded", [f"{n:,}" for n in succeeded], [palette.GOOD] * len(runs), can_go=3),
         tables.Figures("failed", [f"{n:,}" for n in failed], [palette.BAD if n else "dim" for n in failed], can_go=1),
-        tables.Figures("since (UTC)", [_minute(run.created_at) for run in runs], is_right=False, can_go=4),
+        tables.Figures("since (UTC)", [minute(run.created_at) for run in runs], is_right=False, can_go=4),
     )
     return tables.of_names("run", [run.run for run in runs], figures, width=width)
-
-
-def _minute(at: int) -> str:
-    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _remark(run: RunStatus) -> str:

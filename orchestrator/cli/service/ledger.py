@@ -1,7 +1,6 @@
 """`orchestrator ledger` and `orchestrator stop`: the ledger as a file, and the end of whoever works on it."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,8 @@ import typer
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.units import MIB, SECOND_US
+from orchestrator.cli.output.formats import second
+from orchestrator.units import MIB
 
 if TYPE_CHECKING:
     from orchestrator.api.admin.ledger_admin import (
@@ -93,7 +93,7 @@ def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
     yield "log", _size(found.log_bytes)
     yield "worked on by", found.holder or "nobody"
     for each in found.at_work:
-        yield "", f"{each.process} since {_second(each.since)}, heard of at {_second(each.reported_at)} (UTC)"
+        yield "", f"{each.process} since {second(each.since)}, heard of at {second(each.reported_at)} (UTC)"
     yield "rows", ""
     for table, n in found.rows.items():
         yield f"  {table}", f"{n:,}"
@@ -101,10 +101,6 @@ def _lines(found: "LedgerInfo") -> Iterator[tuple[str, str]]:
 
 def _size(number: int) -> str:
     return f"{number / MIB:,.1f} MiB"
-
-
-def _second(at: int) -> str:
-    return datetime.fromtimestamp(at // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 BUSY_EXIT_CODE = 4

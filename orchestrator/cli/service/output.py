@@ -19,8 +19,7 @@ Rows = Iterable[tuple[str, str]]
 
 def put_answer(raw: bytes) -> None:
     """The answer as one line of JSON, its tokens untouched."""
-    streams.put_data(compact(raw) + b"\n")
-    streams.flush()
+    streams.put_now(compact(raw) + b"\n")
 
 
 def put_job(record: "JobRecord") -> None:
@@ -77,19 +76,16 @@ def _counts(counts: msgspec.Struct) -> Rows:
 def put_json_answer(answer: "JsonAnswer", *, as_json: bool) -> None:
     """An answer of a shape that is not ours: indented for people; events as one array."""
     if isinstance(answer.value, tuple):
-        streams.put_data(b"[" + b",".join(msgspec.json.encode(event) for event in answer.value) + b"]\n")
-        streams.flush()
+        streams.put_now(b"[" + b",".join(msgspec.json.encode(event) for event in answer.value) + b"]\n")
     elif as_json:
         put_answer(answer.raw)
     else:
-        streams.put_data(msgspec.json.format(answer.raw, indent=2) + b"\n")
-        streams.flush()
+        streams.put_now(msgspec.json.format(answer.raw, indent=2) + b"\n")
 
 
 def put_event(document: object) -> None:
     """One event of a stream, at once, on a line of its own."""
-    streams.put_data(msgspec.json.encode(document) + b"\n")
-    streams.flush()
+    streams.put_now(msgspec.json.encode(document) + b"\n")
 
 
 def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:
@@ -97,8 +93,7 @@ def put_chunk(chunk: "Chunk", *, as_json: bool) -> None:
     if as_json:
         put_answer(chunk.raw)
     elif isinstance(chunk.output, str):
-        streams.put(tables.harmless(chunk.output).encode("utf-8", "replace") + b"\n")
-        streams.flush()
+        streams.put_text(f"{tables.harmless(chunk.output)}\n")
     else:
         put_answer(bytes(_fields.decode(chunk.raw)["output"]) if _is_item(chunk) else chunk.raw)
 
