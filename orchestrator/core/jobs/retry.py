@@ -48,24 +48,23 @@ def decide(
     limits: AttemptLimits,
     now: int,
     retention_us: int,
-    execution_timeout_us: int,
-    queue_us: int,
+    reserve_us: int,
     is_retained: bool = True,
     is_free: bool = False,
 ) -> Retry | Abandon:
     """What follows an execution that came to nothing through `trouble`, found at `now`.
 
-    `queue_us` is the expected time in the queue. `/retry` is chosen for executions that failed or timed out while the
-    service still retains them (until the time of the last "not finished" + retention, less a sixth) and while TTL
-    leaves room for the queue and a whole execution. `is_retained` is False for what the service will not take up again,
-    a cancelled job for example. `is_free`: it costs no attempt.
+    `reserve_us` is what a whole execution and its wait in the queue may take. `/retry` is chosen for executions that
+    failed or timed out while the service still retains them (until the time of the last "not finished" + retention,
+    less a sixth) and while TTL leaves room for that. `is_retained` is False for what the service will not take up
+    again, a cancelled job for example. `is_free`: it costs no attempt.
     """
     if not is_free and (reason := _exhausted(job, trouble, limits)) is not None:
         return Abandon(reason)
     if trouble in (Trouble.LOST, Trouble.EXPIRED, Trouble.UNCERTAIN):
         return Retry(now, None)
     due_at = now + backoff_us(job.failures + 1, job.id)
-    until = _retry_until(job, retention_us=retention_us, reserve_us=execution_timeout_us + queue_us)
+    until = _retry_until(job, retention_us=retention_us, reserve_us=reserve_us)
     remote = is_retained and trouble in (Trouble.FAILED, Trouble.TIMED_OUT) and job.remote_id is not None
     return Retry(due_at, until if remote and until is not None and until > due_at else None)
 

@@ -128,8 +128,8 @@ def on_failed(
         limits=settings.limits,
         now=now,
         retention_us=endpoint.estimates.retention_us(job.run),
-        execution_timeout_us=endpoint.estimates.here_us(policy.timeout_ms * 1000),
-        queue_us=endpoint.estimates.durations.queue.p95_us or 0,
+        reserve_us=endpoint.estimates.here_us(policy.timeout_ms * 1000)
+        + (endpoint.estimates.durations.queue.p95_us or 0),
         is_retained=is_retained and end is None and not endpoint.remote_ids.are_repeated,
         is_free=is_free,
     )

@@ -34,8 +34,7 @@ def decided(
         limits=limits,
         now=now,
         retention_us=RETENTION_US,
-        execution_timeout_us=600 * S,
-        queue_us=60 * S,
+        reserve_us=660 * S,
     )
 
 
