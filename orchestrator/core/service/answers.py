@@ -85,13 +85,13 @@ def retry_after_s(headers: Mapping[str, str], now: int) -> float | None:
     """What an answer that came at `now` asks to wait, in seconds or by an HTTP date. None where it asks for nothing, or
     for what makes no sense.
 
-    The answer's own date says by which clock the wish was made: ours may go an hour behind it. An hour at most: nobody
+    The answer's own date says by which clock it was said: ours may go an hour behind it. An hour at most: nobody
     means to be asked again in the next century.
     """
-    wish = headers.get("retry-after", "")
-    if _SECONDS.fullmatch(wish.strip()):
-        return min(float(wish), RETRY_AFTER_S_MAX)
-    at_s, stamped_s = _date_s(wish), _date_s(headers.get("date"))
+    retry_after = headers.get("retry-after", "")
+    if _SECONDS.fullmatch(retry_after.strip()):
+        return min(float(retry_after), RETRY_AFTER_S_MAX)
+    at_s, stamped_s = _date_s(retry_after), _date_s(headers.get("date"))
     if at_s is None:
         return None
     return min(max(0.0, at_s - (now / SECOND_US if stamped_s is None else stamped_s)), RETRY_AFTER_S_MAX)

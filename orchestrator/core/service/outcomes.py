@@ -32,7 +32,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Deferred(msgspec.Struct, frozen=True):
-    """Nothing happened at the service; to be repeated later, at no cost. `retry_after_s` is the service's wish."""
+    """Nothing happened at the service; to be repeated later, at no cost: after `retry_after_s`, if it asks for that."""
 
     trouble: Trouble
     reason: str

@@ -38,7 +38,7 @@ FAULTS: tuple[Fault, ...] = (
         old="if sent_at > self._shut_at and not is_past_throttle:",
         new="if sent_at > self._shut_at:",
         tests=(
-            "tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing",
+            "tests/core/limits/test_service_pauses.py::test_one_that_is_refused_lets_the_pause_stand_and_cuts_nothing",
         ),
     ),
     Fault(
@@ -46,7 +46,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/core/limits/service_pauses.py::ServicePauses.accept",
         old="self.until = min(self.until, now)",
         new="pass",
-        tests=("tests/core/limits/test_rate_pacer_past_wish.py::test_one_that_is_answered_ends_the_wish",),
+        tests=("tests/core/limits/test_service_pauses.py::test_one_that_is_answered_ends_the_pause",),
     ),
     Fault(
         name="a cancel waits as long as the service wants",

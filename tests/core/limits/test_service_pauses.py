@@ -1,4 +1,4 @@
-"""Requests that leave although the service wants none: what their answers make of the wish, and of the rate."""
+"""Requests that leave although the service wants none: what their answers make of the pause, and of the rate."""
 
 from orchestrator.core.limits.rate_pacer import Limit, Pacer
 
@@ -7,7 +7,7 @@ START = 1_700_000_000 * S
 HOUR_S = 3_600.0
 
 
-def wishing(pacer: Pacer | None = None) -> Pacer:
+def pausing(pacer: Pacer | None = None) -> Pacer:
     """A pacer of a service that has wanted an hour's rest at `START`."""
     pacer = pacer or Pacer(Limit(100, 10), queues=False)
     pacer.take(START - S)
@@ -21,8 +21,8 @@ def single(pacer: Pacer, at: int, status: int, retry_after_s: float | None = Non
     pacer.answered(at + 1, at, status, retry_after_s)
 
 
-def test_a_request_may_leave_past_the_wish_but_not_past_our_limits() -> None:
-    pacer = wishing(Pacer(Limit(2, 10), queues=False))
+def test_a_request_may_leave_past_the_pause_but_not_past_our_limits() -> None:
+    pacer = pausing(Pacer(Limit(2, 10), queues=False))
     assert pacer.throttled_until == START + round(HOUR_S) * S
     pacer.observe_remaining(START, 0, START + S)
     assert pacer.throttled_until == START + round(HOUR_S) * S, "the longer one holds"
@@ -34,14 +34,14 @@ def test_a_request_may_leave_past_the_wish_but_not_past_our_limits() -> None:
     assert pacer.wait_us(START + 20 * S, past_throttle=True) != 0
 
 
-def test_one_that_is_answered_ends_the_wish() -> None:
-    pacer = wishing()
+def test_one_that_is_answered_ends_the_pause() -> None:
+    pacer = pausing()
     single(pacer, START + 600 * S, 200)
     assert pacer.wait_us(START + 601 * S) == 0
 
 
-def test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing() -> None:
-    pacer = wishing()
+def test_one_that_is_refused_lets_the_pause_stand_and_cuts_nothing() -> None:
+    pacer = pausing()
     share = pacer.figures(START + 600 * S).share
     for n in range(30):
         single(pacer, START + (600 + 20 * n) * S, 429, HOUR_S)
@@ -51,7 +51,7 @@ def test_one_that_is_refused_lets_the_wish_stand_and_cuts_nothing() -> None:
     assert pacer.figures(START + 1_202 * S).share >= share, "nor does it, once one is answered"
 
 
-def test_the_answer_to_one_that_left_before_the_wish_does_not_end_it() -> None:
+def test_the_answer_to_one_that_left_before_the_pause_does_not_end_it() -> None:
     pacer = Pacer(Limit(100, 10), "window", queues=False)
     pacer.take(START)
     pacer.take(START)
