@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.diagnosis.facts import Facts, RunState, Sending
 from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.gates import gates
-from orchestrator.core.limits.rate_controller import VERIFIED_FROM
+from orchestrator.core.limits.stray_refusals import VERIFIED_FROM
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep
 

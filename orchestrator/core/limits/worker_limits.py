@@ -10,8 +10,8 @@ idle ones are counted, too, until a 429 says that the service does not.
 
 from typing import Final
 
-from orchestrator.core.limits.rate_controller import TOLERATED
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, REQUESTS_MAX, Limit, Operation
+from orchestrator.core.limits.stray_refusals import TOLERATED
 
 RULED: Final = frozenset({Operation.RUN, Operation.STATUS, Operation.CANCEL})
 """What the rule is applied to: the operations of a batch that have a base limit in the contract."""

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
-from orchestrator.core.limits.rate_controller import SHARE_MIN
 from orchestrator.core.limits.rate_pacer import Limit, Pacer
+from orchestrator.core.limits.rate_sample import SHARE_MIN
 from orchestrator.core.limits.service_pauses import REFUSED_IN_ROW
 from tests.limits.simulated import SECOND, START, servers
 

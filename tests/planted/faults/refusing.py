@@ -10,8 +10,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a cut stays although the refusals go on",
         path="orchestrator/core/limits/rate_controller.py::RateController._judge",
-        old="self._base = trial.share\nself._go_on(now, trial.share, self._steady_alarm())",
-        new="self._base = self.share\nself._go_on(now, self.share, self._steady_alarm())",
+        old="self._go_on(now, trial.share)",
+        new="self._go_on(now, self.share)",
         tests=(f"{CONTROLLER}::test_refusals_that_go_on_for_a_window_and_longer_are_stray_and_the_rate_is_as_before",),
     ),
     Fault(
@@ -23,31 +23,29 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="each refusal is one too many",
-        path="orchestrator/core/limits/rate_controller.py::TOLERATED",
+        path="orchestrator/core/limits/stray_refusals.py::TOLERATED",
         old="TOLERATED: Final = 0.015",
         new="TOLERATED: Final = 0.00001",
         tests=(WORLDS,),
     ),
     Fault(
         name="more is tried as often however long a ceiling has stood",
-        path="orchestrator/core/limits/rate_controller.py::RateController._hold",
-        old="max(round(RISE_WINDOWS * self._window_us), (now - self._stood_since) // TRIED_AGAIN)",
-        new="self._window_us // 10",
+        path="orchestrator/core/limits/rate_rise.py::Ceiling.hold",
+        old="max(round(RISE_WINDOWS * window_us), (now - self._stood_since) // TRIED_AGAIN)",
+        new="window_us // 10",
         tests=(WORLDS,),
     ),
     Fault(
         name="to verify strays puts off trying more",
         path="orchestrator/core/limits/rate_controller.py::RateController._judge",
-        old="self._base = trial.share\nself._go_on(now, trial.share, self._steady_alarm())",
-        new=(
-            "self._base = trial.share\nself._go_on(now, trial.share, self._steady_alarm())\nself._rise_at = now + (now - self._stood_since) // TRIED_AGAIN"
-        ),
+        old="self._go_on(now, trial.share)",
+        new="self._go_on(now, trial.share)\nself._ceiling.rise_at = now + (now - self._ceiling._stood_since) // 4",
         tests=(f"{CONTROLLER}::test_a_limit_that_is_raised_among_strays_is_found",),
     ),
     Fault(
         name="a ceiling is never tried again",
         path="orchestrator/core/limits/rate_controller.py::RateController.answered",
-        old="elif self.phase is RatePhase.BOUND and now >= self._rise_at:",
+        old="elif self.phase is RatePhase.BOUND and now >= self._ceiling.rise_at:",
         new="elif self.phase is RatePhase.BOUND and now < 0:",
         tests=(WORLDS,),
     ),
