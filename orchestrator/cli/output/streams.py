@@ -12,7 +12,7 @@ from typing import IO, Final, NoReturn
 import msgspec
 
 from orchestrator.cli.output import theme
-from orchestrator.cli.output.json_times import with_iso_times
+from orchestrator.cli.output.json_values import as_printed
 from orchestrator.core.text.wording import visible, visible_json
 from orchestrator.errors import StoppedError, flag_name, with_settings_named
 from orchestrator.settings.command_names import ledger_words, with_ledger
@@ -96,7 +96,7 @@ def has_reader_left() -> bool:
 
 def put_json(value: object) -> None:
     """Writes `value` to standard output as one line of JSON, its times in ISO 8601 beside. Raises as `put` does."""
-    put_now(msgspec.json.encode(with_iso_times(value)) + b"\n")
+    put_now(msgspec.json.encode(as_printed(value)) + b"\n")
 
 
 def leave(code: int) -> NoReturn:

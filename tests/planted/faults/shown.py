@@ -21,18 +21,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is counted is told as a time in ISO 8601",
-        path="orchestrator/cli/output/json_times.py::is_time",
+        path="orchestrator/cli/output/json_values.py::is_time",
         old='return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS',
         new='return name.rpartition("_")[2] in _ENDINGS',
-        tests=("tests/cli/output/test_json_times.py",),
+        tests=("tests/cli/output/test_json_values.py",),
     ),
     Fault(
         name="times inside of what is printed are told in microseconds only",
-        path="orchestrator/cli/output/json_times.py::with_iso_times",
-        old="each = [with_iso_times(one) for one in value]",
+        path="orchestrator/cli/output/json_values.py::as_printed",
+        old="each = [as_printed(one) for one in value]",
         new="each = list(value)",
         tests=(
-            "tests/cli/output/test_json_times.py::test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are",
+            "tests/cli/output/test_json_values.py::test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are",
         ),
     ),
     Fault(

@@ -1,4 +1,4 @@
-"""Each time that `--json` prints stands there in ISO 8601, too."""
+"""What `--json` prints: each time in ISO 8601 beside, and settings by their flags."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator import api
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.json_times import is_time, iso, with_iso_times
+from orchestrator.cli.output.json_values import as_printed, is_time, iso
 from orchestrator.views import status
 from orchestrator.views.status import JanitorSummary, LastProcess, StuckSummary
 from tests.cli.command_line import shown
@@ -29,9 +29,14 @@ def test_a_moment_in_iso_8601_is_to_the_microsecond() -> None:
 def test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are() -> None:
     last = LastProcess(process="p", since=AT, until=AT, why=None)
     told = {"process": "p", "since": AT, "since_iso": ISO, "until": AT, "until_iso": ISO, "why": None}
-    assert with_iso_times({"runs": [last], "more": 1}) == {"runs": [told], "more": 1}
+    assert as_printed({"runs": [last], "more": 1}) == {"runs": [told], "more": 1}
     for nothing in (StuckSummary(examples=("a",)), [1, 2], {"at": 3}, msgspec.Raw(b'{"at":1}'), None):
-        assert with_iso_times(nothing) is nothing, "what people's own data hold is theirs"
+        assert as_printed(nothing) is nothing, "what people's own data hold is theirs"
+
+
+def test_a_sentence_of_ours_calls_settings_by_their_flags_in_json_too() -> None:
+    found = msgspec.structs.replace(run_status(), held_up="a longer <setting ttl> lets them go")
+    assert json.loads(shown(partial(streams.put_json, found)).stdout)["held_up"] == "a longer --ttl lets them go"
 
 
 def test_what_was_there_stays_as_it_was() -> None:

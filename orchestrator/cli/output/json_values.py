@@ -1,4 +1,5 @@
-"""Times in JSON as people read them: beside each number of microseconds stands the same moment in ISO 8601.
+"""JSON as people and programs read it: beside each number of microseconds stands the same moment in ISO 8601, and what
+our own sentences call a setting by its key is called by its flag.
 
 A field is a time by its name, as everywhere in the views: `at`, `since`, `until` and what ends in them.
 """
@@ -10,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.errors import flag_name, with_settings_named
 from orchestrator.units import EPOCH
 
 ISO: Final = "_iso"
@@ -30,16 +32,16 @@ def iso(at_us: int) -> str:
     return (EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def with_iso_times(value: object) -> object:
-    """`value` for JSON, with the times of what it holds in ISO 8601 beside. What has none is returned as it is."""
+def as_printed(value: object) -> object:
+    """`value` for JSON; what has no times and names no settings is returned as it is."""
     match value:
         case msgspec.Struct():
             return _of_struct(value)
         case list() | tuple():
-            each = [with_iso_times(one) for one in value]
+            each = [as_printed(one) for one in value]
             return each if any(one is not before for one, before in zip(each, value, strict=True)) else value
         case Mapping():
-            members = {key: with_iso_times(one) for key, one in value.items()}
+            members = {key: as_printed(one) for key, one in value.items()}
             return members if any(members[key] is not value[key] for key in members) else value
         case _:
             return value
@@ -50,7 +52,8 @@ def _of_struct(value: msgspec.Struct) -> object:
     members: dict[str, object] = {}
     for name, encoded, is_moment in _fields(type(value)):
         before = getattr(value, name)
-        members[encoded] = now = with_iso_times(before)
+        now = with_settings_named(before, flag_name) if isinstance(before, str) else as_printed(before)
+        members[encoded] = now
         is_other = is_other or now is not before
         if is_moment:
             members[encoded + ISO] = None if before is None else iso(before)
