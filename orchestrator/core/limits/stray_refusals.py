@@ -22,8 +22,8 @@ RISE_ALARMING: Final = 0.08
 RISE_ALARM: Final = 3.2
 """The same while a higher rate is tried: sooner, for then they are expected."""
 
-STRAY_MAX: Final = 0.8
-"""Alarms do not expect more stray refusals than these."""
+STRAY_MAX: Final = 0.75
+"""Alarms do not expect more stray refusals than these: beyond them all would have to be refused before one rings."""
 
 STRAY_LEAST: Final = 0.001
 """Fewer are none."""
