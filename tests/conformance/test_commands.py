@@ -25,7 +25,7 @@ async def test_a_command_says_who_asked_what_when_and_what_came_of_it(open_file:
         [command] = await ledger.commands.pending()
         assert command.taken_at is not None
         assert command.taken_at - command.asked_at == pytest.approx(3 * S, abs=S // 10)
-        await ledger.commands.obey(command)
+        await ledger.commands.change_ledger(command)
         found = await ledger.commands.one(number)
         assert (found.action, found.run) == ("cancel", run.id)
         assert abs(found.asked_at - asked_at) < S
@@ -52,9 +52,9 @@ async def test_what_is_acknowledged_is_not_carried_out_again(open_file: OpenLedg
         run = await a_run(ledger, 1)
         first = await ledger.commands.ask(Action.PAUSE, run=run.id)
         [command] = await other.commands.pending()
-        await ledger.commands.obey(command)
+        await ledger.commands.change_ledger(command)
         await obeyed(ledger, Action.CONTINUE, run=run.id)
-        await other.commands.obey(command)  # which it had read before
+        await other.commands.change_ledger(command)  # which it had read before
         assert await other.runs.controls(run.id) == RunControls()
         for late in (ledger, other):
             await late.commands.finish(first, Reply("later", is_refused=True))
@@ -73,7 +73,7 @@ async def test_commands_are_told_in_the_order_in_which_they_were_asked_and_can_b
         assert [command.id for command in pending] == asked == sorted(set(asked))
         left = list(asked)
         for n, by in ((2, ledger), (0, other), (3, other), (1, ledger)):
-            await by.commands.obey(pending[n])
+            await by.commands.change_ledger(pending[n])
             left.remove(asked[n])
             assert [command.id for command in await ledger.commands.pending()] == left
             assert (await ledger.runs.asked()).keys() == {run.id for run in runs} - {
@@ -95,7 +95,7 @@ async def test_what_was_begun_when_its_process_was_killed_is_there_for_the_next(
         assert [command.id for command in await ledger.commands.pending()] == [long, short]
         await ledger.commands.take(long)
         await ledger.commands.finish(long, Reply("1 failed job is queued again"))
-        await ledger.commands.obey(await ledger.commands.one(short))
+        await ledger.commands.change_ledger(await ledger.commands.one(short))
         found = await ledger.commands.one(long)
         assert (found.taken_at, found.outcome) == (begun_at, "1 failed job is queued again")
         assert await ledger.runs.controls(run.id) == RunControls(pause=True)

@@ -49,7 +49,7 @@ async def test_a_deleted_run_leaves_nothing_and_others_are_as_they_were(open_fil
 
         assert not await ledger.runs.take_back(doomed), "jobs of it are at the service"
         assert not await ledger.runs.is_gone(doomed)
-        await ledger.commands.obey(await ledger.commands.one(await ledger.commands.ask("cancel", run=doomed)))
+        await ledger.commands.change_ledger(await ledger.commands.one(await ledger.commands.ask("cancel", run=doomed)))
         assert await ledger.runs.take_back(doomed)
         assert await ledger.runs.is_gone(doomed)
         assert await ledger.runs.names() == ["kept"]
@@ -88,7 +88,7 @@ async def test_what_a_process_that_was_killed_had_begun_to_delete_is_gone_on_the
 
 async def carried_out(ledger: Ledger, action: Action, run: int, argument: Argument | None = None) -> tuple[bool, str]:
     number = await ledger.commands.ask(action, run=run, argument=argument)
-    await ledger.commands.obey(await ledger.commands.one(number))
+    await ledger.commands.change_ledger(await ledger.commands.one(number))
     done = await ledger.commands.one(number)
     return done.is_refused, done.outcome or ""
 

@@ -99,7 +99,7 @@ async def obeyed(
 ) -> Command:
     """What is asked, as it stands once it was carried out."""
     number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
-    await ledger.commands.obey(await ledger.commands.one(number))
+    await ledger.commands.change_ledger(await ledger.commands.one(number))
     return await ledger.commands.one(number)
 
 

@@ -25,7 +25,7 @@ from orchestrator.ledger.commands.command import (
     this_user,
 )
 from orchestrator.ledger.commands.commands import ANSWER_S
-from orchestrator.ledger.commands.ledger_changes import OBEYED
+from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import ControlAction, RetryChoice
@@ -202,8 +202,8 @@ async def ask_process(
         held_by = holder(ledger.path)  # who has ended meanwhile answers no more
     if command.done_at is None and held_by is None:
         for each in await ledger.commands.pending():  # what was asked before comes first
-            if each.id <= number and each.action in OBEYED:
-                await ledger.commands.obey(each)
+            if each.id <= number and each.action in LEDGER_CHANGES:
+                await ledger.commands.change_ledger(each)
         command = await ledger.commands.one(number)
     if command.is_refused and command.code is not ReplyCode.ASKED_ANOTHER:
         raise UsageError(f"{action} was refused: {command.outcome}{_ADVICE.get(command.code, '')}")

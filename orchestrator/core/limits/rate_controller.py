@@ -21,8 +21,8 @@ from orchestrator.core.limits.rate_rise import BELOW, Ceiling, Rise
 from orchestrator.core.limits.rate_sample import SHARE_MIN, RateSample
 from orchestrator.core.limits.rate_trial import (
     CUT,
-    CUT_LESS_SHARE,
     CUTS_MAX,
+    FURTHER_CUT_SHARE,
     LEAST_VERIFIED,
     SURE_VERIFIED,
     Trial,
@@ -186,7 +186,7 @@ class RateController:
         elif trial.is_settled:
             if trial.is_to_be_judged(now, self._sample):
                 self._judge(now, trial)
-        elif rings and trial.cuts < CUTS_MAX and self._alarm.share_least > CUT_LESS_SHARE + self._strays.share:
+        elif rings and trial.cuts < CUTS_MAX and self._alarm.share_least > FURTHER_CUT_SHARE + self._strays.share:
             least = self._alarm.share_least
             self._cut(now, self._cut_share(least), trial.cut_again(now, least))
         elif now >= trial.began_at + self._sample.window_us:

@@ -14,7 +14,7 @@ are refused as well as ours."""
 CUTS_MAX: Final = 2
 """So often it is cut again before the service has forgotten what was sent before."""
 
-CUT_LESS_SHARE: Final = 0.07
+FURTHER_CUT_SHARE: Final = 0.07
 """For which so many more than the stray ones have to be refused still."""
 
 ROUNDS_MAX: Final = 3

@@ -21,7 +21,7 @@ from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, 
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import LENGTHY, Action, Command, Reply
-from orchestrator.ledger.commands.ledger_changes import OBEYED
+from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +32,11 @@ UNKNOWN: Final = "the process that works on this ledger does not know {}: it may
 
 
 class CommandInbox:
-    """The commands of one ledger. `obeyed` is called after a command has changed something in the ledger."""
+    """The commands of one ledger. `on_changed` is called after a command has changed something in the ledger."""
 
-    def __init__(self, *, ledger: Ledger, obeyed: Callable[[Command], Awaitable[None]]) -> None:
+    def __init__(self, *, ledger: Ledger, on_changed: Callable[[Command], Awaitable[None]]) -> None:
         self._ledger = ledger
-        self._obeyed = obeyed
+        self._on_changed = on_changed
         self._handlers: dict[str, Handler] = {}
         self._wakeup, self._lengthy_wakeup = Wakeup(), Wakeup()
 
@@ -75,9 +75,9 @@ class CommandInbox:
 
     async def _carry_out_others(self) -> None:
         for command in await self._ledger.commands.pending():
-            if command.action in OBEYED:
-                await self._ledger.commands.obey(command)
-                await self._obeyed(command)
+            if command.action in LEDGER_CHANGES:
+                await self._ledger.commands.change_ledger(command)
+                await self._on_changed(command)
             elif command.action not in LENGTHY:
                 await self._handle(command)
 

@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.engine.runtime.poll_loop import keep_picturing
+from orchestrator.engine.runtime.poll_loop import keep_writing
 from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
@@ -59,7 +59,7 @@ class HeartbeatWriter:
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Goes on until cancelled."""
         task_status.started()
-        await keep_picturing(self._look, every_s=self._look_every_s, what="how this process stands")
+        await keep_writing(self._look, every_s=self._look_every_s, what="how this process stands")
 
     async def _look(self) -> None:
         is_due = self._clock.now() - self._beaten_at >= BEAT_S * SECOND_US

@@ -70,7 +70,7 @@ async def keep_polling(
         await wakeup.wait(min(await poll(), at_least_every_s))
 
 
-async def keep_picturing(write: Callable[[], Awaitable[None]], *, every_s: float, what: str) -> None:
+async def keep_writing(write: Callable[[], Awaitable[None]], *, every_s: float, what: str) -> None:
     """Writes a picture of the run into the ledger every `every_s` seconds until cancelled.
 
     That it cannot be written is no reason to end the run (whatever matters will); the log says so of `what`.

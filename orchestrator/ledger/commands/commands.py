@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.commands.command import Action, Argument, Command, Reply, this_user
-from orchestrator.ledger.commands.ledger_changes import obey
+from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.schema.job_tables import commands
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.run_controls import progress_add
@@ -139,14 +139,14 @@ class Commands(Repository):
         return (await connection.execute(_FINISH, values)).rowcount == 1
 
     @in_transaction
-    async def obey(self, transaction: Transaction, command: Command) -> None:
-        """Carries out and acknowledges what only changes the ledger (`OBEYED`), in one transaction.
+    async def change_ledger(self, transaction: Transaction, command: Command) -> None:
+        """Carries out and acknowledges what only changes the ledger (`LEDGER_CHANGES`), in one transaction.
 
         What somebody has acknowledged meanwhile is not carried out again.
         """
         connection = transaction.connection
         if await self._acknowledge(connection, command.id, Reply("")):
-            reply = await obey(connection, command, self._access.now())
+            reply = await apply_change(connection, command, self._access.now())
             await connection.execute(
                 update(commands)
                 .where(commands.c.id == command.id)

@@ -44,10 +44,10 @@ _LEFT: Final = select(func.coalesce(func.sum(counts.c.n), 0)).where(
 )
 
 
-async def obey(connection: AsyncConnection, command: Command, now: int) -> Reply:
+async def apply_change(connection: AsyncConnection, command: Command, now: int) -> Reply:
     """Carries `command` out; says what came of it."""
     try:
-        return await OBEYED[Action(command.action)](connection, command, now)
+        return await LEDGER_CHANGES[Action(command.action)](connection, command, now)
     except msgspec.MsgspecError as error:
         return Reply(f"{command.action} cannot be understood here: {error}", is_refused=True)
 
@@ -149,7 +149,7 @@ _BEGUN: Final[Mapping[ControlAction, str]] = {
 }
 
 
-OBEYED: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitable[Reply]]]] = {
+LEDGER_CHANGES: Final[Mapping[Action, Callable[[AsyncConnection, Command, int], Awaitable[Reply]]]] = {
     Action.PAUSE: _control,
     Action.CONTINUE: _control,
     Action.CANCEL: _control,

@@ -81,6 +81,11 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file() -> None:
     assert (found.port, found.seed, found.host) == (3, 2, "a")
 
 
+def test_flags_reach_the_struct_that_declares_them() -> None:
+    found = requested("--broken-workers", "--http-endpoint", "*=h.py:app")
+    assert (found.scaling.is_broken, found.http_endpoints) == (True, ("*=h.py:app",))
+
+
 def test_other_commands_leave_the_table_alone() -> None:
     Path("orchestrator.toml").write_text("name = 'n'\n[emulate]\nseed = 1", encoding="utf-8")
     found = command_line.requested("run", "i.jsonl", "--endpoint", LOCAL, ORCHESTRATOR_EMULATE_PORT="x")

@@ -39,7 +39,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
     with dispatcher_lock(path, now=clock.now()):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
-            commands = CommandInbox(ledger=ledger, obeyed=nothing_else)
+            commands = CommandInbox(ledger=ledger, on_changed=nothing_else)
             watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
             await group.start(commands.serve)

@@ -168,7 +168,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a command is carried out by each who has read it",
-        path="orchestrator/ledger/commands/commands.py::Commands.obey",
+        path="orchestrator/ledger/commands/commands.py::Commands.change_ledger",
         old='if await self._acknowledge(connection, command.id, Reply("")):',
         new='if await self._acknowledge(connection, command.id, Reply("")) or True:',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
@@ -269,8 +269,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="what is asked now is done before what was asked earlier",
         path="orchestrator/api/runs/commands.py::ask_process",
-        old="if each.id <= number and each.action in OBEYED:",
-        new="if each.id == number and each.action in OBEYED:",
+        old="if each.id <= number and each.action in LEDGER_CHANGES:",
+        new="if each.id == number and each.action in LEDGER_CHANGES:",
         tests=(
             "tests/cli/runs/test_control.py::test_what_was_asked_by_somebody_who_was_killed_is_done_before_what_is_asked_later",
         ),
