@@ -155,7 +155,7 @@ class RunHost:
                 await session.go_on()
             return Reply(MAY_BE_TAKEN.format(run.endpoint), is_refused=True)
         [run] = await self.ledger.runs.all([run.id])
-        self.endpoints.of_run.pop(run.id)
+        self.endpoints.of_run.pop(run.id, None)  # one that cannot be served here has none
         await self.reach(run)
         if session is not None:
             await session.move(run, self.runs.part_of(run, session.progress, session.control, session.brakes))

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.commands.command import Action, Command, ReplyCode
+from orchestrator.ledger.commands.command import Action, Command, NewEndpoint, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL
@@ -156,3 +156,16 @@ async def test_nothing_is_said_of_the_runs_that_had_ended_before(tmp_path: Path)
         await brought_to(p.ledger, State.SUCCEEDED, p.clock.now(), job=2)
         await p.begin()
         assert p.engine.report().runs.keys() == {p.run.id, left}
+
+
+async def test_a_run_that_cannot_be_served_here_can_be_given_another_endpoint(tmp_path: Path) -> None:
+    async with process(tmp_path / "db", completing(), jobs=0) as p:
+        await p.begin()
+        run = await taken_in(p.ledger, "two", 3, url=LOCAL, endpoint="f.py:caption")
+        await served(p, run)
+        assert run in p.engine.runs.unservable
+        done = await asked(p, Action.REBIND, run=run, argument=NewEndpoint(URL, ENDPOINT))
+        assert (done.outcome, done.is_refused) == (f"it is at {ENDPOINT} from now on", False)
+        await served(p, run)
+        session = p.engine.runs.sessions[run]
+        await session.progress.until(lambda: session.progress.unfinished == 0)
