@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from orchestrator.clock import Clock
+from orchestrator.core.gates.executions import FAILED
 from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.gates.run_health import Alarm, RunHealth
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.service.answers import HINT_CHARS_MAX, Trouble
+from orchestrator.core.jobs.transition import Transition, is_of_latest
+from orchestrator.core.service.answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted, shortened
@@ -18,8 +19,6 @@ from orchestrator.settings.run_settings import RunSettings
 
 ENDS: Final = frozenset({Event.COMPLETED, Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
 """What happens to a job whose execution has ended."""
-
-FAILED: Final = frozenset({Trouble.FAILED, Trouble.TIMED_OUT, Trouble.INVALID_OUTPUT})
 
 
 class RunFailures:
@@ -114,8 +113,8 @@ def is_success(step: Transition) -> bool:
     """Whether `step`, which ends an execution, is due to one that works: not to one that was given up before."""
     if step.outcome is None:
         return step.trouble is None  # a segment that was given back as it should be
-    is_of_latest = not is_terminal(step.before) and step.outcome.submission == step.before.submission
-    return step.trouble is None and is_of_latest
+    is_executed = step.outcome.submission is not None  # a result that is taken again is of none
+    return step.trouble is None and is_executed and not is_terminal(step.before) and is_of_latest(step)
 
 
 def failure_message(step: Transition) -> str | None:

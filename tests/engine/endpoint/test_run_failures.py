@@ -169,13 +169,18 @@ def test_only_what_the_service_said_of_an_execution_makes_it_one_that_failed(
 def test_only_the_result_of_the_latest_submission_and_a_segment_that_was_given_back_show_that_executions_work() -> None:
     given_up = msgspec.structs.replace(JOB, state=State.FAILED)
     result, early = ended(None, "COMPLETED"), ended(None, "COMPLETED", submission=6)
+    unsent, taken_again = (
+        msgspec.structs.replace(JOB, submission=None),
+        msgspec.structs.replace(result, submission=None),
+    )
     steps = (
         transitions.completed(JOB, result, reason="status", at=1),
         transitions.continued(JOB, END, due_at=0, reason="given back unfinished", at=1),
         transitions.completed(JOB, early, reason="webhook of an earlier submission", at=1),
         transitions.completed(given_up, result, reason="webhook after it was given up", at=1),
+        transitions.completed(unsent, taken_again, reason="reused", at=1),
     )
-    assert [is_success(step) for step in steps] == [True, True, False, False]
+    assert [is_success(step) for step in steps] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
