@@ -18,7 +18,6 @@ from orchestrator.client.http.transport import Transport
 from orchestrator.client.jobs.rate_limiter import Permit, RateLimiter
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import Operation
-from orchestrator.core.service.addresses import interface_url
 from orchestrator.core.service.answers import Answer
 from orchestrator.core.service.health import Health, health_of
 from orchestrator.core.service.openai import ROUTE
@@ -192,9 +191,14 @@ def checked_id(text: str, what: str) -> str:
 def service_url(text: str) -> httpx.URL:
     """The service's address without a slash at its end; it may have a path. Raises `UsageError`."""
     try:
-        return httpx.URL(interface_url(text.strip(), added=""))
-    except (ValueError, httpx.InvalidURL) as error:
-        raise UsageError(f"the service URL: {error}") from None
+        url = httpx.URL(text.strip().rstrip("/"))
+    except httpx.InvalidURL:
+        raise UsageError("the service URL cannot be read; it looks like https://api.example.com") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise UsageError("the service URL must begin with http:// or https:// and name a host")
+    if url.userinfo or url.query or url.fragment:
+        raise UsageError("the service URL must have no user, query or fragment; the API key is a setting of its own")
+    return httpx.URL(scheme=url.scheme, host=url.host, port=url.port, path=url.path.rstrip("/"))
 
 
 def request_headers(api_key: str) -> dict[str, str]:

@@ -231,6 +231,6 @@ def known_members(kind: type[T], members: Mapping[str, Any]) -> tuple[dict[str, 
                 known[field.name] = field.type(**inner, more=beside)
             else:
                 known[field.name] = msgspec.convert(value, field.type)
-        except msgspec.DecodeError:
+        except ValueError:  # text that is not UTF-8 is no `DecodeError`
             more[name] = value
     return known, more

@@ -147,6 +147,9 @@ async def test_limits_can_be_asked_for_changed_and_seeded() -> None:
         (" https://api.example.com/ ", "https://api.example.com/v2/abc/run"),
         ("http://127.0.0.1:8000/proxied/", "http://127.0.0.1:8000/proxied/v2/abc/run"),
         ("http://[::1]:8000", "http://[::1]:8000/v2/abc/run"),
+        ("https://api.example.com/?", "https://api.example.com/v2/abc/run"),
+        ("HTTPS://API.example.com:443/a#", "https://api.example.com/a/v2/abc/run"),
+        ("https://b\u00fccher.example", "https://xn--bcher-kva.example/v2/abc/run"),
     ],
 )
 async def test_the_service_url_may_end_with_a_slash_and_have_a_path(url: str, run_url: str) -> None:

@@ -76,6 +76,12 @@ def test_one_field_of_the_wrong_type_takes_no_other_with_it() -> None:
     assert read_record(body) == Record(remote_id="a-u1", status="COMPLETED", output=b"[1]", execution_ms=7)
 
 
+def test_one_field_that_is_no_text_takes_no_other_with_it() -> None:
+    body = b'{"id":"a-u1","status":"COMPLETED","output":1,"delayTime":"soon","workerId":"\xff"}'
+
+    assert read_record(body) == Record(remote_id="a-u1", status="COMPLETED", output=b"1")
+
+
 @pytest.mark.parametrize("remote_id", ["", "../x", "a/b", "a\n", "a" * 129, 1, 1.5, True, [], {}])
 def test_an_id_that_must_not_enter_a_path_is_that_of_no_job_of_ours(remote_id: object) -> None:
     read_back = read(msgspec.json.encode({"id": remote_id, "status": "COMPLETED", "output": 1}))
