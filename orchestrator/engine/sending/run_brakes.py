@@ -155,7 +155,8 @@ class RunBrakes:
         held_by = self.hold(None) if self._left else None
         kept = msgspec.structs.replace(self._kept, breaker=self._breaker.state)
         if kept != self._written or held_by != self._stood[1] or is_last:
-            await self._ledger.jobs.brakes.keep(self.run.id, kept, held_by)
+            left = None if held_by is None else Hold(held_by.gate, held_by.why)  # with nobody at work it sends nothing
+            await self._ledger.jobs.brakes.keep(self.run.id, kept, left)
             self._written = kept
         self._tell_whether_stopped(held_by)
 

@@ -105,6 +105,8 @@ async def test_single_jobs_find_out_that_it_was_mended_and_then_all_go(tmp_path:
         shown = snapshot_of(p.session, rows_read=None, now=p.clock.now(), wall_s=0.0)
         assert shown.why_blocked is not None
         assert shown.eta_s == 60 * p.progress.unfinished
+        [left] = (await p.ledger.jobs.brakes.holds()).values()
+        assert left.stops, "with nobody at work no single job goes either"
         handler.results = lambda _: WELL
         await p.finish()
         assert p.progress.count(State.SUCCEEDED) == 30
