@@ -112,7 +112,8 @@ async def list_secrets(limit: service_access.AtMost = None, *, account: "Account
 
 def _value(source: str) -> str:
     if source == "-":
-        return getpass("value: ", sys.stderr) if sys.stdin.isatty() else _piped(sys.stdin.buffer)
+        with streams.interruptible():
+            return getpass("value: ", sys.stderr) if sys.stdin.isatty() else _piped(sys.stdin.buffer)
     value = from_environment(source, "--value")
     if value is None:  # not quoted: it may be the secret itself
         raise UsageError("--value names where the value comes from: - (standard input) or env:NAME; never the value")

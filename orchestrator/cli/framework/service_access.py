@@ -195,7 +195,8 @@ def confirm(question: str, *, yes: bool, name: str | None = None, terminal: Text
     if not terminal.isatty():
         raise UsageError(f"{question} Nobody is here to ask; give --yes. Nothing was done")
     streams.say(f"{question} {'[y/N]' if name is None else f'Type its name, {name}, to confirm:'}", end=" ")
-    typed = terminal.readline().strip()
+    with streams.interruptible():
+        typed = terminal.readline().strip()
     if typed != name if name is not None else typed.lower() not in {"y", "yes"}:
         raise UsageError("not confirmed; nothing was done")
 

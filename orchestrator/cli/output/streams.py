@@ -3,9 +3,11 @@
 import os
 import select
 import shutil
+import signal
 import sys
 import textwrap
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, NoReturn
 
@@ -97,6 +99,18 @@ def has_reader_left() -> bool:
 def put_json(value: object) -> None:
     """Writes `value` to standard output as one line of JSON, its times in ISO 8601 beside. Raises as `put` does."""
     put_now(msgspec.json.encode(as_printed(value)) + b"\n")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """The first Ctrl-C ends a wait for a person, or for standard input, inside of the block: it stands still in the
+    event loop, which could only take notice of it afterwards.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def leave(code: int) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.cli.output import streams
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.core.service.s3_config import S3Config, UnusableVariables, decode_s3_config
 from orchestrator.core.text.durations import Policy, decode_policy, merge_policies
@@ -103,7 +104,8 @@ def _read(given: str) -> bytes:
         return given.encode("utf-8", "surrogateescape")
     try:
         if given == STANDARD_INPUT:
-            return sys.stdin.buffer.read(_BYTES_MAX)
+            with streams.interruptible():
+                return sys.stdin.buffer.read(_BYTES_MAX)
         with Path(given).open("rb") as file:
             return file.read(_BYTES_MAX)
     except (OSError, ValueError) as error:

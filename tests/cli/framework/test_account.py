@@ -2,8 +2,10 @@
 
 import io
 import json
+import signal
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
@@ -304,6 +306,24 @@ def test_at_a_terminal_deletions_ask(capsys: pytest.CaptureFixture[str]) -> None
     for answer in ("n\n", "\n", ""):
         with pytest.raises(UsageError, match="not confirmed; nothing was done"):
             confirm("delete it?", yes=False, terminal=Terminal(answer))
+
+
+class Interrupted(Terminal):
+    """Somebody who presses Ctrl-C in the place of an answer."""
+
+    def readline(self, _size: int = -1, /) -> str:  # type: ignore[override]  # as io.StringIO itself
+        signal.raise_signal(signal.SIGINT)
+        return ""
+
+
+def test_one_ctrl_c_ends_a_question_that_the_event_loop_stands_still_for() -> None:
+    async def asks() -> None:
+        confirm("delete it?", yes=False, terminal=Interrupted())
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(asks)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_what_the_console_has_typed_is_typed_here_too(capsys: pytest.CaptureFixture[str]) -> None:
