@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.templates.templates import Losing, Template, variables_of, warn_of_lost_variables
+from orchestrator.account.templates.templates import Losing, Template, template_of, variables_of, warn_of_lost_variables
 from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at
 from orchestrator.core.service.records import read_members
 
@@ -27,10 +27,6 @@ _MORE: Final = (
 
 _UNSAID: Final[Mapping[str, Value]] = {"dockerArgs": "", "env": [], "isServerless": False}
 """What a new template is given where nobody says otherwise: the service has refused templates without the first two."""
-
-
-_NOTHING: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
-"""In the place of what the service does not know, which is null."""
 
 
 class TemplatesGraphQL(ByGraphQL):
@@ -105,4 +101,4 @@ def _read_shown(data: bytes) -> tuple[Mapping[str, Any], Template] | None:
 
 def _template(members: Mapping[str, object]) -> Template:
     known = {name: value for name, value in members.items() if value is not None}
-    return msgspec.convert({**_NOTHING, **known}, Template)
+    return template_of(known)

@@ -5,8 +5,8 @@ said is changed, whichever the interface: what it has besides, credentials for i
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import anyio
 import msgspec
@@ -67,6 +67,15 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     volume_mount_path: str | None = None
     is_serverless: bool | None = None
     container_registry_auth_id: str | None = None
+
+
+_UNKNOWN: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeInGb": 0}
+"""In the place of what is required, and what the service does not show."""
+
+
+def template_of(known: Mapping[str, Any]) -> Template:
+    """The template of which the service shows so much. Raises `msgspec.ValidationError`."""
+    return msgspec.convert({**_UNKNOWN, **known}, Template)
 
 
 Losing = Callable[[str], None]

@@ -19,8 +19,7 @@ from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.engine.intake.intake import turn_to_take_in
 from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.runs.input_rows import OpenIntake as RowsIntake
-from orchestrator.ledger.runs.input_rows import PackedRow
+from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings, run_settings
 from orchestrator.settings.input_settings import InputSettings
@@ -166,7 +165,7 @@ class Submission:
         messages.say_changed(self.session.console, run.name, taken)
 
     async def _write(
-        self, ledger: Ledger, run: Run, settings: RunSettings, intake: RowsIntake, rows: Sequence[PackedRow]
+        self, ledger: Ledger, run: Run, settings: RunSettings, intake: OpenIntake, rows: Sequence[PackedRow]
     ) -> None:
         clashes = await ledger.runs.intakes.add(intake, rows)
         self._taken += len(rows) - len(clashes)

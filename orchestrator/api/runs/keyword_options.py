@@ -25,7 +25,7 @@ from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.setting import Setting
+from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.sources import Choices, choices_by_flags, choose
 from orchestrator.settings.values import Include
 
@@ -253,7 +253,7 @@ def display_name(setting: Setting[Any]) -> str:
     return f"{setting.keyword}="
 
 
-def grace_of(duration: Duration | None, name: Callable[[Setting[Any]], str] = display_name) -> int:
+def grace_of(duration: Duration | None, name: DisplayName = display_name) -> int:
     """How long a job that is to be cancelled may take to its next checkpoint, in microseconds; `name` is how that is
     called. Raises `UsageError`.
     """

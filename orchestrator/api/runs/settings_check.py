@@ -1,18 +1,15 @@
 """Whether the settings of a run can be used at all: what they name is there, and they agree with one another."""
 
-from collections.abc import Callable
-from typing import Any
-
 from orchestrator.core.jobs.escalation_text import problems_of
 from orchestrator.engine.collecting.output_validator import validator_of
 from orchestrator.errors import UsageError
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.setting import Setting
+from orchestrator.settings.setting import DisplayName
 
 
-def check_usable(settings: RunSettings, name: Callable[[Setting[Any]], str] = str) -> None:
+def check_usable(settings: RunSettings, name: DisplayName = str) -> None:
     """Raises `UsageError` where they cannot; `name` is how a setting is named."""
     validator_of(settings)
     if problem := problems_of(settings.escalate, max_attempts=settings.max_attempts):

@@ -104,21 +104,14 @@ def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | Non
     with exit_if_refused():
         choices = choose(given, os.environ)
     ledger, as_json = ledger_of(choices), choices.is_on(command_settings.JSON)
-    work: Work = partial(command, choices, ledger=ledger, as_json=as_json)
-    if tells_raised and not as_json:
-        work = telling_raised(work, ledger)
-    raise typer.Exit(execute(work, ledger=ledger))
 
-
-def telling_raised(work: Work, ledger: Path) -> Work:
-    """`work`, and then which workers are still paid that were raised for a run."""
-
-    async def both() -> int | None:
-        code = await work()
-        await tell_raised(ledger)
+    async def work() -> int | None:
+        code = await command(choices, ledger=ledger, as_json=as_json)
+        if tells_raised and not as_json:
+            await tell_raised(ledger)
         return code
 
-    return both
+    raise typer.Exit(execute(work, ledger=ledger))
 
 
 def execute(work: Work, *, ledger: Path | None = None, needs: str | None = None) -> int:

@@ -107,9 +107,10 @@ async def export(
     """
     from orchestrator.api.admin.run_admin import export_run
 
-    output, errors, include = (choices[each] for each in _WRITTEN[:3])
+    output, errors = choices[request_settings.OUTPUT], choices[request_settings.ERRORS]
+    include = choices[request_settings.INCLUDE] or ()
     writing = choices.build(OutputSettings, _WRITTEN)
-    found = await export_run(ledger, name, output, errors, include=include or (), where=where, writing=writing)
+    found = await export_run(ledger, name, output, errors, include=include, where=where, writing=writing)
     if as_json:
         streams.put_json(found)
     to_errors = f"in {found.errors}"

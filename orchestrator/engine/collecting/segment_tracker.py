@@ -4,30 +4,16 @@ A report is written before anything else is made of the answer that brought it, 
 the next segment begins with. What has been written once is not written again: workers repeat their reports.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.segments import (
-    CHECKPOINT_BYTES_MAX,
-    Report,
-    SegmentEnd,
-    SegmentProgress,
-    report_of,
-    segment_end,
-)
+from orchestrator.core.jobs.segments import CHECKPOINT_BYTES_MAX, Report, SegmentEnd, report_of, segment_end
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.polling.stuck_jobs import QUEUED
 from orchestrator.core.service.records import Record
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transitions.segment_writes import Reported
-
-
-async def known_progress(endpoint: Endpoint, ledger: Ledger, jobs: Iterable[Job]) -> Mapping[int, SegmentProgress]:
-    """How far those of `jobs` have come that are resumable."""
-    long = [job.id for job in jobs if endpoint.outstanding.is_resumable(job)]
-    return await ledger.jobs.segments.standings(long) if long else {}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -74,5 +60,7 @@ class SegmentTracker:
 
     async def end(self, job: Job, record: Record | None) -> SegmentEnd | None:
         """How the latest segment of `job` ended, of which `record` tells; None where it is not resumable."""
-        standing = (await known_progress(self.endpoint, self.ledger, [job])).get(job.id)
+        if not self.endpoint.outstanding.is_resumable(job):
+            return None
+        standing = (await self.ledger.jobs.segments.standings([job.id])).get(job.id)
         return None if standing is None else segment_end(standing, record, unfinished_at=job.unfinished_at)

@@ -1,9 +1,7 @@
 """Deals with what webhooks told: notes it durably, answers at once, and decides afterwards.
 
 An outside event does not act. The listener calls `note`, which returns when the notice is durable; later the notices
-are gone through in batches, each against the job as it is then. While a job is at the service, a result is taken from a
-webhook only if it can speak of nothing but the execution at hand; otherwise it is a hint to ask. Of everything that was
-given up, a submission or a whole job, a result counts whenever it comes, and nothing else changes anything.
+are gone through in batches, each against the job as it is then (`engine.collecting.notice_steps`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,8 +76,7 @@ class _SortedOut:
 class WebhookInbox:
     """Of one process: a `NoticeSink` for the listener, and the one who works through what it took.
 
-    A few notices wait in memory. While more come than are dealt with, the others wait in the ledger only and are read
-    from there, in pages, once memory is empty. `progress` of runs counts submissions that turned out to be one too
+    Notices wait in a `NoticeQueue`. `progress` of runs counts submissions that turned out to be one too
     many; `owed` is woken when one that is owed a `/cancel` can be named at last. An output that `validators` look
     at leaves the line meanwhile, so that the others do not wait; `launch` runs what does that.
     """

@@ -32,11 +32,10 @@ UNKNOWN: Final = "the process that works on this ledger does not know {}: it may
 
 
 class CommandInbox:
-    """The commands of one ledger. `on_changed` is called after a command has changed something in the ledger."""
+    """The commands of one ledger."""
 
-    def __init__(self, *, ledger: Ledger, on_changed: Callable[[Command], Awaitable[None]]) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._on_changed = on_changed
         self._handlers: dict[str, Handler] = {}
         self._wakeup, self._lengthy_wakeup = Wakeup(), Wakeup()
 
@@ -67,6 +66,9 @@ class CommandInbox:
             log.warning("commands could not be carried out: %s", error)
             return POLL_S_MAX
         return SELDOM_S  # whoever asks commits it, and `on_change` is called
+
+    async def _on_changed(self, command: Command) -> None:
+        """`command` has changed something in the ledger."""
 
     async def run_once(self) -> None:
         """Carries out what is pending."""

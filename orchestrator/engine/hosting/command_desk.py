@@ -31,7 +31,7 @@ class CommandDesk(CommandInbox):
         beat: Callable[[], Awaitable[None]],
         watch_every_s: float,
     ) -> None:
-        super().__init__(ledger=ledger, on_changed=self._on_changed)
+        super().__init__(ledger)
         self._host = host
         self._learn = learn
         self._beat = beat
@@ -111,7 +111,6 @@ class CommandDesk(CommandInbox):
         self._host.control.on_change()
 
     async def _on_changed(self, command: Command) -> None:
-        """A command has changed something in the ledger."""
         runs = self._host.runs
         if command.run is not None and command.run not in runs.settings_of:  # another process has made it
             await self._learn()

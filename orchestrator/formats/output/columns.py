@@ -107,7 +107,6 @@ class Columns:
     """The columns of results, or of errors, with what they are to `include`."""
 
     def __init__(self, *, is_errors: bool, include: Collection[Include], flatten: Sequence[str] = ()) -> None:
-        self._is_errors = is_errors
         self._include = include
         self._members = Members([path for path in flatten if not is_errors or path.startswith(OF_ANY)])
         flat = [Column(path, CellKind.JSON if path == OUTPUT else CellKind.ANY) for path in self._members.paths]

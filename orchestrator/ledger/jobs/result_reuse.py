@@ -18,7 +18,6 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.result_reuse import DAMAGED, REUSED, Reuse, reuse_key, why_not
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.jobs.transitions import completed
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.claim_queue import ClaimableJob
 from orchestrator.ledger.jobs.results import Origin
@@ -320,4 +319,4 @@ def _carried(job: Job, row: Any, now: int) -> Transition:
         execution_ms=row.execution_ms,
         worker=row.worker,
     )
-    return completed(job, outcome, reason=ReasonCode.CARRIED_OVER, detail=Detail(run=row.name), at=now)
+    return transitions.completed(job, outcome, reason=ReasonCode.CARRIED_OVER, detail=Detail(run=row.name), at=now)

@@ -16,7 +16,6 @@ from orchestrator.engine.commands.inbox import CommandInbox
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands.command import Command
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from orchestrator.settings.run_settings import RunSettings
@@ -28,10 +27,6 @@ pytestmark = pytest.mark.anyio
 RUN = Operation.RUN
 
 
-async def nothing_else(_command: Command) -> None:
-    """Nobody else is to be told."""
-
-
 @asynccontextmanager
 async def at_work(path: Path) -> AsyncIterator[Ledger]:
     """A process that works on the ledger."""
@@ -39,7 +34,7 @@ async def at_work(path: Path) -> AsyncIterator[Ledger]:
     with dispatcher_lock(path, now=clock.now()):
         async with open_ledger(path, clock=clock) as ledger, anyio.create_task_group() as group:
             await group.start(ledger.writer.serve)
-            commands = CommandInbox(ledger=ledger, on_changed=nothing_else)
+            commands = CommandInbox(ledger)
             watch = LedgerWatch(ledger.commits_of_others, every_s=0.02)
             watch.subscribe(commands.on_change)
             await group.start(commands.serve)
