@@ -21,7 +21,7 @@ from orchestrator.settings.parsers.jobs import parse_check, parse_schema
 
 
 class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it, or would come: how many jobs (`core.rechecking.Rechecked`)."""
+    """What came of it, or would come: how many jobs (`core.jobs.revalidation.Rechecked`)."""
 
     run: str
     looked_at: int

@@ -3,6 +3,7 @@
 from orchestrator.api.runs.commands import Acknowledged
 from orchestrator.api.runs.next_command import pause_command, resume_command
 from orchestrator.core.text.durations import format_duration
+from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import collect_again, counted
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.maintenance.janitor import Recovered
@@ -11,6 +12,7 @@ from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
 from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings.command_names import command
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
@@ -148,9 +150,10 @@ def refusal_advice(request: RunRequest, standing: ServedRun, safe_s: float | Non
     at_service = standing.progress.at_service
     if not at_service:
         return ""
+    cancel = Suggestion(step=NextStep.CANCEL_JOBS, name=request.name)
     return (
         f"{counted(at_service, 'job')} of this run at the service; {safe_text(safe_s)}; "
-        f"to cancel some of them: orchestrator jobs cancel {request.name}; "
+        f"to cancel some of them, which --where names: {command(cancel)}; "
         f"to go on without reading the input: {resume_command(request)}"
     )
 

@@ -71,8 +71,8 @@ async def trigger(
 
     found = await trigger(request.ledger, name, at)
     show_flow_asked_for(found, console, waits=wait, as_json=as_json)
-    if not wait:
-        if not as_json:  # else who works on the ledger puts them back
+    if not wait:  # who waits works on the ledger, and puts raised workers back
+        if not as_json:
             await tell_raised(request.ledger)
         return 0
     with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data

@@ -113,6 +113,7 @@ def show_limits(found: Sequence[EndpointLimitStatus], ledger: Path, *, as_json: 
 
 
 def limits_of(rules: Sequence[str]) -> Mapping[Operation, Limit]:
+    """The limits that these rules say. Raises `UsageError`."""
     chosen: dict[Operation, Limit] = {}
     for operation, limit in (_read(parse_limit, rule) for rule in rules):
         if operation in chosen:

@@ -13,10 +13,7 @@ from orchestrator.cli.output.formats import second
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.ledger_admin import (
-        LedgerInfo,  # at run time `--help` would pay for it
-        Stopped,  # at run time `--help` would pay for it
-    )
+    from orchestrator.api.admin.ledger_admin import LedgerInfo, Stopped  # at run time `--help` would pay for it
 
 Copy = Annotated[Path, typer.Argument(metavar="FILE", help="The copy. There must be no such file yet.")]
 

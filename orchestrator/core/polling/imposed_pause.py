@@ -1,7 +1,7 @@
 """How far a pause is obeyed that somebody else imposes on questions: the service by a `Retry-After` or a `RateLimit`
 header, or whoever refuses the key.
 
-A result is there for half an hour, and a service may want an hour of rest. So its pause is kept as long as no result
+A result is there for half an hour, and a service may want an hour of rest. So its pause is obeyed as long as no result
 is lost by that. From then on single questions go all the same, each for the job whose time is up first, at a pace that
 grows towards the next loss. Once one is answered, the others follow at once, for as long as deadlines press. Times are
 microseconds UTC.

@@ -53,7 +53,7 @@ class Suspect(msgspec.Struct, frozen=True, gc=False):
     since: int
     policy: bytes | None = None
     escalated: bytes | None = None
-    """What the job was given of its own (`core.job.Job`): its executions may take longer than those of the others."""
+    """What the job was given of its own (`core.jobs.job.Job`): its executions may take longer than others."""
 
     @property
     def has_own(self) -> bool:

@@ -53,9 +53,8 @@ class FlowRetention:
             before = now - keep_us
             for run, name in await self.ledger.flows.outlived(pipeline.id, before):
                 await self._remove(run, name, before)
-            await self.ledger.flows.outbox.forget(
-                pipeline.id, before, most=NOTIFICATIONS_MAX
-            )  # further ones the next time
+            # Further ones the next time.
+            await self.ledger.flows.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)
 
     async def _remove(self, run: int, name: str, before: int) -> None:
         """A run of a flow, unless somebody works on it."""

@@ -31,7 +31,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """A job that succeeded.
 
     `output` is one compact JSON document, which has no line breaks, or null when the job had none. It is not looked
-    into again: `core.service.answers` made it so when it was collected, and what was good enough then must not stop
+    into again: `core.service.records` made it so when it was collected, and what was good enough then must not stop
     the file.
     """
 
@@ -95,7 +95,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 def encode_outcome(outcome: WrittenOutcome) -> bytes:
-    r"""Its line of JSON with a `\n`; `more` stands behind what each has."""
+    r"""Its line of JSON with a `\n`; the outcome's `more` stands behind what every line has."""
     line, more = outcome.line, outcome.more
     if isinstance(line, ErrorLine):
         error = line.error

@@ -1,4 +1,4 @@
-"""The timeline of a job: its events, and where it is resumable, what its workers summary_of."""
+"""The timeline of a job: its events, and where it is resumable, what its workers told."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -48,7 +48,7 @@ def timeline(
 
 
 def _news(segments: Sequence[SegmentRow], checkpoints: Sequence[CheckpointRow]) -> Iterator[TimelineStep]:
-    """What the workers of a resumable job summary_of."""
+    """What the workers of a resumable job told."""
 
     def told_at(at: int, event: str, what: str) -> TimelineStep:
         return TimelineStep(at=at, after_us=0, event=event, reason=what, class_=None, attempt=0, remote_id=None)

@@ -80,7 +80,7 @@ endpoints = Table(
     Column("id", INTEGER, primary_key=True),
     Column("service_url", TEXT, nullable=False),
     Column("endpoint", TEXT, nullable=False),
-    Column("learned", BLOB),  # `core.learned.Learned` as JSON
+    Column("learned", BLOB),  # `core.polling.endpoint_estimates.Learned` as JSON
     UniqueConstraint("service_url", "endpoint", name="endpoints_of_service"),
 )
 
@@ -181,7 +181,7 @@ jobs = Table(
     Column("ended_at", INTEGER),
     Column("attempts_max", INTEGER),  # executions that may fail, of a job that was reopened with its own number
     Column("policy", BLOB),  # what it was reopened with; `payloads.policy` is its line's
-    Column("escalated", BLOB),  # what it was given after its troubles: `core.escalation.Escalated` as JSON
+    Column("escalated", BLOB),  # what it was given after its troubles: `core.jobs.escalation.EscalationState` as JSON
     Column("segment", INTEGER, nullable=False, server_default="0"),  # the latest, of a resumable job
     Column("priority", INTEGER, nullable=False, server_default="0"),  # within its run
     CheckConstraint(values_check("state", State), name="jobs_state_known"),
@@ -400,7 +400,7 @@ brakes = Table(
     Column("kept", BLOB),  # `brakes.Kept` as JSON
     Column("canary", BLOB),  # the numbers of the jobs that go first, as JSON; NULL: none were chosen
     Column("continued_at", INTEGER, nullable=False, server_default="0"),  # when people last had it go on
-    Column("held_by", BLOB),  # `core.brakes.Hold` as JSON: what stops it; NULL: nothing, as far as is known
+    Column("held_by", BLOB),  # `core.gates.gates.Hold` as JSON: what stops it; NULL: nothing, as far as is known
 )
 """How the brakes of runs stand."""
 

@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.settings.values import CellType, Include
 
 FLATTEN_ROOTS: Final = ("output", "input", "metadata")
-"""What a path of `flattened` leads into."""
+"""What a path of `flatten` leads into."""
 
 
 def parse_include(texts: Sequence[str]) -> tuple[Include, ...]:
