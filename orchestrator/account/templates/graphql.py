@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.templates.templates import Losing, Template, template_of, variables_of, warn_of_lost_variables
+from orchestrator.account.templates.templates import (
+    Losing,
+    Template,
+    known_template,
+    variables_of,
+    warn_of_lost_variables,
+)
 from orchestrator.account.transport.graphql import ByGraphQL, Value, literal, read_at
 from orchestrator.core.service.records import read_members
 
@@ -101,4 +107,4 @@ def _read_shown(data: bytes) -> tuple[Mapping[str, Any], Template] | None:
 
 def _template(members: Mapping[str, object]) -> Template:
     known = {name: value for name, value in members.items() if value is not None}
-    return template_of(known)
+    return known_template(known)

@@ -8,7 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from orchestrator.account.templates.templates import Losing, Template, template_of, variables_of, warn_of_lost_variables
+from orchestrator.account.templates.templates import (
+    Losing,
+    Template,
+    known_template,
+    variables_of,
+    warn_of_lost_variables,
+)
 from orchestrator.account.transport.fallback import RETIRED_STATUSES, CannotSayError, is_there
 from orchestrator.account.transport.rest import ByRest, ProblemError
 from orchestrator.client.jobs.refusals import AnswerError, Refusal
@@ -83,7 +89,7 @@ class _TemplatesRest(ByRest, ABC):
             fields["env"] = [{"key": key, "value": value} for key, value in (record.get("env") or {}).items()]
             fields["ports"] = ",".join(record.get("ports") or ()) or None
             known = _without_none({"id": record.get("id"), **fields, **self._fields(record)})
-            return template_of(known)
+            return known_template(known)
         except (msgspec.ValidationError, AttributeError, TypeError) as error:
             raise AnswerError(f"{doing}: the service answered with a template that cannot be read") from error
 

@@ -73,7 +73,7 @@ _UNKNOWN: Final = {"name": "", "imageName": "", "containerDiskInGb": 0, "volumeI
 """In the place of what is required, and what the service does not show."""
 
 
-def template_of(known: Mapping[str, Any]) -> Template:
+def known_template(known: Mapping[str, Any]) -> Template:
     """The template of which the service shows so much. Raises `msgspec.ValidationError`."""
     return msgspec.convert({**_UNKNOWN, **known}, Template)
 

@@ -226,7 +226,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a number that nobody can read costs the record",
         path="orchestrator/core/service/records.py::known_members",
-        old="except msgspec.DecodeError:",
+        old="except ValueError:",
         new="except ZeroDivisionError:",
         tests=(
             TIMES + "test_an_impossible_time_spoils_no_result_and_changes_nothing",
