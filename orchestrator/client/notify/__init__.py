@@ -1,0 +1,1 @@
+"""Messages to people, in the form of each receiver: webhooks, chats, mail, commands, pings."""

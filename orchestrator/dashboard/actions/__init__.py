@@ -1,0 +1,1 @@
+"""What pages can ask for: forms, confirmations, and what came of them."""

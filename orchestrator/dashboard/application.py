@@ -1,0 +1,1 @@
+"""The dashboard as one ASGI application."""

@@ -1,0 +1,1 @@
+"""One module for each page: its path, its template, and what of `api` it shows."""

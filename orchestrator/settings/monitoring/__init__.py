@@ -1,0 +1,1 @@
+"""What can be set of the dashboard, of metrics and of who is told."""

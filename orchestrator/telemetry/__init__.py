@@ -1,0 +1,1 @@
+"""Metrics and traces, from what is in the ledger; alone knows Prometheus and OpenTelemetry."""
