@@ -11,8 +11,8 @@ from orchestrator.api.runs.commands import ask_process
 from orchestrator.api.runs.run_lookup import ambiguous_name, unknown_name
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.result_reuse import REUSED
-from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
-from orchestrator.core.pipelines.pipeline import News, Pipeline
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.schedule_calendar import instant_of
 from orchestrator.core.text.name_match import meant_by
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -24,79 +24,8 @@ from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import SECOND_US
+from orchestrator.views.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
 from orchestrator.views.status import RunStatus
-
-
-class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a flow stands. Times are microseconds since the epoch, UTC."""
-
-    name: str
-    pipeline: str
-    state: FlowState
-    kind: FlowKind
-    fire_at: int
-    recorded_at: int
-    started_at: int | None
-    ended_at: int | None
-    why: str
-    """Why it is held, or ended as it did."""
-
-    braked: bool = False
-    """It is held by a brake of one of its runs, and goes on by itself once that lets it."""
-
-    late: bool
-    """It was told that it had not ended by the time that its schedule allows."""
-
-
-class StageStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stage of a flow stands that has begun."""
-
-    stage: str
-    run: str | None
-    """The run that carries it out; None: it was deleted."""
-
-    source: str
-    sha256: str
-    """Of its input, hexadecimal."""
-
-    rows_in: int = 0
-    waiting: int = 0
-    outstanding: int = 0
-    done: int = 0
-    failed: int = 0
-    reused: int = 0
-    """Of those done: they have the result of an earlier job, and nothing was sent."""
-
-    jobs_per_s: float | None = None
-    eta_s: float | None = None
-    why_blocked: str | None = msgspec.field(default=None, name="held_up")
-
-
-class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What people are told of a flow. Times are microseconds since the epoch, UTC."""
-
-    news: News
-    owed_at: int
-    tries: int
-    taken_at: int | None = msgspec.field(name="told_at")
-    """When somebody took it."""
-
-    given_up_at: int | None
-    problem: str
-    """Why nobody has taken it yet."""
-
-
-class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A flow, and its stages that have begun."""
-
-    flow: FlowStatus
-    version: int
-    """Of its pipeline: the one that it keeps."""
-
-    stages: tuple[StageStatus, ...]
-    notifications: tuple[NotificationStatus, ...] = ()
-    """Oldest first."""
-
 
 # --- what there is
 

@@ -1,14 +1,12 @@
 """Schedules: how they stand, when they fire next, what has fired, and what is wrong with them; paused and continued."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from orchestrator.api.flows.apply import stage_endpoints
-from orchestrator.api.flows.flows import FlowStatus, hand_over, looking_at, pipeline_named, status_of, time_of
+from orchestrator.api.flows.flows import hand_over, looking_at, pipeline_named, status_of, time_of
 from orchestrator.api.inspect.status import UNTOLD_US
 from orchestrator.api.runs.commands import beside
 from orchestrator.core.pipelines.due_fires import COUNTED_MAX, GapKind, gap
@@ -27,6 +25,7 @@ from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.settings.command_settings import NOTE
 from orchestrator.units import HOUR_US, MINUTE_US
+from orchestrator.views.flows import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 
 OVERDUE_US: Final = 15 * MINUTE_US
 """A fire that nobody has recorded for so long means that nobody looks."""
@@ -40,65 +39,6 @@ UNTOLD_MAX: Final = 1_000
 
 _TOLD: Final = (FlowState.SUCCEEDED, FlowState.PARTIAL, FlowState.FAILED)
 """How flows end that say something of the next ones."""
-
-
-class ScheduleStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline and how its schedule stands. Times are microseconds since the epoch, UTC."""
-
-    name: str
-    version: int
-    fires: str
-    """When it fires, in words."""
-
-    zone: str
-    next_at: int | None
-    """None: it is paused, or fires no more."""
-
-    looked_until: int | None
-    """Until when everything that was due is recorded."""
-
-    paused_at: int | None
-    paused_until: int | None
-    note: str
-    waiting: int
-    running: int
-    on_hold: int = msgspec.field(name="held")
-    last: FlowStatus | None
-    endpoints: Mapping[str, str] = {}
-    """The ids of its endpoints, by its stages."""
-
-
-class ScheduleHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """A fire, a stretch of fires for which nothing was done, or something of which nobody could be told. Times are
-    microseconds since the epoch, UTC.
-    """
-
-    fire_at: int
-    """The fire, or the first of them; or when somebody was to be told."""
-
-    until_at: int | None = None
-    """Of a stretch: until when they were due."""
-
-    what: str
-    """The state of its flow, or: skipped, missed, paused; or what was not told."""
-
-    flow: str | None = None
-    fires: int = 1
-    """How many; of 10,000 there may be more."""
-
-    why: str = ""
-    backfill: str | None = None
-    """The command that has flows made for them."""
-
-
-class ScheduleTrouble(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong with a schedule."""
-
-    pipeline: str
-    kind: str
-    """late, missed, failing, untold or unseen."""
-
-    text: str
 
 
 async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:

@@ -7,7 +7,7 @@ from typing import Final
 import anyio
 import msgspec
 
-from orchestrator.api.flows.flows import FlowStatus, flow_named, hand_over, status_of
+from orchestrator.api.flows.flows import flow_named, hand_over, status_of
 from orchestrator.api.hosting.host import Host, host_of
 from orchestrator.api.runs import messages
 from orchestrator.api.runs.commands import beside
@@ -20,6 +20,7 @@ from orchestrator.errors import LedgerBusyError, StoppedError, leading
 from orchestrator.ledger import Ledger, holder, is_made, no_ledger
 from orchestrator.settings.requests import ServeRequest
 from orchestrator.units import SECOND_US
+from orchestrator.views.flows import FlowStatus
 
 LOOK_S: Final = 0.5
 """How often it is looked how a flow stands that another process carries out."""

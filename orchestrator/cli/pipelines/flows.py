@@ -17,9 +17,9 @@ from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
     # at run time `--help` would pay for it
-    from orchestrator.api.flows.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
     from orchestrator.api.flows.lineage import Lineage, RowOfFlow
     from orchestrator.api.flows.triggers import Rerun
+    from orchestrator.views.flows import FlowShown, FlowStatus, NotificationStatus, StageStatus
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", help="The flow, or the beginning of its name.")]
 RowId = Annotated[str, typer.Argument(metavar="ID", help="The custom_id of a row, in whichever stage.")]

@@ -16,11 +16,11 @@ from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_settings
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows.schedules import (  # at run time `--help` would pay for it
+    from orchestrator.views.flows import (
         ScheduleHistory,
         ScheduleStatus,
         ScheduleTrouble,
-    )
+    )  # at run time `--help` would pay
 
 TROUBLE_EXIT_CODE = 1
 

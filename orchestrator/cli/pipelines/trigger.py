@@ -20,8 +20,8 @@ from orchestrator.core.text.wording import counted
 from orchestrator.settings.requests import ServeRequest
 
 if TYPE_CHECKING:
-    from orchestrator.api.flows.flows import FlowStatus  # at run time `--help` would pay for it
     from orchestrator.api.flows.triggers import TriggeredFlows  # at run time `--help` would pay for it
+    from orchestrator.views.flows import FlowStatus  # at run time `--help` would pay for it
 
 PARALLEL_MAX: Final = 1_000
 

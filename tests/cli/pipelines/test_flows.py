@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.api.flows.flows import FlowShown, FlowStatus, StageStatus
 from orchestrator.api.flows.lineage import Lineage, RowOfFlow
-from orchestrator.api.flows.schedules import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 from orchestrator.api.flows.triggers import Rerun, TriggeredFlows
 from orchestrator.api.foreground.tick import Ticked
 from orchestrator.cli.output.consoles import PlainConsole, QuietConsole
@@ -19,6 +17,14 @@ from orchestrator.cli.pipelines.trigger import show_flow_asked_for, show_flow_en
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.units import HOUR_US, MINUTE_US
+from orchestrator.views.flows import (
+    FlowShown,
+    FlowStatus,
+    ScheduleHistory,
+    ScheduleStatus,
+    ScheduleTrouble,
+    StageStatus,
+)
 from tests.cli.command_line import give, requested, shown
 
 LEDGER = Path("l.db")
