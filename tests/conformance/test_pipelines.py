@@ -331,6 +331,20 @@ async def test_that_a_flow_is_late_is_told_once(open_file: OpenLedger) -> None:
         assert [await ledger.flows.tell_late(flow.id, "why") for _ in range(2)] == [True, False]
 
 
+async def test_that_flows_of_one_backfill_are_late_is_told_once_and_of_each_backfill(open_file: OpenLedger) -> None:
+    async with open_file() as ledger:
+        of = await applied(ledger, a_pipeline(), now=AT)
+        told = []
+        for first in (0, 10):
+            await anyio.sleep(1)
+            fires = [AT - (first + number) * HOUR_US for number in range(3)]
+            for name in await ledger.flows.add(of.id, of.name, of.definition, fires, FlowKind.BACKFILL, parallel=3):
+                flow = await ledger.flows.named(name)
+                assert flow is not None
+                told.append(await ledger.flows.tell_late(flow.id, "why"))
+        assert told == [True, False, False] * 2
+
+
 async def test_failed_flows_in_a_row_pause_the_schedule_and_those_before_it_was_continued_are_forgiven(
     open_file: OpenLedger,
 ) -> None:

@@ -107,13 +107,20 @@ class FlowKind(StrEnum):
     """Somebody asked for the fires of a past time; it stands behind the others."""
 
 
-def late_from(kind: FlowKind, *, fire_at: int, recorded_at: int, due_at: int, jitter_us: int) -> int:
+def late_from(
+    kind: FlowKind, *, fire_at: int, recorded_at: int, started_at: int | None, due_at: int, jitter_us: int
+) -> int | None:
     """From when on the time of a flow counts, after which it is late: from its fire, but from when somebody asked for
     it where that came later. Who goes on with one that has ended asks for it again: it is due then.
+
+    One of a backfill stands behind the others by design. So its time begins with its turn; None: that has not come.
     """
+    if kind is FlowKind.BACKFILL and started_at is None:
+        return None
     asked_at = recorded_at if kind is not FlowKind.SCHEDULED else fire_at
+    turn_at = fire_at if kind is not FlowKind.BACKFILL or started_at is None else started_at
     again_at = due_at if due_at > fire_at + jitter_us else fire_at
-    return max(fire_at, asked_at, again_at)
+    return max(fire_at, asked_at, turn_at, again_at)
 
 
 def before(event: FlowEvent) -> frozenset[FlowState]:

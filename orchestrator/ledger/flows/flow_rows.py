@@ -53,12 +53,14 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             self.kind,
             fire_at=self.fire_at,
             recorded_at=self.recorded_at,
+            started_at=self.started_at,
             due_at=self.due_at,
             jitter_us=schedule.jitter_us,
         )
-        if now <= since + schedule.late_after_us:
+        if since is None or now <= since + schedule.late_after_us:
             return None
-        after_what = "its time" if since == self.fire_at else "it was asked for"
+        asked = "its turn came" if self.kind is FlowKind.BACKFILL else "it was asked for"
+        after_what = "its time" if since == self.fire_at else asked
         return f"has not ended {format_duration(schedule.late_after_us)} after {after_what}"
 
     @property

@@ -32,6 +32,21 @@ _SHORT: Final = (
     update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)
 )
 
+_other: Final = flows.alias("other")
+_OF_BACKFILL_LATE: Final = (
+    select(_other.c.id)
+    .select_from(flows.join(_other, _other.c.pipeline_id == flows.c.pipeline_id))
+    .where(
+        flows.c.id == bindparam("flow"),
+        flows.c.kind == FlowKind.BACKFILL.value,
+        _other.c.kind == flows.c.kind,
+        _other.c.recorded_at == flows.c.recorded_at,
+        _other.c.is_late == 1,
+    )
+    .limit(1)
+)
+"""Whether it was told that one is late which was asked for together with this one."""
+
 _BEGIN_STAGE: Final = upsert(stages, lambda new: {name: new[name] for name in ("run_id", "source", "sha256")})
 
 
@@ -263,10 +278,11 @@ class Flows(Repository):
 
     @in_transaction
     async def tell_late(self, transaction: Transaction, flow: int, why: str) -> bool:
-        """It is told that a flow is late; False where it had been."""
+        """It is told that a flow is late; False where it had been, of it or of another one of the same backfill."""
         change = update(flows).where(flows.c.id == flow, flows.c.is_late == 0).values(is_late=1)
         connection = transaction.connection
-        is_news = (await connection.execute(change)).rowcount > 0
+        told = (await connection.execute(_OF_BACKFILL_LATE, {"flow": flow})).first()
+        is_news = (await connection.execute(change)).rowcount > 0 and told is None
         if is_news:
             await flow_owe(connection, flow, News.LATE, why, self._access.now())
         return is_news

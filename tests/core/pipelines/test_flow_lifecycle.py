@@ -60,16 +60,21 @@ def test_how_a_flow_ends_is_told_by_its_last_jobs(succeeded: int, others: int, e
 
 
 @pytest.mark.parametrize(
-    ("kind", "recorded_at", "due_at", "since"),
+    ("kind", "recorded_at", "started_at", "due_at", "since"),
     [
-        (FlowKind.SCHEDULED, 5_000, 1_007, 1_000),  # it was made up for: it is late, and its jitter makes it no later
-        (FlowKind.BACKFILL, 5_000, 0, 5_000),
-        (FlowKind.TRIGGERED, 500, 0, 1_000),  # for a time to come
-        (FlowKind.SCHEDULED, 1_001, 9_000, 9_000),  # it had ended, and went on when somebody asked for that
-        (FlowKind.BACKFILL, 5_000, 9_000, 9_000),
+        (FlowKind.SCHEDULED, 5_000, None, 1_007, 1_000),  # made up for: it is late, and its jitter makes it no later
+        (FlowKind.SCHEDULED, 1_001, 3_000, 1_007, 1_000),  # others were before it: that makes it no later, either
+        (FlowKind.BACKFILL, 5_000, 5_001, 0, 5_001),
+        (FlowKind.BACKFILL, 5_000, 8_000, 0, 8_000),  # others were before it, as they should
+        (FlowKind.BACKFILL, 5_000, None, 0, None),
+        (FlowKind.TRIGGERED, 500, None, 0, 1_000),  # for a time to come
+        (FlowKind.TRIGGERED, 5_000, None, 0, 5_000),
+        (FlowKind.SCHEDULED, 1_001, 9_000, 9_000, 9_000),  # it had ended, and went on when somebody asked for that
+        (FlowKind.BACKFILL, 5_000, 9_000, 9_000, 9_000),
     ],
 )
-def test_a_flow_is_late_from_its_fire_or_from_when_it_was_asked_for(
-    kind: FlowKind, recorded_at: int, due_at: int, since: int
+def test_a_flow_is_late_from_its_fire_from_when_it_was_asked_for_or_from_its_turn_in_a_backfill(
+    kind: FlowKind, recorded_at: int, started_at: int | None, due_at: int, since: int | None
 ) -> None:
-    assert late_from(kind, fire_at=1_000, recorded_at=recorded_at, due_at=due_at, jitter_us=10) == since
+    found = late_from(kind, fire_at=1_000, recorded_at=recorded_at, started_at=started_at, due_at=due_at, jitter_us=10)
+    assert found == since

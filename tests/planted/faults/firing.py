@@ -17,6 +17,22 @@ FAULTS: tuple[Fault, ...] = (
         ),
     ),
     Fault(
+        name="a backfill is late while it stands in line",
+        path="orchestrator/core/pipelines/flow_lifecycle.py::late_from",
+        old="return None",
+        new="return recorded_at",
+        tests=(
+            "tests/core/pipelines/test_flow_lifecycle.py::test_a_flow_is_late_from_its_fire_from_when_it_was_asked_for_or_from_its_turn_in_a_backfill",
+        ),
+    ),
+    Fault(
+        name="each flow of a backfill tells that it is late",
+        path="orchestrator/ledger/flows/flows.py::Flows.tell_late",
+        old="rowcount > 0 and told is None",
+        new="rowcount > 0",
+        tests=(_PIPELINES + "test_that_flows_of_one_backfill_are_late_is_told_once_and_of_each_backfill",),
+    ),
+    Fault(
         name="a fire that is overdue for exactly as long as it may be is missed",
         path="orchestrator/core/pipelines/due_fires.py::look",
         old="bygone = now - schedule.catch_up_us - 1",
