@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from orchestrator.dashboard.payloads import Payloads
 from orchestrator.ledger import Ledger
 
 
@@ -27,6 +28,9 @@ class PageRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     """What follows the path; a page ignores what it does not know, and says what it cannot read."""
 
+    shows: Payloads = field(default_factory=Payloads)
+    """What of inputs and outputs whoever asks may see; a page that shows them, or searches them, asks it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
@@ -46,6 +50,39 @@ class Page:
 
     heading: str
     """Which entry of the navigation it belongs to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormRequest(PageRequest):
+    """A form that was sent by somebody who may act."""
+
+    person: str
+    """Who is signed in, for the record of what was asked."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """What the form holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormAnswer:
+    """A page in place (as one that asks for confirmation), or where to go on."""
+
+    template: str = ""
+    view: msgspec.Struct | None = None
+    status: int = 200
+    redirect: str = ""
+    """From the root, as `/runs/17`; with it nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormRoute:
+    """What one path does with a form that is sent there. Only people who may act get that far."""
+
+    path: str
+    answer: Callable[[FormRequest], Awaitable[FormAnswer]]
+    """Raises as `Page.compose` does."""
+
+    heading: str = ""
 
 
 class NotFoundError(Exception):

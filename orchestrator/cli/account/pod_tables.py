@@ -7,9 +7,9 @@ from rich.text import Text
 
 from orchestrator.account.pods.records import Pod, PodStatus
 from orchestrator.cli.output import tables, theme
-from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.output.tables import plain
 from orchestrator.core.limits.ratelimit_headers import Window
+from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_settings
 from orchestrator.units import SECOND_US

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import minute
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.service.profiles import with_profile
+from orchestrator.core.text.figures import minute
 from orchestrator.errors import OrchestratorError
 
 

@@ -19,10 +19,10 @@ from orchestrator.cli.framework.flags import Flags, also
 from orchestrator.cli.framework.requests import key_warning
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import lasting
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service import account_interfaces
 from orchestrator.core.text.durations import parse_duration
+from orchestrator.core.text.figures import lasting
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
 from orchestrator.settings import command_settings, connection_settings
 from orchestrator.settings.connection_settings import PROFILE

@@ -1,24 +1,21 @@
 """Figures as people read them."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Final
 
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.gates.costs import money
 from orchestrator.core.gates.gates import QUEUE_FULL, Gate
 from orchestrator.core.text.durations import format_duration, rough_duration
+from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import collect_again, counted, shortened
-from orchestrator.units import EPOCH, SECOND_US
+from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, RunStatus, Snapshot, StuckSummary
 
 ENDED: Final = ("succeeded", "failed", "cancelled")
 
 STATES: Final = ("queued", "submitting", "uncertain", "outstanding", *ENDED)
 """In the order in which a job goes through them."""
-
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def stuck_text(stuck: StuckSummary) -> str | None:
@@ -126,45 +123,7 @@ def total(counts: Mapping[str, int]) -> int:
     return sum(counts.get(state, 0) for state in STATES)
 
 
-def percent(part: int, whole: int) -> str:
-    """Rounded down, so that 100 % means all."""
-    return f"{100 * part // whole if whole else 0} %"
-
-
 def window(used: int, allowed: int, window_s: float | None, throttled: int) -> str:
     """How the limits stand: what counts in the service's present window, and how often it has refused."""
     within = f" in {format_duration(round(window_s * SECOND_US))}" if window_s else ""
     return f"{used:,} of {counted(allowed, 'request')}{within}, {f'{throttled:,}' if throttled else 'none'} throttled"
-
-
-def lasting(seconds: float) -> str:
-    """A duration to two places: "3.2 s", "41 s", "12 min 30 s", "2 h 05 min", "3 d 04 h"."""
-    if seconds < 10:  # noqa: PLR2004  below ten seconds a tenth matters
-        return f"{math.floor(10 * max(seconds, 0)) / 10:g} s"
-    whole = int(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE:02} s"
-    if whole < _DAY:
-        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02} min"
-    return f"{whole // _DAY} d {whole % _DAY // _HOUR:02} h"
-
-
-def second(at: int) -> str:
-    """A moment to the second, in UTC."""
-    return f"{EPOCH + timedelta(microseconds=at):%Y-%m-%d %H:%M:%S}"
-
-
-def minute(at: int) -> str:
-    """A moment to the minute, in UTC."""
-    return second(at).rpartition(":")[0]
-
-
-def rate(per_s: float) -> str:
-    """Jobs a second, or a minute or hour where a second is too short to say anything."""
-    if per_s >= 1 or per_s == 0:
-        return f"{per_s:,.1f} jobs/s"
-    if per_s * _MINUTE >= 1:
-        return f"{per_s * _MINUTE:.1f} jobs/min"
-    return f"{per_s * _HOUR:.1f} jobs/h"

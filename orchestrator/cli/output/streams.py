@@ -14,10 +14,10 @@ from typing import IO, Final, NoReturn
 import msgspec
 
 from orchestrator.cli.output import theme
-from orchestrator.cli.output.json_values import as_printed
 from orchestrator.core.text.wording import visible, visible_json
 from orchestrator.errors import StoppedError, flag_name, with_settings_named
 from orchestrator.settings.command_names import ledger_words, with_ledger
+from orchestrator.views.json_values import as_printed
 
 _STREAMS: Final = (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_WRONLY, "w"), ("stderr", os.O_WRONLY, "w"))
 """The standard streams, by their numbers."""

@@ -13,10 +13,9 @@ from orchestrator.cli.output.formats import (
     empty_columns_text,
     finished,
     kind_line,
-    lasting,
-    rate,
     stuck_text,
 )
+from orchestrator.core.text.figures import lasting, rate
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.formats.output.atomic_file import NOWHERE
 from orchestrator.settings import request_settings

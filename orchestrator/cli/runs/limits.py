@@ -11,11 +11,12 @@ from orchestrator.cli.framework.command_groups import ShownGroup
 from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import minute, window
+from orchestrator.cli.output.formats import window
 from orchestrator.cli.runs.control import when_set
 from orchestrator.core.limits.limit_text import parse_limit
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.profiles import endpoint_at
+from orchestrator.core.text.figures import minute
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings
 from orchestrator.settings.parsers.names import is_endpoint_name

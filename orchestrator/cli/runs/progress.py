@@ -9,8 +9,8 @@ import typer
 from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
+from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import shortened
 from orchestrator.settings import connection_settings
 from orchestrator.units import SECOND_US

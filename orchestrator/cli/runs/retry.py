@@ -13,9 +13,9 @@ from orchestrator.cli.framework.endpoint_names import id_at
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.formats import lasting
 from orchestrator.cli.runs.control import JSON, show_control
 from orchestrator.core.service.answers import Trouble
+from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings, run_settings

@@ -18,17 +18,14 @@ from orchestrator.cli.output.formats import (
     again,
     closest_call,
     finished,
-    minute,
     offline,
-    percent,
-    rate,
-    second,
     troubles,
     window,
 )
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
+from orchestrator.core.text.figures import minute, percent, rate, second
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 

@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli.framework.command_groups import NounGroup
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import second
+from orchestrator.core.text.figures import second
 from orchestrator.units import MIB
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from orchestrator.cli.output import streams, tables
-from orchestrator.cli.output.formats import lasting
+from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.json_compact import compact
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from orchestrator.api.runs.next_command import results_command
-from orchestrator.cli.output.formats import lasting, percent, rate
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.core.diagnosis.failed_executions import FailureKind
+from orchestrator.core.text.figures import lasting, percent, rate
 from orchestrator.settings import request_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import Configuration, RunRequest

@@ -21,18 +21,18 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is counted is told as a time in ISO 8601",
-        path="orchestrator/cli/output/json_values.py::is_time",
+        path="orchestrator/views/json_values.py::is_time",
         old='return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS',
         new='return name.rpartition("_")[2] in _ENDINGS',
-        tests=("tests/cli/output/test_json_values.py",),
+        tests=("tests/views/test_json_values.py",),
     ),
     Fault(
         name="times inside of what is printed are told in microseconds only",
-        path="orchestrator/cli/output/json_values.py::as_printed",
+        path="orchestrator/views/json_values.py::as_printed",
         old="each = [as_printed(one) for one in value]",
         new="each = list(value)",
         tests=(
-            "tests/cli/output/test_json_values.py::test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are",
+            "tests/views/test_json_values.py::test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are",
         ),
     ),
     Fault(

@@ -12,8 +12,8 @@ import pytest
 
 from orchestrator import api
 from orchestrator.cli.output import streams
-from orchestrator.cli.output.json_values import as_printed, is_time, iso
 from orchestrator.views import status
+from orchestrator.views.json_values import as_printed, is_time, iso_8601
 from orchestrator.views.status import JanitorSummary, LastProcess, StuckSummary
 from tests.cli.command_line import shown
 from tests.cli.samples import run_status
@@ -23,7 +23,7 @@ ISO = "2026-06-23T09:52:07.000123Z"
 
 
 def test_a_moment_in_iso_8601_is_to_the_microsecond() -> None:
-    assert (iso(AT), iso(0)) == (ISO, "1970-01-01T00:00:00.000000Z")
+    assert (iso_8601(AT), iso_8601(0)) == (ISO, "1970-01-01T00:00:00.000000Z")
 
 
 def test_the_times_of_whatever_is_printed_stand_beside_wherever_they_are() -> None:

@@ -27,7 +27,7 @@ def is_time(name: str) -> bool:
     return name not in _NO_TIMES and name.rpartition("_")[2] in _ENDINGS
 
 
-def iso(at_us: int) -> str:
+def iso_8601(at_us: int) -> str:
     """A moment in ISO 8601."""
     return (EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
@@ -56,7 +56,7 @@ def _of_struct(value: msgspec.Struct) -> object:
         members[encoded] = now
         is_other = is_other or now is not before
         if is_moment:
-            members[encoded + ISO] = None if before is None else iso(before)
+            members[encoded + ISO] = None if before is None else iso_8601(before)
             is_other = True
     return members if is_other else value
 
