@@ -1,0 +1,190 @@
+"""Lines over time: some values of a run or an endpoint, with the pauses and holds that they are to be read with."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
+from itertools import groupby
+from typing import Final
+
+from markupsafe import Markup
+
+from orchestrator.core.text.wording import counted
+from orchestrator.dashboard.charts.amounts import amount_text
+from orchestrator.dashboard.charts.axes import TimeAxis, ValueAxis, clock_text, time_axis, value_axis
+from orchestrator.dashboard.charts.chart import BandNote, Chart, ChartLine
+from orchestrator.dashboard.charts.svg import element, number_text, percent_text
+from orchestrator.units import SECOND_US
+from orchestrator.views.series import Band, Series, Unit
+
+POINTS_MAX: Final = 300
+NOTES_MAX: Final = 8
+"""So many bands have a number and a note, the latest ones."""
+
+BANDS_MAX: Final = 100
+"""So many are drawn."""
+
+DASHES: Final = ("solid", "dashed", "dotted", "dash-dot", "long-dash", "fine-dash")
+
+_SILENT_STEPS: Final = 2.5
+_LATE: Final = 0.95
+"""Further right the number of a band stands before it."""
+
+_Points = list[tuple[int, float | None]]
+
+
+def draw(
+    series: Sequence[Series],
+    bands: Sequence[Band] = (),
+    *,
+    title: str,
+    since: int | None = None,
+    until: int | None = None,
+    zone: tzinfo = UTC,
+) -> Chart:
+    """The lines of `series`, which have one unit, over `bands`.
+
+    `since` and `until` are the window that was asked for; without them it is as wide as the points. The chart begins
+    and ends at round times of `zone`. Points outside are left out. Of points at one moment the last counts; points need
+    not be in order. Raises ValueError for values that are no numbers, and for lines of several units.
+    """
+    if len({each.unit for each in series}) > 1:
+        raise ValueError(f"{title}: one axis cannot have several units")
+    drawn = [(each, _in_order(each)) for each in series]
+    known = [at for _, points in drawn for at, value in points if value is not None]
+    since = min(known, default=None) if since is None else since
+    until = max(known, default=None) if until is None else until
+    if since is None or until is None or not any(since <= at <= until for at in known):
+        return Chart(title=title, summary="Nothing is known of that time.", svg=Markup())
+    times = time_axis(since, until, zone)
+    drawn = [(each, _thinned(_within(points, times))) for each, points in drawn]
+    unit = series[0].unit
+    values = value_axis([value for _, points in drawn for _, value in points if value is not None], unit)
+    shown = sorted((band for band in bands if _meets(band, times)), key=lambda band: band.since)[-BANDS_MAX:]
+    names = [_css(each, place) for place, each in enumerate(series)]
+    lines = [_line(points, css, times, values) for (_, points), css in zip(drawn, names, strict=True)]
+    return Chart(
+        title=title,
+        summary=_summary(drawn, shown, times, zone),
+        svg=element(
+            "svg",
+            *_grid(values, times),
+            *_bands(shown, times),
+            element("svg", *lines, viewBox="0 0 1000 100", preserveAspectRatio="none", width="100%", height="100%"),
+            class_="plot",
+            aria_hidden="true",
+        ),
+        values=values.labels,
+        times=times.labels,
+        lines=tuple(
+            ChartLine(css=css, name=each.name, last=_last(points, unit), key=_key(css))
+            for (each, points), css in zip(drawn, names, strict=True)
+        ),
+        bands=tuple(_note(number, band, zone) for number, band in enumerate(shown[-NOTES_MAX:], start=1)),
+        more_bands=max(len(shown) - NOTES_MAX, 0),
+    )
+
+
+def _in_order(series: Series) -> _Points:
+    """By time; of several points at one moment the last one. A silence is a gap."""
+    points: _Points = []
+    for at, value in sorted(dict(series.points).items()):
+        if points and series.step_s is not None and at - points[-1][0] > _SILENT_STEPS * series.step_s * SECOND_US:
+            points.append((points[-1][0] + round(series.step_s * SECOND_US), None))
+        points.append((at, value))
+    return points
+
+
+def _within(points: _Points, times: TimeAxis) -> _Points:
+    return [(at, value) for at, value in points if times.since <= at <= times.until]
+
+
+def _thinned(points: _Points) -> _Points:
+    """At most `POINTS_MAX` of them: the last of each few, and a gap where there is one among these."""
+    few = max(-(-len(points) // POINTS_MAX), 1)
+    groups = [points[at : at + few] for at in range(0, len(points), few)]
+    return [(group[-1][0], None if any(value is None for _, value in group) else group[-1][1]) for group in groups]
+
+
+def _css(series: Series, place: int) -> str:
+    return f"line {series.state or f'tone-{place % len(DASHES) + 1}'} {DASHES[place % len(DASHES)]}"
+
+
+def _line(points: _Points, css: str, times: TimeAxis, values: ValueAxis) -> Markup:
+    """One path, which goes on elsewhere after a gap. A point between two gaps is a dot."""
+    parts = []
+    for _, group in groupby(points, key=lambda point: point[1] is None):
+        places = [
+            f"{number_text(1000 * times.share(at))} {number_text(100 - 100 * values.share(value))}"
+            for at, value in group
+            if value is not None
+        ]
+        if places:
+            parts.append(f"M{' '.join(places)}" if len(places) > 1 else f"M{places[0]}h0")
+    return element("path", d="".join(parts), class_=css)
+
+
+def _grid(values: ValueAxis, times: TimeAxis) -> Iterator[Markup]:
+    rows, columns = len(values.labels) - 1, len(times.labels) - 1
+    for row in range(rows + 1):
+        y = percent_text(row / rows)
+        yield element("line", x2="100%", y1=y, y2=y, class_="grid")
+    for column in range(1, columns):
+        x = percent_text(column / columns)
+        yield element("line", y2="100%", x1=x, x2=x, class_="grid")
+
+
+def _meets(band: Band, times: TimeAxis) -> bool:
+    return band.since <= times.until and (band.until is None or band.until >= times.since)
+
+
+def _bands(bands: Sequence[Band], times: TimeAxis) -> Iterator[Markup]:
+    for number, band in enumerate(bands, start=1 - max(len(bands) - NOTES_MAX, 0)):
+        left, right = times.share(band.since), 1.0 if band.until is None else times.share(band.until)
+        x = percent_text(left)
+        css = f"band {band.kind}"
+        yield element("rect", x=x, width=percent_text(max(right - left, 0)), height="100%", class_=css)
+        yield element("line", x1=x, x2=x, y2="100%", class_=css)
+        if number > 0:
+            is_late = left > _LATE
+            yield element("text", str(number), x=x, dx=-3 if is_late else 3, y=11, class_="end" if is_late else "start")
+
+
+def _note(number: int, band: Band, zone: tzinfo) -> BandNote:
+    return BandNote(mark=str(number), kind=band.kind, when=_when(band, zone), text=band.text)
+
+
+def _when(band: Band, zone: tzinfo) -> str:
+    since = clock_text(band.since, zone)
+    if band.until is None:
+        return f"since {since}"
+    until = clock_text(band.until, zone)
+    return since if until == since else f"{since} to {until}"
+
+
+def _last(points: _Points, unit: Unit) -> str:
+    value = points[-1][1] if points else None
+    return "" if value is None else amount_text(value, unit)
+
+
+def _key(css: str) -> Markup:
+    line = element("path", d="M2 5H26", class_=css)
+    return element("svg", line, viewBox="0 0 28 10", class_="key", aria_hidden="true")
+
+
+def _summary(drawn: Sequence[tuple[Series, _Points]], bands: Sequence[Band], times: TimeAxis, zone: tzinfo) -> str:
+    sentences = [f"From {clock_text(times.since, zone)} to {clock_text(times.until, zone)}."]
+    sentences += [_told(each, points) for each, points in drawn]
+    sentences += [
+        f"{band.kind.capitalize()}, {_when(band, zone)}: {band.text.rstrip('.')}." for band in bands[-NOTES_MAX:]
+    ]
+    return " ".join(sentences)
+
+
+def _told(series: Series, points: _Points) -> str:
+    known = [value for _, value in points if value is not None]
+    if not known:
+        return f"{series.name}: nothing is known."
+    lowest, highest = amount_text(min(known), series.unit), amount_text(max(known), series.unit)
+    last = _last(points, series.unit) or "not known"
+    gaps = sum(is_gap for is_gap, _ in groupby(value is None for _, value in points))
+    broken = f", {counted(gaps, 'gap')}" if gaps else ""
+    return f"{series.name}: lowest {lowest}, highest {highest}, last {last}{broken}."
