@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,7 +18,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock, local_zone
-from orchestrator.dashboard.page import FormAnswer, FormRequest, FormRoute, NotFoundError, Page, PageRequest
+from orchestrator.dashboard.charts.chart_functions import chart_functions
+from orchestrator.dashboard.page import (
+    ElsewhereError,
+    FormAnswer,
+    FormRequest,
+    FormRoute,
+    KeptFile,
+    NotFoundError,
+    Page,
+    PageRequest,
+)
 from orchestrator.dashboard.pages.all_pages import all_pages
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader, open_reader
 from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
@@ -59,6 +70,8 @@ class Site:
     async def problem(self, request: Request, error: Exception) -> Response:
         """What is answered in place of a page."""
         match error:
+            case ElsewhereError():
+                return RedirectResponse(self.urls.url(error.path), status_code=303)
             case NotFoundError():
                 problem = page_problem(404, str(error), error.nearest)
             case HTTPException(status_code=404):
@@ -89,6 +102,8 @@ class Site:
             query=query,
         )
         view = await page.compose(asked)
+        if isinstance(view, KeptFile):
+            return _attached(view)
         if _wants_json(request):
             return Response(self.renderer.json(view), media_type=JSON)
         return Response(
@@ -124,6 +139,11 @@ class Site:
         )
 
 
+def _attached(file: KeptFile) -> Response:
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
+    return Response(file.body, media_type=file.media_type, headers=headers)
+
+
 def _wants_json(request: Request) -> bool:
     """Whether JSON is asked for by its name; who says nothing gets the page."""
     accepted = request.headers.get("accept", "")
@@ -144,8 +164,9 @@ async def open_dashboard(
     """The application for the ledger at that path; moments are shown by the clock of `zone`, that of this machine."""
     pages = all_pages() if pages is None else pages
     urls = Urls()
-    rendering = environment(ledger, zone or local_zone(), templates)
-    rendering.globals.update(GLOBALS)
+    zone = zone or local_zone()
+    rendering = environment(ledger, zone, templates)
+    rendering.globals.update({**chart_functions(zone), **GLOBALS})
     renderer = Renderer(rendering, urls, {page.path for page in pages})
     async with open_reader(ledger, clock=clock, connect=connect) as reader:
         site = Site(reader=reader, clock=clock, renderer=renderer, urls=urls)
@@ -154,5 +175,7 @@ async def open_dashboard(
             *map(site.route, pages),
             *map(site.form_route, forms),
         ]
-        known = dict.fromkeys((HTTPException, NotFoundError, OrchestratorError, Exception), site.problem)
+        known = dict.fromkeys(
+            (HTTPException, NotFoundError, ElsewhereError, OrchestratorError, Exception), site.problem
+        )
         yield Starlette(routes=routes, exception_handlers=known)

@@ -42,14 +42,24 @@ class Page:
     template: str
     """The file in `templates`."""
 
-    compose: Callable[[PageRequest], Awaitable[msgspec.Struct]]
-    """Raises `UsageError` for what the query should not hold, and `NotFoundError` where there is no such thing."""
+    compose: Callable[[PageRequest], Awaitable["msgspec.Struct | KeptFile"]]
+    """Raises `UsageError` for what the query should not hold, `NotFoundError` where there is no such thing, and
+    `ElsewhereError` where it is on another page."""
 
     parts: tuple[str, ...] = ()
     """The blocks of the template that are refreshed: each is `<section data-live="NAME">` in the page."""
 
     heading: str
     """Which entry of the navigation it belongs to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptFile:
+    """A file to be kept; never shown as a page of ours, whatever is in it."""
+
+    name: str
+    media_type: str
+    body: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,3 +102,11 @@ class NotFoundError(Exception):
         super().__init__(message)
         self.nearest = nearest or {}
         """Paths by names."""
+
+
+class ElsewhereError(Exception):
+    """What is asked for is the page at `path`, as `/runs/17`."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path

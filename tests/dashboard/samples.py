@@ -6,7 +6,16 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.dashboard.page import FormAnswer, FormRequest, FormRoute, NotFoundError, Page, PageRequest
+from orchestrator.dashboard.page import (
+    ElsewhereError,
+    FormAnswer,
+    FormRequest,
+    FormRoute,
+    KeptFile,
+    NotFoundError,
+    Page,
+    PageRequest,
+)
 from orchestrator.dashboard.rendering.environment import TEMPLATES
 from orchestrator.errors import UsageError
 
@@ -27,8 +36,12 @@ class SamplePages:
     asked: list[PageRequest] = field(default_factory=list)
     forms_sent: list[FormRequest] = field(default_factory=list)
 
-    async def compose(self, request: PageRequest) -> Sample:
+    async def compose(self, request: PageRequest) -> Sample | KeptFile:
         self.asked.append(request)
+        if "file" in request.query:
+            return KeptFile(name='a"b/ü.html', media_type="text/plain", body=b"<script>")
+        if "named" in request.query:
+            raise ElsewhereError("/samples/1")
         if request.numbers.get("sample") == 9:
             raise NotFoundError("There is no sample 9.", {"sample 1": "/samples/1"})
         if "bad" in request.query:
@@ -41,7 +54,7 @@ class SamplePages:
         self.forms_sent.append(request)
         if "confirmed" in request.fields:
             return FormAnswer(redirect="/samples/1")
-        return FormAnswer(template="sample.html", view=await self.compose(request))
+        return FormAnswer(template="sample.html", view=Sample(name=self.name, jobs=1, seen_at=1))
 
     @property
     def page(self) -> Page:

@@ -96,3 +96,11 @@ async def test_files_of_ours_are_there_and_may_be_kept(site: Dashboard) -> None:
     assert "/static/style.css?v=" in page.html
     for name in ("style.css", "refresh.js", "icon.svg"):
         assert (await site.get(f"/static/{name}")).status == 200
+
+
+async def test_a_page_may_lead_to_another_one_or_be_a_file_to_keep(site: Dashboard) -> None:
+    led = await site.get("/samples/2?named=night-2")
+    assert (led.status, led.headers["location"]) == (303, "/samples/1")
+    file = await site.get("/samples/1?file=1")
+    assert (file.status, file.html) == (200, "<script>")
+    assert file.headers["content-disposition"] == "attachment; filename*=UTF-8''a%22b%2F%C3%BC.html"
