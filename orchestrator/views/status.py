@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from orchestrator.core.diagnosis.failed_executions import FailureKind, RetriedKind
+from orchestrator.core.diagnosis.verdict import RunVerdict
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 
 
@@ -195,7 +196,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a ledger, as `orchestrator status` shows it."""
 
+    id: int
+    """Its number in the ledger: no other run ever has it."""
+
     run: str
+    verdict: RunVerdict | None = None
+    """How it stands, in one word and in one sentence."""
+
     endpoint: str
     service_url: str
     source: str

@@ -56,6 +56,7 @@ def snapshot(
 
 def run_status(name: str = "captions", **counts: int) -> RunStatus:
     return RunStatus(
+        id=1,
         run=name,
         endpoint="abc123",
         service_url="https://api.example",

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -17,13 +16,7 @@ from orchestrator.ledger.commands.command import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US
-
-
-class CostView(msgspec.Struct, frozen=True, kw_only=True):
-    """An amount, in the currency of the price, and by how much it may be off either way."""
-
-    amount: float
-    error: float
+from orchestrator.views.costs import CostView
 
 
 class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,13 +62,10 @@ class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking for others; None where nothing was asked, or is not acknowledged yet."""
 
 
-AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
-
-
 async def brakes(ledger: Path, name: str | None) -> RunBrakeStatus:
     """How the brakes of the run `name` stand, or of the only one. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
-        return await _of(opened, await run_named(opened, name))
+        return await brakes_of(opened, await run_named(opened, name))
 
 
 async def brakes_set(
@@ -88,18 +78,18 @@ async def brakes_set(
         run = await run_named(opened, name, not_accepted=True)
         done = await ask_process(opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings))
         [run] = await opened.runs.all([run.id])
-        return await _of(opened, run, outcome=done.outcome)
+        return await brakes_of(opened, run, outcome=done.outcome)
 
 
-async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
+async def brakes_of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBrakeStatus:
+    """How the brakes of `run` stand; `outcome` is what came of asking for others."""
     kept, executed = await ledger.jobs.brakes.of(run.id), await ledger.jobs.brakes.executed()
     counts = await ledger.runs.counts(run.id)
-    own = DurationTotals.together(took for place, took in executed.items() if place[0] == run.id)
-    like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
+    costs = run_costs(run, executed, counts)
+    own = costs.own
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     holds = (beat.report.of(run.id).blocked_by for beat in beats)
-    outstanding = sum(counts.get(each.value, 0) for each in AT_SERVICE)
     return RunBrakeStatus(
         run=run.name,
         holder=held_by,
@@ -113,8 +103,9 @@ async def _of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> RunBra
         executions=own.ended,
         failed_executions=own.failed,
         execution_s=own.total_ms * MILLISECOND_US / SECOND_US,
-        outstanding=outstanding,
-        **_costs(run, own, like, outstanding),
+        outstanding=costs.outstanding,
+        spent=costs.spent,
+        expected=costs.expected,
     )
 
 
@@ -124,20 +115,6 @@ def _text(run: Run, name: str) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return "off" if value is None else " ".join(setting.value_type.write(value))
-
-
-def _costs(run: Run, own: DurationTotals, like: DurationTotals, outstanding: int) -> Mapping[str, CostView]:
-    """What was spent and is expected, where a price is known."""
-    price = run.settings.price_per_second
-    if price is None:
-        return {}
-    longest_ms = run.settings.policy.timeout_ms
-    costs = Costs(price=price, took=own, like=like, longest_ms=longest_ms)
-    spent, expected = costs.spent, costs.expected(outstanding)
-    return {
-        "spent": CostView(amount=spent.amount, error=spent.error),
-        "expected": CostView(amount=expected.amount, error=expected.error),
-    }
 
 
 async def _canary(ledger: Ledger, chosen: tuple[int, ...] | None) -> str | None:

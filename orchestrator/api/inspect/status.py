@@ -11,7 +11,9 @@ from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.diagnosis.facts import Facts
+from orchestrator.core.diagnosis.findings import Cause, Finding
 from orchestrator.core.diagnosis.rules import findings
+from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers
 from orchestrator.core.jobs.lifecycle import State, unfinished
@@ -28,6 +30,9 @@ from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute, or of the time since the run was made."""
+
+_TOLD_ANYHOW: Final = frozenset({Cause.RESULTS_EXPIRE, Cause.NO_PROCESS, Cause.RUN_BLOCKED, Cause.PAUSED})
+"""What the verdict on a run says by itself."""
 
 UNTOLD_US: Final = 24 * HOUR_US
 """Notifications that were given up within this time are told."""
@@ -106,20 +111,14 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     worked_on = ledger_state(ledger.path, seen, held_by, now)
 
-    def finding(run: Run) -> str | None:
+    def found_of(run: Run) -> tuple[Finding, ...]:
         if not unfinished(seen.counts.get(run.id, {})) and run.id not in seen.pending:
-            return None  # of ten thousand runs most are finished
+            return ()  # of ten thousand runs most are finished
         state = run_state(run, seen, said, safe_s.get(run.id), now)
-        by_ledger = next((each.sentence for each in findings(Facts(ledger=worked_on, runs=[state]))), None)
-        return said.runs.get(run.id, RunReport()).finding or by_ledger
+        return findings(Facts(ledger=worked_on, runs=[state]))
 
     found = [
-        (
-            run,
-            _status(
-                run, seen, held_by, said, safe_s.get(run.id), finding(run), age_us=now - run.created_at, of=ledger.path
-            ),
-        )
+        (run, _status(run, seen, held_by, said, safe_s.get(run.id), found_of(run), now=now, of=ledger.path))
         for run in seen.runs
         if run.accepted
     ]
@@ -180,9 +179,9 @@ def _status(
     held_by: str | None,
     present: ProcessReport,
     safe_offline_s: float | None,
-    finding: str | None,
+    found: Sequence[Finding],
     *,
-    age_us: int,
+    now: int,
     of: Path,
 ) -> RunStatus:
     counts = seen.counts.get(run.id, {})
@@ -190,12 +189,30 @@ def _status(
     said = present.runs.get(run.id, RunReport())
     left = None if run.id in present.runs or not counts.get(State.QUEUED.value) else seen.brakes.get(run.id)
     hold = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.blocked_by or left
-    ends = seen.ends.get(run.id)
+    ends, age_us = seen.ends.get(run.id), now - run.created_at
+    jobs_per_s = None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
+    stop = hold if hold is not None and hold.stops else None
+    others = [each for each in found if each.cause not in _TOLD_ANYHOW] if stop is None else []
+    figures = RunFigures(
+        now=now,
+        counts=counts,
+        is_worked_on=held_by is not None,
+        is_unserved=said.is_unserved,
+        is_paused=controls.pause,
+        is_cancelled=controls.cancel,
+        stopped=None if stop is None else with_its_ledger(stop.why, of),
+        hindrance=said.finding or next((each.sentence for each in others), None),
+        jobs_per_s=0.0 if jobs_per_s is None and held_by and age_us > RATE_WINDOW_US else jobs_per_s,
+        finish_by=run.settings.finish_by or None,
+        safe_offline_s=safe_offline_s,
+    )
     return RunStatus(
+        id=run.id,
         run=run.name,
+        verdict=verdict_on(figures),
         endpoint=run.endpoint,
         service_url=run.service_url,
         source=run.source,
@@ -208,8 +225,8 @@ def _status(
         paused=controls.pause,
         cancelled=controls.cancel,
         held_up=None if hold is None else with_its_ledger(hold.sentence, of),
-        finding=finding,
-        jobs_per_s=None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US),
+        finding=said.finding or next((each.sentence for each in found), None),
+        jobs_per_s=jobs_per_s,
         held_by=held_by,
         window_used=None if sending is None else sending.used,
         window_allowed=None if sending is None else sending.allowance,

@@ -17,7 +17,8 @@ from orchestrator.settings import run_settings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
-    from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
+    from orchestrator.api.admin.brakes import RunBrakeStatus
+    from orchestrator.views.costs import CostView
 
 _JSON: Final = "The brakes as JSON on standard output."
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchestrator.api.admin.brakes import CostView, RunBrakeStatus
+from orchestrator.api.admin.brakes import RunBrakeStatus
 from orchestrator.cli.runs.brakes import changed_brakes, show_brakes, show_brakes_set
+from orchestrator.views.costs import CostView
 from tests.cli.command_line import Result, call, requested, shown
 
 BRAKES = RunBrakeStatus(

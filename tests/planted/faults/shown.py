@@ -46,9 +46,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="status does not know what the process at work has found out",
-        path="orchestrator/api/inspect/status.py::runs_now",
-        old="return said.runs.get(run.id, RunReport()).finding or by_ledger",
-        new="return by_ledger",
+        path="orchestrator/api/inspect/status.py::_status",
+        old="finding=said.finding or next((each.sentence for each in found), None)",
+        new="finding=next((each.sentence for each in found), None)",
         tests=(
             "tests/api/foreground/test_standstill.py::test_an_endpoint_without_workers_is_told_of_wherever_somebody_looks",
         ),
