@@ -45,6 +45,7 @@ _NAMED: Final = re.compile(
 _COMMAND_OF: Final[Mapping[NextStep, str]] = {
     NextStep.SHOW_RUN: "runs show NAME",
     NextStep.RESUME_RUN: "resume NAME",
+    NextStep.SERVE: "serve",
     NextStep.CONTINUE_RUN: "unpause NAME",
     NextStep.UNPAUSE_RUN: "unpause NAME",
     NextStep.RETRY_RUN: "retry NAME",

@@ -11,6 +11,9 @@ class NextStep(StrEnum):
 
     SHOW_RUN = "show-run"
     RESUME_RUN = "resume-run"
+    SERVE = "serve"
+    """Have a process work on the ledger, whatever is in it."""
+
     CONTINUE_RUN = "continue-run"
     """Past its brakes, or after a pause."""
 
