@@ -14,6 +14,7 @@ from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.reports.reports import Reports
 from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
+from orchestrator.ledger.samples.sample_repository import Samples
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
@@ -38,6 +39,7 @@ class Ledger:
         self.flows = FlowRepositories(access)
         self.reports = Reports(access, database, self.writer)
         self.commands = Commands(access)
+        self.samples = Samples(access)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

@@ -12,7 +12,19 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from sqlalchemy import Column, ColumnElement, Integer, Select, Table, bindparam, func, literal_column, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Integer,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    func,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.clock import JUMP_US_MIN
@@ -21,7 +33,8 @@ from orchestrator.core.jobs.retry import BACKOFF_S_MAX
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.ledger.schema.flow_tables import flows, outbox
 from orchestrator.ledger.schema.job_tables import events, heartbeats, jobs, metadata, run_endpoints, runs, submissions
-from orchestrator.ledger.sqlite.statements import greatest, lesser
+from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
+from orchestrator.ledger.sqlite.statements import greatest, lesser, update_over
 from orchestrator.units import SECOND_US
 
 WAIT_US_MAX: Final = BACKOFF_S_MAX * SECOND_US
@@ -112,6 +125,21 @@ _HEARTBEATS: Final = (
 )
 """Whoever said that does not live, or it would hold the ledger: it must not pass for a process at work for an hour."""
 
+
+def _samples_brought_back(table: Table) -> Iterator[Any]:
+    """Of samples in the future the last one of each is kept, for what its counters have come to, and is of now."""
+    of, at = next(iter(table.primary_key.columns)), table.c.at
+    later = table.alias("later")
+    newer = (at < later.c.at) | ((at == later.c.at) & (table.c.step_s < later.c.step_s))
+    of_same = later.c[of.name] == of
+    yield delete(table).where(at > bindparam("now"), select(later.c.at).where(of_same, newer).exists())
+    yield update_over(table).values(at=bindparam("now")).where(at > bindparam("now"))
+
+
+_SAMPLES: Final = tuple(
+    statement for table in (run_samples, endpoint_samples, process_totals) for statement in _samples_brought_back(table)
+)
+
 _WAITS: Final = (_QUEUED, _UNCERTAIN, _SENT, _CANCELS, _UNFINISHED, _RETRIES, _FLOWS, _OUTBOX, _HEARTBEATS)
 
 BROUGHT_BACK: Final = frozenset(
@@ -119,6 +147,7 @@ BROUGHT_BACK: Final = frozenset(
         *("jobs.due_at", "jobs.unfinished_at", "jobs.retry_until", "flows.due_at", "outbox.due_at"),
         *("submissions.sent_at", "submissions.ttl_at", "submissions.cancel_at"),
         *("heartbeats.began_at", "heartbeats.beaten_at"),
+        *("run_samples.at", "endpoint_samples.at", "process_totals.at"),
     }
 )
 """The times that have a statement of their own. All others tell when something happened: now, at the latest."""
@@ -140,7 +169,7 @@ def _happened() -> Iterator[Any]:
             yield update(column.table).values(changes).where(column > bindparam("now"))
 
 
-_HAPPENED: Final = tuple(_happened())
+_HAPPENED: Final = (*_SAMPLES, *_happened())
 
 
 async def bring_back(connection: AsyncConnection, *, now: int) -> int:

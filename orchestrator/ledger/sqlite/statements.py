@@ -25,6 +25,7 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import insert as insert_or
@@ -93,6 +94,11 @@ def insert_new(table: Table) -> Insert:
 def replace_into(table: Table) -> Insert:
     """An INSERT that takes the place of what is there already."""
     return insert(table).prefix_with("OR REPLACE")
+
+
+def update_over(table: Table) -> Update:
+    """An UPDATE whose rows take the place of what has their key already."""
+    return update(table).prefix_with("OR REPLACE")
 
 
 class Many:

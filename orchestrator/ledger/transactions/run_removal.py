@@ -47,6 +47,7 @@ from orchestrator.ledger.schema.job_tables import (
     runs,
     submissions,
 )
+from orchestrator.ledger.schema.sample_tables import run_samples
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 
 NO_JOB: Final = 0
@@ -198,7 +199,10 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
     never = (runs.c.id == run) & (runs.c.intake_accepted == 0)
     if (await connection.execute(select(runs.c.id).where(never))).scalar() is None:
         return
-    for table in (brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox, exports):
+    for table in (
+        *(brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox, exports),
+        run_samples,
+    ):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))
     await connection.execute(delete(gathers).where((gathers.c.run == run) | (gathers.c.to_run == run)))

@@ -1,0 +1,74 @@
+"""How long things took, in buckets that only grow, and what lies between two looks at them.
+
+Since they only grow, two samples say all of the time between them, whatever was thrown away in between.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+import msgspec
+
+MARGIN_BOUNDS_S: Final = (0.0, 15.0, 60.0, 150.0, 300.0, 600.0, 900.0, 1200.0, 1500.0, 1700.0)
+"""How long a result would still have been there when it was collected."""
+
+TIME_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 150.0, 300.0, 600.0, 1800.0, 3600.0)
+"""How long a job waits in the service's queue, and how long a worker has it."""
+
+REQUEST_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+COMMIT_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+LAG_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Histogram(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """How many values lie in each bucket, and what they come to together."""
+
+    counts: tuple[int, ...] = ()
+    """Of each bucket alone, from the lowest one on: the first `n` buckets end at the first `n` bounds, bound included,
+    and one more has no end. Those that are missing at the end hold nothing.
+    """
+
+    sum_s: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """How many values there are."""
+        return sum(self.counts)
+
+    def plus(self, other: "Histogram") -> "Histogram":
+        """All values of both."""
+        longer, shorter = sorted((self.counts, other.counts), key=len, reverse=True)
+        padded = shorter + (0,) * (len(longer) - len(shorter))
+        together = tuple(one + two for one, two in zip(longer, padded, strict=True))
+        return Histogram(together, self.sum_s + other.sum_s)
+
+    def since(self, before: "Histogram") -> "Histogram":
+        """What has come since it was `before`. Where it was more then, it has begun at 0 again."""
+        earlier = before.counts + (0,) * max(0, len(self.counts) - len(before.counts))
+        if len(before.counts) > len(self.counts) or any(
+            now < then for now, then in zip(self.counts, earlier, strict=True)
+        ):
+            return self
+        grown = (now - then for now, then in zip(self.counts, earlier, strict=True))
+        return Histogram(tuple(grown), max(0.0, self.sum_s - before.sum_s))
+
+
+NO_VALUES: Final = Histogram()
+
+
+def quantile(values: Histogram, bounds: Sequence[float], share: float) -> float | None:
+    """The value that `share` of all values do not exceed, in seconds; None where there is no value.
+
+    Within its bucket values are taken to lie evenly; of the last one only its beginning is known, and the first begins
+    at 0.
+    """
+    total = values.total
+    if not total:
+        return None
+    rank, ends = share * total, list(accumulate(values.counts))
+    position = next(at for at, end in enumerate(ends) if end >= rank and values.counts[at])
+    if position >= len(bounds):
+        return bounds[-1]
+    low, high = (bounds[position - 1] if position else 0.0), bounds[position]
+    inside = rank - (ends[position] - values.counts[position])
+    return low + (high - low) * max(0.0, inside) / values.counts[position]

@@ -1,0 +1,65 @@
+"""How close together samples are kept: a coarser one is simply one that is kept longer.
+
+Nothing is averaged. What grows says the same of an hour in two samples as in three hundred, and what stands says how it
+stood at a moment.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from orchestrator.units import DAY_US, HOUR_US, SECOND_US
+
+SAMPLE_S: Final = 10
+"""How often how all stands is written down, aligned to the clock."""
+
+KEPT_FOR_US: Final = {10: 6 * HOUR_US, 60: 7 * DAY_US, 600: 400 * DAY_US}
+"""For how long samples are kept that are so many seconds apart."""
+
+STEPS_S: Final = tuple(KEPT_FOR_US)
+COARSEST_S: Final = STEPS_S[-1]
+POINTS_MAX: Final = 300
+"""A chart has no more points."""
+
+GAP_STEPS: Final = 2
+"""So many steps without a sample are a gap. One that is late by less than a step is none."""
+
+Sample = TypeVar("Sample")
+
+
+def longest_step(at: int) -> int:
+    """The longest step, in seconds, to whose beginning the moment `at` belongs."""
+    return next((step for step in reversed(STEPS_S) if at % (step * SECOND_US) == 0), SAMPLE_S)
+
+
+def aligned(now: int) -> int:
+    """The last moment at which a sample was due."""
+    return now - now % (SAMPLE_S * SECOND_US)
+
+
+def step_for(since: int, until: int) -> int:
+    """The shortest step by which the time between has no more than `POINTS_MAX` points, or else the coarsest one."""
+    fits = (step for step in STEPS_S if (until - since) <= step * SECOND_US * POINTS_MAX)
+    return next(fits, COARSEST_S)
+
+
+def spacing_for(since: int, until: int) -> int:
+    """How far apart the points are, in seconds, at which the time between has no more than `POINTS_MAX`: a whole number
+    of the steps of `step_for`.
+    """
+    step = step_for(since, until)
+    return step * max(1, -(-(until - since) // (step * SECOND_US * POINTS_MAX)))
+
+
+def thinned(samples: Sequence[Sample], at: Callable[[Sample], int], spacing_s: int) -> list[Sample]:
+    """Of samples, oldest first, the last one of each stretch of `spacing_s`, and the very last.
+
+    The stretches are those of the calendar, so the same points stay while a window moves on.
+    """
+    width = spacing_s * SECOND_US
+    last_of = {-(-at(sample) // width): sample for sample in samples}
+    return list(last_of.values())
+
+
+def expired_before(step_s: int, now: int) -> int:
+    """Samples of this step that are older are deleted."""
+    return now - KEPT_FOR_US[step_s]

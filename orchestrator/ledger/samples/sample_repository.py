@@ -1,0 +1,152 @@
+"""The samples of a ledger: what is written, what is read of a time, and what is forgotten.
+
+Nothing here fails for want of samples: a ledger that nobody worked on has none, and answers with nothing.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
+
+from orchestrator.core.samples.steps import STEPS_S, expired_before, spacing_for, step_for, thinned
+from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
+from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
+from orchestrator.ledger.schema.row_codec import NUMBER_MAX
+from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
+from orchestrator.ledger.sqlite.statements import BATCH, batch_of, field, upsert
+from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.units import SECOND_US
+
+Sampled = TypeVar("Sampled", RunSample, EndpointSample, ProcessTotals)
+
+SLOT: Final = 0
+"""Where one process works, it is always the first one."""
+
+_at: Final = attrgetter("at")
+
+
+class SampledTime(msgspec.Struct, Generic[Sampled], frozen=True, kw_only=True):
+    """The samples of a time, oldest first. Where one is missing, nobody has looked."""
+
+    spacing_s: int
+    """How far apart they are where none is missing."""
+
+    samples: Sequence[Sampled]
+
+
+class SampleSeries(Repository, Generic[Sampled]):
+    """The samples of one table, each by the number of what it is of: its first column, a key of `owners`."""
+
+    def __init__(self, access: Access, table: Table, owner: Column[int], kind: type[Sampled]) -> None:
+        super().__init__(access)
+        row, of = table.c, next(iter(table.primary_key.columns))
+        self._of = of.name
+        self._decode: Callable[[bytes], Sampled] = msgspec.json.Decoder(kind).decode
+        self._upsert = upsert(table, lambda new: {"body": new.body})
+        self._between = select(row.at, row.body).where(
+            of == bindparam("of"),
+            row.step_s == bindparam("step"),
+            row.at > bindparam("since"),
+            row.at <= bindparam("until"),
+        )
+        latest = (
+            select(func.max(row.at))
+            .where(of == field(0), row.step_s == field(1), row.at <= bindparam("until"))
+            .scalar_subquery()
+        )
+        places = select(field(0).label("of"), field(1).label("step"), latest.label("latest")).select_from(BATCH)
+        place = places.subquery()
+        self._latest = select(of, row.at, row.body).join(
+            place, (of == place.c.of) & (row.step_s == place.c.step) & (row.at == place.c.latest)
+        )
+        self._expired = (
+            select(of, row.at)
+            .select_from(owner.table.join(table, of == owner))
+            .where(row.step_s == bindparam("step"), row.at < bindparam("before"))
+            .limit(bindparam("most"))
+        )
+        # By the whole key: else SQLite goes through the table.
+        self._delete = delete(table).where(
+            tuple_(of, row.step_s, row.at).in_(select(field(0), field(1), field(2)).select_from(BATCH))
+        )
+
+    async def between(self, of: int, since: int, until: int) -> SampledTime[Sampled]:
+        """The samples of `of` after `since` and until `until`, as many as a chart has points at most; before them the
+        last one until `since`, from which on counters have grown, unless it is long ago.
+        """
+        step, spacing_s = step_for(since, until), spacing_for(since, until)
+        found: list[Sampled] = []
+        for each in STEPS_S:
+            if each >= step:
+                given = {"of": of, "step": each, "since": since - spacing_s * SECOND_US, "until": until}
+                found += [self._sample(at, body) for at, body in await self._access.rows(self._between, given)]
+        found.sort(key=_at)
+        return SampledTime(spacing_s=spacing_s, samples=thinned(found, _at, spacing_s))
+
+    async def latest(self, among: Collection[int], *, until: int = NUMBER_MAX) -> dict[int, Sampled]:
+        """The latest sample of each of these that has one; of those until `until`."""
+        given = {**batch_of((of, step) for of in among for step in STEPS_S), "until": until}
+        found: dict[int, Sampled] = {}
+        for of, at, body in await self._access.rows(self._latest, given):
+            if of not in found or found[of].at < at:
+                found[of] = self._sample(at, body)
+        return found
+
+    async def write(self, transaction: Transaction, step_s: int, at: int, samples: Mapping[int, Sampled]) -> None:
+        """Writes down how these stood at `at`, in the place of what was written of that moment and step before."""
+        rows = [
+            {self._of: of, "step_s": step_s, "at": at, "body": msgspec.json.encode(msgspec.structs.replace(each, at=0))}
+            for of, each in samples.items()
+        ]
+        if rows:
+            await transaction.connection.execute(self._upsert, rows)
+
+    async def forget_expired(self, now: int, *, most: int) -> int:
+        """Deletes up to `most` samples of each step that are older than these are kept for; returns how many."""
+        forgotten = 0
+        for step in STEPS_S:
+            given = {"step": step, "before": expired_before(step, now), "most": most}
+            rows = [(of, step, at) for of, at in await self._access.rows(self._expired, given)]
+            if rows:
+                await self._access.execute(self._delete, batch_of(rows))
+            forgotten += len(rows)
+        return forgotten
+
+    def _sample(self, at: int, body: bytes) -> Sampled:
+        sample = self._decode(body)
+        msgspec.structs.force_setattr(sample, "at", at)  # nobody has it yet
+        return sample
+
+
+class Samples(Repository):
+    """The samples of a ledger."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self.runs = SampleSeries(access, run_samples, runs.c.id, RunSample)
+        self.endpoints = SampleSeries(access, endpoint_samples, endpoints.c.id, EndpointSample)
+        self.processes = SampleSeries(access, process_totals, heartbeats.c.slot, ProcessTotals)
+
+    async def of_run(self, run: int, since: int, until: int) -> SampledTime[RunSample]:
+        """How a run stood between these times."""
+        return await self.runs.between(run, since, until)
+
+    async def of_endpoint(self, endpoint: int, since: int, until: int) -> SampledTime[EndpointSample]:
+        """How an endpoint stood between these times."""
+        return await self.endpoints.between(endpoint, since, until)
+
+    async def of_process(self, since: int, until: int) -> SampledTime[ProcessTotals]:
+        """How the process at work stood between these times, whichever it was."""
+        return await self.processes.between(SLOT, since, until)
+
+    async def latest_of_process(self) -> ProcessTotals | None:
+        """How the process at work, or the last one that was, stood last; None where none ever was."""
+        return (await self.processes.latest([SLOT])).get(SLOT)
+
+    async def forget_expired(self, now: int, *, most: int) -> int:
+        """Deletes samples that were kept for as long as they are kept, up to `most` of each kind; returns how many."""
+        parts: tuple[SampleSeries[Any], ...] = (self.runs, self.endpoints, self.processes)
+        return sum([await part.forget_expired(now, most=most) for part in parts])
