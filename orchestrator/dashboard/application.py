@@ -31,6 +31,7 @@ from orchestrator.dashboard.page import (
 )
 from orchestrator.dashboard.pages.all_pages import all_pages
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader, open_reader
+from orchestrator.dashboard.rendering.action_button import action
 from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import HTML, JSON, PROBLEM_JSON, Renderer, Scene, page_problem
 from orchestrator.errors import OrchestratorError, StorageError, UsageError, message_of
@@ -38,7 +39,7 @@ from orchestrator.ledger import Connect
 
 log = logging.getLogger(__name__)
 
-GLOBALS: Final[Mapping[str, object]] = {}
+GLOBALS: Final[Mapping[str, object]] = {"action": action}
 """What templates may name beside their filters, whoever renders them."""
 
 

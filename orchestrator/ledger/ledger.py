@@ -8,6 +8,7 @@ from sqlalchemy import false, update
 
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
+from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
@@ -40,6 +41,7 @@ class Ledger:
         self.reports = Reports(access, database, self.writer)
         self.commands = Commands(access)
         self.samples = Samples(access)
+        self.actions = Actions(access)
         self.was_ahead_us = 0
         """By how much the clock of an earlier process was ahead of ours, at the least."""
 

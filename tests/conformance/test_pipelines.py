@@ -11,6 +11,7 @@ from orchestrator.core.pipelines.pipeline import Schedule
 from orchestrator.core.pipelines.schedule_calendar import Fire
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.fires import FoundFires
+from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.units import HOUR_US
@@ -83,7 +84,7 @@ async def test_one_without_a_schedule_does_not_fire_and_one_that_loses_it_fires_
         await applied(ledger, now=AT)
         assert (await applied(ledger, a_pipeline("p", None), now=AT)).watermark is None
         of = await applied(ledger, now=AT)
-        assert [await ledger.flows.pipelines.unschedule(of.id) for _ in range(2)] == [True, False]
+        assert [await ledger.flows.pipelines.unschedule(of) for _ in range(2)] == [True, False]
 
 
 async def test_no_watermark_goes_back_with_the_clock(open_file: OpenLedger) -> None:
@@ -106,7 +107,7 @@ async def test_no_watermark_goes_back_with_the_clock(open_file: OpenLedger) -> N
         of = await stands(hours=3)
         assert await ledger.flows.pipelines.proceed(of, now=AT + HOUR_US + 1, gap=None, catch_up=False)
         of = await stands(hours=3)
-        assert await ledger.flows.pipelines.unschedule(of.id)
+        assert await ledger.flows.pipelines.unschedule(of)
         await applied(ledger, now=AT + HOUR_US)
         await stands(hours=2)  # what is recorded
 
@@ -226,9 +227,12 @@ async def test_the_same_time_is_the_same_flow_unless_it_is_wanted_again(open_fil
     async with open_file() as ledger:
         of = await applied(ledger, now=AT)
         wanted = (of.id, of.name, of.definition, [AT, AT + HOUR_US], FlowKind.BACKFILL)
-        assert len(await ledger.flows.add(*wanted, parallel=3)) == 2
+        assert len(await ledger.flows.add(*wanted, made_up=MadeUp(parallel=3))) == 2
         assert await ledger.flows.add(*wanted) == []
-        assert await ledger.flows.add(*wanted, again=True) == ["p@20260101T000000Z~2", "p@20260101T010000Z~2"]
+        assert await ledger.flows.add(*wanted, made_up=MadeUp(again=True)) == [
+            "p@20260101T000000Z~2",
+            "p@20260101T010000Z~2",
+        ]
         assert [flow.parallel for flow in await ledger.flows.live()] == [3, 1, 3, 1]
         latest = [flow.name for flow in await ledger.flows.latest(None)]
         assert latest == [f"p@20260101T0{hour}0000Z{again}" for hour in (1, 0) for again in ("~2", "")]
@@ -338,7 +342,9 @@ async def test_that_flows_of_one_backfill_are_late_is_told_once_and_of_each_back
         for first in (0, 10):
             await anyio.sleep(1)
             fires = [AT - (first + number) * HOUR_US for number in range(3)]
-            for name in await ledger.flows.add(of.id, of.name, of.definition, fires, FlowKind.BACKFILL, parallel=3):
+            for name in await ledger.flows.add(
+                of.id, of.name, of.definition, fires, FlowKind.BACKFILL, made_up=MadeUp(parallel=3)
+            ):
                 flow = await ledger.flows.named(name)
                 assert flow is not None
                 told.append(await ledger.flows.tell_late(flow.id, "why"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.commands import ask_process, asker_of, beside
 from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.gates.failure_breaker import BreakerPhase
@@ -76,7 +76,9 @@ async def brakes_set(
     """
     async with beside(ledger, dependencies) as opened:
         run = await run_named(opened, name, not_accepted=True)
-        done = await ask_process(opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings))
+        done = await ask_process(
+            opened, Action.BRAKES, run=run.id, argument=NewBrakes(settings), asked=asker_of(dependencies)
+        )
         [run] = await opened.runs.all([run.id])
         return await brakes_of(opened, run, outcome=done.outcome)
 

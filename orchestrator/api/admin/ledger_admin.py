@@ -10,7 +10,7 @@ import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.result_files import check_outputs
-from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.commands import ask_process, asker_of, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
@@ -188,7 +188,7 @@ async def stop(ledger: Path, dependencies: Dependencies | None = None) -> Stoppe
         was = holder(ledger)
         if was is None:
             return Stopped(ledger=str(ledger), was=None, ended=True)
-        answer = await ask_process(opened, Action.STOP)
+        answer = await ask_process(opened, Action.STOP, asked=asker_of(dependencies))
         with anyio.move_on_after(ENDED_S_MAX):
             while holder(ledger) == was:  # noqa: ASYNC110  the system has no event for it
                 await anyio.sleep(LOOK_S)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.commands import ask_process, asker_of, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.limits.limit_text import format_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -62,7 +62,11 @@ async def limits_set(
         if is_local(run.endpoint):
             raise UsageError(f"{run.name} runs a function of yours; its limits are those that the run is started with")
         acknowledged = await ask_process(
-            opened, Action.LIMITS_SET, endpoint=run.endpoint_id, argument=NewLimits(chosen)
+            opened,
+            Action.LIMITS_SET,
+            endpoint=run.endpoint_id,
+            argument=NewLimits(chosen),
+            asked=asker_of(dependencies),
         )
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
@@ -80,7 +84,9 @@ async def limits_reset(
         run = await _at(opened, name, endpoint)
         runs = await _everywhere(opened)
         argument = ResetLimits(tuple(operations or Operation))
-        acknowledged = await ask_process(opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument)
+        acknowledged = await ask_process(
+            opened, Action.LIMITS_RESET, endpoint=run.endpoint_id, argument=argument, asked=asker_of(dependencies)
+        )
         return await _of(opened, run.endpoint_id, runs, outcome=acknowledged.outcome)
 
 

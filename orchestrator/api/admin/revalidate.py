@@ -58,13 +58,14 @@ async def recheck(
             return found
         try:
             with given.lock(ledger, now=given.clock.now(), doing=f"recheck {run.name}"):
-                number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted)
+                number = await opened.commands.ask(Action.RECHECK, run=run.id, argument=wanted, asked=given.asked)
                 command = await opened.commands.one(number)
                 reply = await _rechecker(opened, run, wanted).recheck_asked(command)
                 await opened.commands.finish(number, reply)
                 return replace(found, is_done=True, outcome=reply.text)
         except LedgerBusyError:
-            return carried_out(found, await ask_process(opened, Action.RECHECK, run=run.id, argument=wanted))
+            done = await ask_process(opened, Action.RECHECK, run=run.id, argument=wanted, asked=given.asked)
+            return carried_out(found, done)
 
 
 def carried_out(found: RecheckedRun, done: Acknowledged) -> RecheckedRun:

@@ -17,6 +17,8 @@ from orchestrator.errors import LedgerBusyError, OrchestratorError, UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
 from orchestrator.formats.output.writers import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
+from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
@@ -70,7 +72,7 @@ async def rename(ledger: Path, name: str, to: str, dependencies: Dependencies | 
         if to != run.name:
             with given.holding_intakes(ledger)(run.name), given.holding_intakes(ledger)(to):
                 await opened.runs.intakes.clear(to)
-                await _carried_out(opened, Action.RENAME, run, NewName(to))
+                await _carried_out(opened, Action.RENAME, run, given.asked, NewName(to))
         return Renamed(run=to, was=run.name)
 
 
@@ -90,17 +92,21 @@ async def delete(ledger: Path, name: str, dependencies: Dependencies | None = No
                 with given.lock(ledger, now=given.clock.now(), doing="runs delete"):
                     if not await opened.runs.take_back(run.id):
                         raise UsageError(f"{run.name}: {JOBS_THERE}; {_COLLECT_FIRST}")
+                    act = Act(verb=Action.DELETE, subject=SubjectKind.RUN, number=run.id, name=run.name)
+                    await opened.actions.note(given.asked, act, Ended("it is deleted"))
                     opened.runs.intakes.pace.is_beside = lambda: False
                     await opened.runs.intakes.clear(run.name)
             except LedgerBusyError:
-                await _carried_out(opened, Action.DELETE, run)
+                await _carried_out(opened, Action.DELETE, run, given.asked)
                 await opened.runs.intakes.clear(run.name)
         return Deleted(run=run.name, jobs=sum(counts.get(state.value, 0) for state in State))
 
 
-async def _carried_out(ledger: Ledger, action: Action, run: Run, argument: Argument | None = None) -> None:
+async def _carried_out(
+    ledger: Ledger, action: Action, run: Run, asked: Asker, argument: Argument | None = None
+) -> None:
     """Has `action` carried out for `run`. Raises `UsageError` where it is refused, and `LedgerBusyError`."""
-    acknowledged = await ask_process(ledger, action, run=run.id, argument=argument)
+    acknowledged = await ask_process(ledger, action, run=run.id, argument=argument, asked=asked)
     if acknowledged.outcome is None:
         raise LedgerBusyError(
             f"{acknowledged.by or 'another process'} works on this ledger and has not answered; it was asked to"

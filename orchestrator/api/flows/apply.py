@@ -92,7 +92,7 @@ async def apply(
     await _make(ledger, dependencies)
     async with beside(ledger, dependencies) as opened:
         return [
-            await _recorded(opened, each, str(file), console or SilentConsole(), environ)
+            await _recorded(opened, each, str(file), console or SilentConsole(), dependencies)
             for file, each in pipelines.items()
         ]
 
@@ -108,12 +108,12 @@ async def apply_in(
 ) -> Applied:
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
-    pipeline, environ = await names.in_pipeline(read(now)), names.dependencies.environ
+    pipeline, given = await names.in_pipeline(read(now)), names.dependencies
     for name in dict.fromkeys(names.unknown):
         console.warn(taken_for_id(name))
     if check:
-        return _shown(pipeline, told, now, Recording.CHECKED, None, environ)
-    return await _recorded(ledger, pipeline, told, console, environ)
+        return _shown(pipeline, told, now, Recording.CHECKED, None, given.environ)
+    return await _recorded(ledger, pipeline, told, console, given)
 
 
 def taken_for_id(name: str) -> str:
@@ -154,10 +154,9 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
             pass
 
 
-async def _recorded(
-    ledger: Ledger, pipeline: Pipeline, file: str, console: Console, environ: Mapping[str, str]
-) -> Applied:
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, console: Console, given: Dependencies) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
+    environ = given.environ
     looker = ScheduleEvaluator(ledger=ledger, say=console.info, warn=console.warn)
     while True:
         now = ledger.now()
@@ -169,7 +168,7 @@ async def _recorded(
             schedule = before.pipeline.schedule
             assert schedule is not None
             missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
-        if await ledger.flows.pipelines.define(pipeline, now=now, before=before, gap=missed):
+        if await ledger.flows.pipelines.define(pipeline, now=now, before=before, gap=missed, asked=given.asked):
             version = 1 if before is None else before.version + 1
             return _shown(pipeline, file, now, Recording.RECORDED, version, environ)
 

@@ -1,4 +1,4 @@
-"""Schedules: how they stand, when they fire next, what has fired, and what is wrong with them; paused and continued."""
+"""Schedules: how they stand, when they fire next, what has fired, and what is wrong with them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,24 +6,19 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.api.flows.apply import stage_endpoints
-from orchestrator.api.flows.flows import hand_over, looking_at, pipeline_named, status_of, time_of
+from orchestrator.api.flows.flows import looking_at, pipeline_named, status_of
 from orchestrator.api.inspect.status import UNTOLD_US
-from orchestrator.api.runs.commands import beside
-from orchestrator.core.pipelines.due_fires import COUNTED_MAX, GapKind, gap
+from orchestrator.core.pipelines.due_fires import COUNTED_MAX
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.core.pipelines.pipeline import when_it_fires
 from orchestrator.core.pipelines.schedule_calendar import fires_between, next_fires
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.console import Console, SilentConsole
-from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import with_its_ledger
-from orchestrator.settings.command_settings import NOTE
 from orchestrator.units import HOUR_US, MINUTE_US
 from orchestrator.views.flows import ScheduleHistory, ScheduleStatus, ScheduleTrouble
 
@@ -44,10 +39,11 @@ _TOLD: Final = (FlowState.SUCCEEDED, FlowState.PARTIAL, FlowState.FAILED)
 async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
     """Every pipeline, in the order of their names. Raises `UsageError` where there is no ledger."""
     async with looking_at(ledger, dependencies) as opened:
-        return await _statuses(opened, await opened.flows.pipelines.all())
+        return await schedule_statuses(opened, await opened.flows.pipelines.all())
 
 
-async def _statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[ScheduleStatus]:
+async def schedule_statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[ScheduleStatus]:
+    """How these pipelines stand, in this order."""
     now = ledger.now()
     states = Counter((flow.pipeline, flow.state) for flow in await ledger.flows.live())
     found = []
@@ -135,65 +131,6 @@ async def schedules_history(
             for told in await opened.flows.outbox.untold(pipeline.id, most)
         ]
         return sorted((*fires, *gaps, *untold), key=lambda each: -each.fire_at)[:most]
-
-
-# --- to pause, to continue, to remove
-
-
-async def schedules_pause(
-    ledger: Path, name: str, note: str, until: str | None, dependencies: Dependencies | None = None
-) -> ScheduleStatus:
-    """Nothing fires from now on, until `until` or until somebody continues it. Raises `UsageError`."""
-    async with beside(ledger, dependencies) as opened:
-        while True:
-            before, now = await _settled(opened, name)
-            if not note.strip():  # a wrong name is told first
-                raise UsageError(f"say why {name} is paused, for whoever looks: {NOTE} 'WHY'")
-            ends = None if until is None else time_of(until, before.pipeline, "--until")
-            if ends is not None and ends <= now:
-                raise UsageError(f"--until {until} is past")
-            if before.watermark is not None and before.watermark.is_paused(now):
-                raise UsageError(f"{name} is paused already: {before.note}; orchestrator schedules continue {name}")
-            if await opened.flows.pipelines.pause(before, now=now, until=ends, note=note):
-                return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
-
-
-async def schedules_continue(
-    ledger: Path, name: str, *, catch_up: bool, dependencies: Dependencies | None = None
-) -> ScheduleStatus:
-    """It fires again: what was due meanwhile is left out, or with `catch_up` made up for. Raises `UsageError`."""
-    async with beside(ledger, dependencies) as opened:
-        while True:
-            before, now = await _settled(opened, name)
-            if before.watermark is None or not before.watermark.is_paused(now):
-                raise UsageError(f"{name} is not paused")
-            assert before.pipeline.schedule is not None
-            left_out = None
-            if not catch_up:
-                left_out = gap(GapKind.PAUSED, before.pipeline.schedule, name, before.watermark.at_us, now)
-            if await opened.flows.pipelines.proceed(before, now=now, gap=left_out, catch_up=catch_up):
-                await hand_over(opened)
-                return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
-
-
-async def schedules_remove(ledger: Path, name: str, dependencies: Dependencies | None = None) -> ScheduleStatus:
-    """It fires no more; its history and flows stay, and `apply` brings it back. Raises `UsageError`."""
-    async with beside(ledger, dependencies) as opened:
-        before, _ = await _settled(opened, name)
-        await opened.flows.pipelines.unschedule(before.id)
-        return (await _statuses(opened, [await pipeline_named(opened, name)]))[0]
-
-
-async def _settled(ledger: Ledger, name: str, console: Console | None = None) -> tuple[Defined, int]:
-    """The pipeline, looked at up to now. Raises `UsageError` where it has no schedule."""
-    console = console or SilentConsole()
-    now = ledger.now()
-    found = await ScheduleEvaluator(ledger=ledger, say=console.info, warn=console.warn).settle(name, now)
-    if found is None:
-        found = await pipeline_named(ledger, name)
-    if found.watermark is None:
-        raise UsageError(f"{name} does not fire by itself: it has no schedule, or it was removed; apply it again")
-    return found, now
 
 
 # --- what is wrong

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.flows.flows import flow_named, hand_over, pipeline_named, time_of
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.commands import asker_of, beside, refusals_noted
 from orchestrator.api.runs.run_lookup import unknown_name
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowKind
 from orchestrator.core.pipelines.pipeline import Pipeline, run_name
@@ -16,6 +16,9 @@ from orchestrator.core.pipelines.stage_graph import ancestors
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
+from orchestrator.ledger.actions.asker import Asker
+from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.units import SECOND_US
 
 BACKFILL_MAX: Final = 10_000
@@ -52,17 +55,18 @@ async def trigger(ledger: Path, name: str, at: str | None, dependencies: Depende
     for an unknown pipeline or time.
     """
     async with beside(ledger, dependencies) as opened:
-        flow, is_new = await ask_for(opened, name, at, "--at")
+        flow, is_new = await ask_for(opened, name, at, "--at", asker_of(dependencies))
         return TriggeredFlows(pipeline=name, flows=(flow,), known=0 if is_new else 1, holder=await hand_over(opened))
 
 
-async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str) -> tuple[str, bool]:
+async def ask_for(ledger: Ledger, name: str, at: str | None, flag: str, asked: Asker) -> tuple[str, bool]:
     """As `trigger`, in a ledger that is open: the name of the flow, and whether it is new. `flag` is what a time is
     called.
     """
     pipeline = await pipeline_named(ledger, name)
     fire = ledger.now() // SECOND_US * SECOND_US if at is None else time_of(at, pipeline.pipeline, flag)
-    if made := await ledger.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED):
+    made = await ledger.flows.add(pipeline.id, name, pipeline.definition, [fire], FlowKind.TRIGGERED, asked=asked)
+    if made:
         return made[0], True
     known = await ledger.flows.of_fire(pipeline.id, fire)
     assert known is not None
@@ -98,13 +102,13 @@ async def backfill(
 ) -> TriggeredFlows:
     """Flows for these fires, behind all others; for those that have one only with `again`."""
     async with beside(ledger, dependencies) as opened:
-        made = await make_up_for(opened, fires, parallel=parallel, again=again)
+        made = await make_up_for(opened, fires, asker_of(dependencies), parallel=parallel, again=again)
         held_by = await hand_over(opened)
         known = len(fires.fires) - len(made)
         return TriggeredFlows(pipeline=fires.pipeline, flows=tuple(made), known=known, holder=held_by)
 
 
-async def make_up_for(ledger: Ledger, fires: BackfillFires, *, parallel: int, again: bool) -> list[str]:
+async def make_up_for(ledger: Ledger, fires: BackfillFires, asked: Asker, *, parallel: int, again: bool) -> list[str]:
     """The same, in a ledger that is open: the names of the flows that were made."""
     pipeline = await pipeline_named(ledger, fires.pipeline)
     return await ledger.flows.add(
@@ -113,8 +117,8 @@ async def make_up_for(ledger: Ledger, fires: BackfillFires, *, parallel: int, ag
         pipeline.definition,
         fires.fires,
         FlowKind.BACKFILL,
-        parallel=parallel,
-        again=again,
+        made_up=MadeUp(parallel=parallel, again=again),
+        asked=asked,
     )
 
 
@@ -162,8 +166,16 @@ async def flow_rerun(
         if stage not in names:
             raise unknown_name("stage", stage, opened.path, names)
         again = [each for each in names if each == stage or stage in ancestors(pipeline.stages, each)]
-        if flow.state in LIVE or not await opened.flows.rerun(flow.id, again, only_failed=only_failed):
-            raise UsageError(f"{flow.name} has not ended: it is {flow.state}; wait until it has, or cancel it first")
+        asked = asker_of(dependencies)
+        act = Act(verb=Verb.RERUN, subject=SubjectKind.FLOW, number=flow.id, name=flow.name, options={"from": stage})
+        async with refusals_noted(opened, asked, act):
+            done = flow.state not in LIVE and await opened.flows.rerun(
+                flow.id, again, only_failed=only_failed, asked=asked
+            )
+            if not done:
+                raise UsageError(
+                    f"{flow.name} has not ended: it is {flow.state}; wait until it has, or cancel it first"
+                )
         latest = {row.stage: row.again for row in await opened.flows.stages([flow.id])}
         runs = tuple(run_name(flow.name, each, latest[each]) for each in again)
         return Rerun(flow=flow.name, runs=runs, holder=await hand_over(opened))

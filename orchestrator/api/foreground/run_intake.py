@@ -112,7 +112,8 @@ class RunIntake:
             await self._turn.aclose()
         await ledger.runs.configure(run.id, settings)
         if request.retry_failed:
-            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=RetryChoice())
+            asked = self._dependencies.asked
+            self._retry = await ledger.commands.ask(Action.RETRY, run=run.id, argument=RetryChoice(), asked=asked)
         self.done.set()
 
     async def say_reopened(self, ledger: Ledger, request: RunRequest) -> None:

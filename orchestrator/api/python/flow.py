@@ -193,7 +193,7 @@ class Flow:
     async def _ask(self, action: ControlAction) -> None:
         self._session.check_open()
         await self._look()
-        await control_flow(self._session.ledger, self._row, action)
+        await control_flow(self._session.ledger, self._row, action, self._session.dependencies.asked)
         self._session.flows.changed()
         await self._look()
 
@@ -230,7 +230,7 @@ class PipelineCalls(OpenLedger):
             print(await flow.wait())
         """
         session = self._open_session
-        flow, _ = await ask_for(session.ledger, name, _time(at), "at=")
+        flow, _ = await ask_for(session.ledger, name, _time(at), "at=", session.dependencies.asked)
         await session.flows.carry_out(session.ledger)
         return await self.flow(flow)
 
@@ -250,7 +250,7 @@ class PipelineCalls(OpenLedger):
         fires = await fires_meant(session.ledger, name, (_time(from_), _time(to)), ("from_=", "to="))
         if not 1 <= parallel <= PARALLEL_MAX:
             raise UsageError(f"parallel={parallel!r}: this must be a whole number from 1 to {PARALLEL_MAX}")
-        await make_up_for(session.ledger, fires, parallel=parallel, again=again)
+        await make_up_for(session.ledger, fires, session.dependencies.asked, parallel=parallel, again=again)
         await session.flows.carry_out(session.ledger)
         pipeline = await pipeline_named(session.ledger, name)
         return await Flow.of(session, await session.ledger.flows.of_fires(pipeline.id, fires.fires))

@@ -260,7 +260,13 @@ class LedgerSession:
         """Asks something of whoever serves the run, as `ask_process`. Raises `UsageError` where that is refused."""
         self.check_open()
         acknowledged = await ask_process(
-            self.ledger, action, run=attached.run.id, argument=argument, wake=self._wake, within_s=within_s
+            self.ledger,
+            action,
+            run=attached.run.id,
+            argument=argument,
+            asked=self.dependencies.asked,
+            wake=self._wake,
+            within_s=within_s,
         )
         if isinstance(attached.standing, FollowedRun):
             await attached.standing.look()

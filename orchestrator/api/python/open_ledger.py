@@ -8,6 +8,7 @@ from typing import Any, Self, Unpack
 import anyio
 import sniffio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.runs.connection import connection_of
@@ -20,6 +21,7 @@ from orchestrator.api.runs.keyword_options import (
 )
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError, leading
+from orchestrator.ledger.actions.asker import BY_PYTHON
 from orchestrator.settings import request_settings
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.values import LEDGER_DEFAULT
@@ -39,7 +41,7 @@ class OpenLedger:
         check_known(options, OF_CONNECTION, "Orchestrator")
         key = options.pop("api_key", None)
         self._options: dict[str, Any] = {"ledger": ledger, **options}
-        self._dependencies = _dependencies or Dependencies()
+        self._dependencies = replace(_dependencies or Dependencies(), asked=BY_PYTHON)
         choices = self._chosen({})
         self._connection = connection_of(choices, self._dependencies.environ, key=key)
         self._path = choices[request_settings.LEDGER] or LEDGER_DEFAULT

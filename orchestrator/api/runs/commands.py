@@ -1,7 +1,7 @@
 """Asking something of whoever works on a ledger, and what came of it."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,8 @@ from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
+from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
+from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.commands.command import (
     NOT_TAKEN_IN,
     Action,
@@ -22,7 +24,6 @@ from orchestrator.ledger.commands.command import (
     NewEndpoint,
     NewPriority,
     ReplyCode,
-    this_user,
 )
 from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
@@ -68,20 +69,28 @@ async def control(
         if (flow := await opened.flows.named(name)) is not None:
             if grace_us:
                 raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
-            return await control_flow(opened, flow, action)
+            return await control_flow(opened, flow, action, asker_of(dependencies))
     return await _control(
         ledger, name, dependencies, Action(action.value), CancelledRun(grace_us) if grace_us else None
     )
 
 
-async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction) -> RunControl:
-    """Whoever works on the ledger sees what was asked of the flow in its rows."""
+async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked: Asker) -> RunControl:
+    """Whoever works on the ledger sees what was `asked` of the flow in its rows. Raises `UsageError` where it cannot be
+    done, which is written, too.
+    """
+    act = Act(verb=action.value, subject=SubjectKind.FLOW, number=flow.id, name=flow.name)
+    async with refusals_noted(ledger, asked, act):
+        return await _control_flow(ledger, flow, action, asked)
+
+
+async def _control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked: Asker) -> RunControl:
     if action is ControlAction.PAUSE:
-        done = await ledger.flows.pause(flow.id, f"paused by {this_user()}")
+        done = await ledger.flows.pause(flow.id, f"paused by {asked.name}", asked=asked)
     elif action is ControlAction.CANCEL:
-        done = await ledger.flows.cancel(flow.id, f"cancelled by {this_user()}")
+        done = await ledger.flows.cancel(flow.id, f"cancelled by {asked.name}", asked=asked)
     else:
-        done = await ledger.flows.proceed(flow.id)
+        done = await ledger.flows.proceed(flow.id, asked=asked)
     now = await ledger.flows.named(flow.name)
     assert now is not None
     has_ended = now.state not in LIVE and not done
@@ -149,6 +158,21 @@ async def rebind(
         )
 
 
+def asker_of(dependencies: Dependencies | None) -> Asker:
+    """Who asks: without anything else the command line."""
+    return (dependencies or Dependencies()).asked
+
+
+@asynccontextmanager
+async def refusals_noted(ledger: Ledger, asked: Asker, act: Act) -> AsyncIterator[None]:
+    """Writes that `act` was refused, where the block raises `UsageError`, which goes on."""
+    try:
+        yield
+    except UsageError as error:
+        await ledger.actions.note(asked, act, Ended(error.message, is_refused=True))
+        raise
+
+
 def beside(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:
     """The ledger, opened as `dependencies` say, to leave a word in. Raises like `command_ledger`."""
     given = dependencies or Dependencies()
@@ -164,7 +188,7 @@ async def _control(
             raise UsageError(f"{run.name}: {NOT_TAKEN_IN}")
         if isinstance(argument, CancelledRun):
             resumable(run)
-        acknowledged = await ask_process(opened, action, run=run.id, argument=argument)
+        acknowledged = await ask_process(opened, action, run=run.id, argument=argument, asked=asker_of(dependencies))
         controls = await opened.runs.controls(run.id)
         return RunControl(
             run=run.name,
@@ -185,16 +209,18 @@ async def ask_process(
     run: int | None = None,
     endpoint: int | None = None,
     argument: Argument | None = None,
+    asked: Asker | None = None,
     wake: Callable[[], None] = lambda: None,
     within_s: float = ANSWER_S,
 ) -> Acknowledged:
-    """Asks whoever works on the ledger, and waits `within_s` seconds for the acknowledgement. `wake` is called once it
-    is asked: an engine of this program's notices only by itself what others ask.
+    """Asks whoever works on the ledger, and waits `within_s` seconds for the acknowledgement. What is somebody's wish,
+    who `asked`, is written as an action. `wake` is called once it is asked: an engine of this program's notices only by
+    itself what others ask.
 
     Where nobody works, what only changes the ledger is done here; the rest waits for the next process. Raises
-    `UsageError` for what is refused, but for what concerned another process alone, which has ended.
+    `UsageError` for what is refused, but for what concerned another process alone, which has ended, and `AskedBefore`.
     """
-    number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument)
+    number = await ledger.commands.ask(action, run=run, endpoint=endpoint, argument=argument, asked=asked)
     wake()
     command = await ledger.commands.one(number)
     if (held_by := holder(ledger.path)) is not None:

@@ -100,7 +100,7 @@ async def schedules_pause(name: Name, note: Note = "", until: Until = None, *, l
 
     Example: orchestrator schedules pause captions --note stocktaking --until 2026-04-01
     """
-    from orchestrator.api.flows.schedules import schedules_pause
+    from orchestrator.api.flows.schedule_changes import schedules_pause
 
     found = await schedules_pause(ledger, name, note, until)
     ends = "" if found.paused_until is None else f" until {local(found.paused_until, found.zone)}"
@@ -114,7 +114,7 @@ async def schedules_continue(name: Name, catch_up: CatchUp = False, *, ledger: P
 
     Example: orchestrator schedules continue captions --catch-up
     """
-    from orchestrator.api.flows.schedules import schedules_continue
+    from orchestrator.api.flows.schedule_changes import schedules_continue
 
     found = await schedules_continue(ledger, name, catch_up=catch_up)
     soon = "" if found.next_at is None else f", next at {local(found.next_at, found.zone)}"
@@ -128,7 +128,7 @@ async def schedules_remove(name: Name, yes: Yes = False, *, ledger: Path, as_jso
 
     Example: orchestrator schedules remove captions
     """
-    from orchestrator.api.flows.schedules import schedules_remove
+    from orchestrator.api.flows.schedule_changes import schedules_remove
 
     confirm(f"fire {name} no more, for good?", yes=yes)
     found = await schedules_remove(ledger, name)

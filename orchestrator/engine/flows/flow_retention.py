@@ -51,7 +51,7 @@ class FlowRetention:
             if (keep_us := pipeline.pipeline.keep_us) is None:
                 continue
             before = now - keep_us
-            for run, name in await self.ledger.flows.outlived(pipeline.id, before):
+            for run, name in await self.ledger.flows.outlived_runs.ended_before(pipeline.id, before):
                 await self._remove(run, name, before)
             # Further ones the next time.
             await self.ledger.flows.outbox.forget(pipeline.id, before, most=NOTIFICATIONS_MAX)
@@ -59,6 +59,6 @@ class FlowRetention:
     async def _remove(self, run: int, name: str, before: int) -> None:
         """A run of a flow, unless somebody works on it."""
         with suppress(IntakeBusyError), self.hold(name):
-            if await self.ledger.flows.give_up_run(run, before):
+            if await self.ledger.flows.outlived_runs.give_up(run, before):
                 await self.serving.look_again(run)
                 await self.ledger.runs.removals.clear(name)

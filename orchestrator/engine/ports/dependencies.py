@@ -23,6 +23,7 @@ from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
+from orchestrator.ledger.actions.asker import BY_COMMAND, Asker
 from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -102,6 +103,9 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     word: Wording = command
     """How the steps are worded that messages suggest: as commands of the command line."""
+
+    asked: Asker = BY_COMMAND
+    """Who asks for what is asked of the ledger, and by which way."""
 
     user_code: Callable[[], PerformsTasks] = user_code
     """Makes what calls people's steps and checks."""

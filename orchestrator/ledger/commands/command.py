@@ -1,7 +1,5 @@
 """One command: what can be asked of whoever works on the ledger, with which arguments, and what comes of it."""
 
-import getpass
-import os
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
@@ -9,7 +7,6 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.ledger.runs.heartbeats import this_process
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.values import Pinned
 
@@ -200,12 +197,3 @@ OF_ANOTHER: Final = Reply("the process that this was asked of has ended", is_ref
 
 LENGTHY: Final = frozenset({Action.RETRY, Action.RECHECK, Action.RESEND, Action.CANCEL_JOBS, Action.REBIND})
 """What goes through many jobs, or waits for requests under way: seconds, or more. Nothing else waits for it."""
-
-
-def this_user() -> str:
-    """Who asks: user, host and process id, for people."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a number without a name, as in containers
-        user = str(os.getuid())
-    return f"{user}@{this_process()}"

@@ -16,7 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.ledger.commands.command import Action, Argument, Command, Reply, this_user
+from orchestrator.ledger.actions.action_rows import action_add, actions_carried_out
+from orchestrator.ledger.actions.asker import Asker, this_user
+from orchestrator.ledger.commands.command import Action, Argument, Command, Reply
+from orchestrator.ledger.commands.command_act import command_act
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.schema.job_tables import commands
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
@@ -58,12 +61,15 @@ class Commands(Repository):
         run: int | None = None,
         endpoint: int | None = None,
         argument: Argument | None = None,
+        asked: Asker | None = None,
     ) -> int:
-        """Asks for something; returns the number of the command. Raises `StorageError`."""
+        """Asks for something; returns the number of the command. Where it is somebody's wish (`asked`), it is written
+        as an action in the same transaction. Raises `StorageError`, and `AskedBefore` where a form acts again.
+        """
         now = self._access.now()
         row = {
             "asked_at": now,
-            "asked_by": this_user(),
+            "asked_by": this_user() if asked is None else asked.name,
             "action": action,
             "run_id": run,
             "endpoint_id": endpoint,
@@ -71,7 +77,11 @@ class Commands(Repository):
         }
         await transaction.connection.execute(delete(commands).where(commands.c.done_at < now - KEPT_US))
         made = await transaction.connection.execute(insert(commands).returning(commands.c.id), row)
-        return int(made.scalar_one())
+        number = int(made.scalar_one())
+        if asked is not None:
+            act = await command_act(transaction.connection, action, run, endpoint, argument)
+            await action_add(transaction.connection, asked, act, now=now, command=number)
+        return number
 
     async def latest(self) -> int:
         """The number of the one that was asked last; 0 where there is none."""
@@ -110,6 +120,7 @@ class Commands(Repository):
     async def finish(self, transaction: Transaction, number: int, reply: Reply) -> None:
         """Acknowledges it, unless somebody has."""
         await self._acknowledge(transaction.connection, number, reply)
+        await actions_carried_out(transaction.connection, number)
 
     @in_transaction
     async def apply(
@@ -152,3 +163,4 @@ class Commands(Repository):
                 .where(commands.c.id == command.id)
                 .values(outcome=reply.text, is_refused=int(reply.is_refused), outcome_code=reply.code)
             )
+            await actions_carried_out(connection, command.id)

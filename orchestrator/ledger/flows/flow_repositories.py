@@ -6,6 +6,7 @@ from orchestrator.ledger.flows.groups import Groups
 from orchestrator.ledger.flows.handovers import Handovers
 from orchestrator.ledger.flows.lineage import JobLineage
 from orchestrator.ledger.flows.outbox import Outbox
+from orchestrator.ledger.flows.outlived_runs import OutlivedRuns
 from orchestrator.ledger.flows.pipelines import Pipelines
 from orchestrator.ledger.flows.run_outbox import RunOutbox
 from orchestrator.ledger.transactions.repository import Access
@@ -17,6 +18,7 @@ class FlowRepositories(Flows):
     def __init__(self, access: Access) -> None:
         super().__init__(access)
         self.pipelines = Pipelines(access)
+        self.outlived_runs = OutlivedRuns(access)
         self.fires = Fires(access)
         self.handovers = Handovers(access)
         self.lineage = JobLineage(access)

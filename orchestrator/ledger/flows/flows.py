@@ -7,6 +7,16 @@ from sqlalchemy import bindparam, func, insert, literal_column, select, update
 
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, FlowState
 from orchestrator.core.pipelines.pipeline import News, flow_name
+from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
+from orchestrator.ledger.actions.asker import Asker
+from orchestrator.ledger.flows.flow_actions import (
+    AT_ONCE,
+    CONTROLLED,
+    MadeUp,
+    fire_options,
+    flow_action_add,
+    made_sentence,
+)
 from orchestrator.ledger.flows.flow_events import (
     BRAKED,
     FLOW_STEPS,
@@ -20,11 +30,8 @@ from orchestrator.ledger.flows.flow_events import (
 from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
 from orchestrator.ledger.flows.outbox import flow_owe
 from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
-from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
-from orchestrator.ledger.transactions.run_controls import UNFINISHED
-from orchestrator.ledger.transactions.run_removal import run_take_back
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.settings.requests import ControlAction
 
@@ -117,12 +124,12 @@ class Flows(Repository):
         fire_times: Sequence[int],
         kind: FlowKind,
         *,
-        parallel: int = 1,
-        again: bool = False,
+        made_up: MadeUp = AT_ONCE,
+        asked: Asker | None = None,
     ) -> list[str]:
-        """Flows of the pipeline for these fires, unless there are; with `again` a further one where there are.
+        """Flows of the pipeline for these fires, unless there are. Who `asked` for them leaves an action.
 
-        Returns the names of those that were made.
+        Returns the names of those that were made. Raises `AskedBefore`.
         """
         now = self._access.now()
         connection = transaction.connection
@@ -140,15 +147,28 @@ class Flows(Repository):
                 "again": known.get(fire_at, 0) + 1,
                 "name": flow_name(name, fire_at, known.get(fire_at, 0) + 1),
                 "kind": kind.value,
-                "parallel": parallel,
+                "parallel": made_up.parallel,
                 "recorded_at": now,
             }
             for fire_at in fire_times
-            if again or fire_at not in known
+            if made_up.again or fire_at not in known
         ]
         if rows:
             await connection.execute(insert(flows), rows)
-        return [str(row["name"]) for row in rows]
+        made = [str(row["name"]) for row in rows]
+        if asked is not None:
+            options = fire_options(name, fire_times, made_up)
+            verb = Verb.BACKFILL if kind is FlowKind.BACKFILL else Verb.FIRE
+            act = Act(
+                verb=verb,
+                subject=SubjectKind.PIPELINE,
+                number=pipeline,
+                name=name,
+                options=options,
+                count=len(fire_times),
+            )
+            await action_add(connection, asked, act, now=now, ended=Ended(made_sentence(made), done=len(made)))
+        return made
 
     # --- their lives
 
@@ -180,9 +200,17 @@ class Flows(Repository):
         await self._access.execute(_BEGIN_STAGE, row)
 
     @in_transaction
-    async def rerun(self, transaction: Transaction, flow: int, again: Sequence[str], *, only_failed: bool) -> bool:
+    async def rerun(
+        self,
+        transaction: Transaction,
+        flow: int,
+        again: Sequence[str],
+        *,
+        only_failed: bool,
+        asked: Asker | None = None,
+    ) -> bool:
         """A flow that has ended goes on with new runs of these stages, and the ones before are handed nothing more;
-        False where it has not ended.
+        False where it has not ended. Who `asked` for it leaves an action. Raises `AskedBefore`.
         """
         now = self._access.now()
         connection = transaction.connection
@@ -190,8 +218,8 @@ class Flows(Repository):
             return False
         await flow_control_runs(connection, flow, ControlAction.CONTINUE)
         await connection.execute(update(flows).where(flows.c.id == flow).values(is_overruled=0))
-        asked = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
-        latest = {row[0]: row[1] for row in await connection.execute(asked.group_by(stages.c.stage))}
+        known = select(stages.c.stage, func.max(stages.c.again)).where(stages.c.flow_id == flow)
+        latest = {row[0]: row[1] for row in await connection.execute(known.group_by(stages.c.stage))}
         await followers_leave(connection, flow, again)
         rows = [
             {
@@ -206,13 +234,16 @@ class Flows(Repository):
             for stage in again
         ]
         await connection.execute(insert(stages), rows)
+        options = {"stages": ", ".join(again)} | ({"only": "what has failed"} if only_failed else {})
+        told = f"it goes on with new runs of {options['stages']}"
+        await flow_action_add(connection, asked, flow, Verb.RERUN, now=now, outcome=told, options=options)
         return True
 
-    async def pause(self, flow: int, why: str, *, short: int | None = None) -> bool:
+    async def pause(self, flow: int, why: str, *, short: int | None = None, asked: Asker | None = None) -> bool:
         """Holds a flow, and pauses its runs, since there are too few rows for the run `short`, where that is why; False
-        where it does not run, and no brake holds it.
+        where it does not run, and no brake holds it. Who `asked` for it leaves an action. Raises `AskedBefore`.
         """
-        return await self._control(flow, FlowEvent.ON_HOLD, ControlAction.PAUSE, why, short=short)
+        return await self._control(flow, FlowEvent.ON_HOLD, ControlAction.PAUSE, why, short=short, asked=asked)
 
     @in_transaction
     async def brake(self, transaction: Transaction, flow: int, why: str) -> bool:
@@ -229,9 +260,11 @@ class Flows(Repository):
             return False
         return await self.step(flow, FlowEvent.RELEASED)
 
-    async def proceed(self, flow: int) -> bool:
-        """A held flow and its runs go on; False where it is not held."""
-        return await self._control(flow, FlowEvent.CONTINUED, ControlAction.CONTINUE, "")
+    async def proceed(self, flow: int, *, asked: Asker | None = None) -> bool:
+        """A held flow and its runs go on; False where it is not held. Who `asked` for it leaves an action. Raises
+        `AskedBefore`.
+        """
+        return await self._control(flow, FlowEvent.CONTINUED, ControlAction.CONTINUE, "", asked=asked)
 
     @in_transaction
     async def _control(
@@ -243,6 +276,7 @@ class Flows(Repository):
         why: str,
         *,
         short: int | None = None,
+        asked: Asker | None,
     ) -> bool:
         connection = transaction.connection
         now = self._access.now()
@@ -252,24 +286,29 @@ class Flows(Repository):
         if done:
             await flow_control_runs(connection, flow, action, at=now)
             await connection.execute(_SHORT, {"flow": flow, "run": short})
+            await flow_action_add(connection, asked, flow, Verb(action), now=now, outcome=CONTROLLED[action])
         return done
 
     @in_transaction
-    async def cancel(self, transaction: Transaction, flow: int, why: str) -> bool:
+    async def cancel(self, transaction: Transaction, flow: int, why: str, *, asked: Asker | None = None) -> bool:
         """Cancels a flow with its runs: one that waits ends at once, another one once its runs have. False where it
-        has ended.
+        has ended. Who `asked` for it leaves an action. Raises `AskedBefore`.
         """
         connection = transaction.connection
         now = self._access.now()
         waits = flows.c.state == FlowState.WAITING.value
         state = (await connection.execute(select(flows.c.id).where(flows.c.id == flow, waits))).first()
         if state is not None:
-            return await flow_happens(connection, flow, FlowEvent.CANCELLED, why, now)
-        asked = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
-        done = (await connection.execute(asked.values(is_cancelled=1, why=why))).rowcount
+            done, told = await flow_happens(connection, flow, FlowEvent.CANCELLED, why, now), "it had not begun"
+        else:
+            change = update(flows).where(flows.c.id == flow, flows.c.ended_at.is_(None))
+            done = (await connection.execute(change.values(is_cancelled=1, why=why))).rowcount > 0
+            told = CONTROLLED[ControlAction.CANCEL]
+            if done:
+                await flow_control_runs(connection, flow, ControlAction.CANCEL)
         if done:
-            await flow_control_runs(connection, flow, ControlAction.CANCEL)
-        return bool(done)
+            await flow_action_add(connection, asked, flow, Verb.CANCEL, now=now, outcome=told)
+        return done
 
     @in_transaction
     async def cancel_runs(self, transaction: Transaction, flow: int) -> None:
@@ -298,33 +337,3 @@ class Flows(Repository):
         if not await flow_happens(connection, flow, event, why, now) or pause_after is None:
             return False
         return event is FlowEvent.FAILED and await schedule_pause(connection, flow, pause_after, now)
-
-    # --- their rows
-
-    async def outlived(self, pipeline: int, before: int) -> list[tuple[int, str]]:
-        """The runs that there still are of flows of a pipeline that ended before then, oldest first: what was made of
-        rows before the rows themselves.
-        """
-        query = (
-            select(runs.c.id, runs.c.name)
-            .select_from(flows.join(stages, stages.c.flow_id == flows.c.id).join(runs, runs.c.id == stages.c.run_id))
-            .where(flows.c.pipeline_id == pipeline, flows.c.ended_at < before, runs.c.intake_accepted > 0)
-            .order_by(flows.c.ended_at, stages.c.began_at.desc(), runs.c.id.desc())
-        )
-        return [(row[0], row[1]) for row in await self._access.rows(query)]
-
-    @in_transaction
-    async def give_up_run(self, transaction: Transaction, run: int, before: int) -> bool:
-        """A run of a flow that ended before then is no run any more, and what is left of it is to be cleared
-        (`Intakes.clear`); False where somebody has something of it done again.
-        """
-        has_ended = select(flows.c.id).where(flows.c.id == stages.c.flow_id, flows.c.ended_at < before).exists()
-        of_ended = select(stages.c.run_id).where(stages.c.run_id == run, has_ended)
-        may_go = select(runs.c.id).where(runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)
-        connection = transaction.connection
-        if (await connection.execute(may_go)).first() is None:
-            return False
-        if not await run_take_back(connection, run, even_if_cancelling=False):
-            return False
-        await connection.execute(update(stages).where(stages.c.run_id == run).values(run_id=None))
-        return True

@@ -8,6 +8,9 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from orchestrator.core.pipelines.due_fires import Gap, Watermark
 from orchestrator.core.pipelines.pipeline import Pipeline
+from orchestrator.core.text.local_time import local
+from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
+from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.fires import gap_add
 from orchestrator.ledger.flows.outbox import pause_owe
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
@@ -133,9 +136,11 @@ class Pipelines(Repository):
         now: int,
         before: Defined | None = None,
         gap: Gap | None = None,
+        asked: Asker | None = None,
     ) -> bool:
         """Records a new version of `pipeline`, which counts from `now` on: `before` is what it was, looked at up to
-        then, and `gap` what its pause has left out. False where somebody has changed it meanwhile.
+        then, and `gap` what its pause has left out. False where somebody has changed it meanwhile. Who `asked` for it
+        leaves an action.
         """
         connection = transaction.connection
         latest = select(pipelines.c.id, pipelines.c.definition_id).where(pipelines.c.name == pipeline.name)
@@ -168,12 +173,23 @@ class Pipelines(Repository):
         else:
             recorded = (await connection.execute(_RECORDED, {"of": of})).scalar_one()
             await connection.execute(_SCHEDULE, {"pipeline_id": of, "watermark": max(now, recorded)})
+        act = Act(verb=Verb.APPLY, subject=SubjectKind.PIPELINE, number=of, name=pipeline.name)
+        await action_add(connection, asked, act, now=now, ended=Ended(f"it is version {body['version']}"))
         return True
 
     @in_transaction
-    async def pause(self, transaction: Transaction, before: Defined, *, now: int, until: int | None, note: str) -> bool:
+    async def pause(
+        self,
+        transaction: Transaction,
+        before: Defined,
+        *,
+        now: int,
+        until: int | None,
+        note: str,
+        asked: Asker | None = None,
+    ) -> bool:
         """Nothing fires from `now` on, until then or until somebody continues it. Looked at up to `now`; False where
-        somebody has changed it meanwhile.
+        somebody has changed it meanwhile. Who `asked` for it leaves an action. Raises `AskedBefore`.
         """
         watermark = greatest(schedules.c.watermark, now)
         values: dict[str, Any] = {"watermark": watermark, "paused_at": now, "paused_until": until, "note": note}
@@ -182,14 +198,26 @@ class Pipelines(Repository):
         is_paused = (await connection.execute(change, _as_of(before))).rowcount > 0
         if is_paused:
             await pause_owe(connection, before.id, note, until, now)
+            zone = "UTC" if before.pipeline.schedule is None else before.pipeline.schedule.zone
+            ends = {} if until is None else {"until": local(until, zone)}
+            act = _act(before, Verb.SCHEDULE_PAUSE, {"note": note} | ends)
+            await action_add(connection, asked, act, now=now, ended=Ended("it does not fire"))
         return is_paused
 
     @in_transaction
     async def proceed(
-        self, transaction: Transaction, before: Defined, *, now: int, gap: Gap | None, catch_up: bool
+        self,
+        transaction: Transaction,
+        before: Defined,
+        *,
+        now: int,
+        gap: Gap | None,
+        catch_up: bool,
+        asked: Asker | None = None,
     ) -> bool:
         """It fires again: for what comes after `now`, or, to catch up, as if it had not been paused. `gap` is what the
-        pause has left out. False where somebody has changed it meanwhile.
+        pause has left out. False where somebody has changed it meanwhile. Who `asked` for it leaves an action. Raises
+        `AskedBefore`.
         """
         connection = transaction.connection
         values: dict[str, Any] = {"paused_at": None, "paused_until": None, "note": "", "continued_at": now}
@@ -198,11 +226,29 @@ class Pipelines(Repository):
         done = await connection.execute(update(schedules).where(_AS_BEFORE).values(**values), _as_of(before))
         if done.rowcount and gap is not None:
             await gap_add(connection, before.id, gap, now)
+        if done.rowcount:
+            act = _act(
+                before, Verb.SCHEDULE_CONTINUE, {"what was due meanwhile": "made up for" if catch_up else "left out"}
+            )
+            await action_add(connection, asked, act, now=now, ended=Ended("it fires again"))
         return bool(done.rowcount)
 
-    async def unschedule(self, pipeline: int) -> bool:
-        """It fires no more; what has fired stays. False where it did not fire anyway."""
-        return await self._access.execute(delete(schedules).where(schedules.c.pipeline_id == pipeline)) > 0
+    @in_transaction
+    async def unschedule(self, transaction: Transaction, before: Defined, *, asked: Asker | None = None) -> bool:
+        """It fires no more; what has fired stays. False where it did not fire anyway. Who `asked` for it leaves an
+        action. Raises `AskedBefore`.
+        """
+        connection = transaction.connection
+        done = await connection.execute(delete(schedules).where(schedules.c.pipeline_id == before.id))
+        if done.rowcount:
+            act = _act(before, Verb.SCHEDULE_REMOVE)
+            await action_add(connection, asked, act, now=self._access.now(), ended=Ended("it fires no more"))
+        return bool(done.rowcount)
+
+
+def _act(of: Defined, verb: Verb, options: Mapping[str, str] | None = None) -> Act:
+    """What was asked of a pipeline, as an action."""
+    return Act(verb=verb, subject=SubjectKind.PIPELINE, number=of.id, name=of.name, options=options or {})
 
 
 def _as_of(before: Defined) -> dict[str, Any]:

@@ -10,14 +10,12 @@ import msgspec
 import pytest
 
 from orchestrator.api.flows.flows import flow_show, flows_list
+from orchestrator.api.flows.schedule_changes import schedules_continue, schedules_pause, schedules_remove
 from orchestrator.api.flows.schedules import (
     schedules_check,
-    schedules_continue,
     schedules_history,
     schedules_list,
     schedules_next,
-    schedules_pause,
-    schedules_remove,
 )
 from orchestrator.api.flows.triggers import BACKFILL_MAX, backfill, backfill_preview, trigger
 from orchestrator.api.foreground.tick import tick, wait_for_flow

@@ -16,6 +16,7 @@ from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.commands.command import Action, NewName
+from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
@@ -260,7 +261,9 @@ async def test_who_asks_for_past_fires_or_goes_on_with_an_old_flow_is_not_told_a
     async with flowing(tmp_path, transport=waiting, firing=Firing.ASKED) as p:
         of = await applied(p.ledger, a_pipeline(tmp_path, schedule), now=p.ledger.now())
         fires = [EPOCH_AT - number * 10 * MINUTE_US for number in (1, 2, 3)]
-        names = await p.ledger.flows.add(of.id, "p", of.definition, fires, FlowKind.BACKFILL, parallel=3)
+        names = await p.ledger.flows.add(
+            of.id, "p", of.definition, fires, FlowKind.BACKFILL, made_up=MadeUp(parallel=3)
+        )
         p.scheduler.on_change()
         await anyio.sleep(240)
         assert not any("is late" in line for line in p.warnings)

@@ -109,7 +109,9 @@ async def test_what_is_not_to_go_stays(tmp_path: Path) -> None:
         assert await p.ledger.writer.step(reopened(failed, at=p.ledger.now()))
         await applied(p.ledger, kept(tmp_path), now=p.ledger.now())
         await outlived.run_once()
-        assert not await p.ledger.flows.give_up_run(caption.id, p.ledger.now()), "nor by who had seen it before"
+        assert not await p.ledger.flows.outlived_runs.give_up(caption.id, p.ledger.now()), (
+            "nor by who had seen it before"
+        )
         left = {row.name for row in await p.ledger.runs.all()}
         assert left == {f"{FIRST}/caption", f"{FIRST}/embed"}, "a job of it waits again, and with that the flow goes on"
 

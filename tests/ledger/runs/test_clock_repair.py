@@ -41,6 +41,7 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
     "gaps": ({"kind": next(iter(GapKind)), "after_at": 1},),
     "gathers": ({"by": next(iter(By))},),
     "commands": ({"outcome": "done"},),
+    "actions": ({"outcome": "done", "form": None},),
 }
 """What else rows need, so that each time can be in one."""
 

@@ -84,7 +84,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="the same trigger once more is another flow",
         path="orchestrator/ledger/flows/flows.py::Flows.add",
-        old="if again or fire_at not in known",
+        old="if made_up.again or fire_at not in known",
         new="",
         tests=(_PIPELINES + "test_the_same_time_is_the_same_flow_unless_it_is_wanted_again",),
     ),

@@ -101,7 +101,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="rows go of which somebody has something done again",
-        path="orchestrator/ledger/flows/flows.py::Flows.give_up_run",
+        path="orchestrator/ledger/flows/outlived_runs.py::OutlivedRuns.give_up",
         old="runs.c.id == run, runs.c.id.in_(of_ended), ~UNFINISHED)",
         new="runs.c.id == run)",
         tests=("tests/engine/flows/test_flow_retention.py::test_what_is_not_to_go_stays",),
