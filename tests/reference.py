@@ -1,4 +1,4 @@
-"""Writes the tables of settings of the reference and of two pages from their declarations.
+"""Writes the tables of the reference and of two pages from the declarations of settings, metrics and alerts.
 
 python -m tests.reference
 """
@@ -22,10 +22,13 @@ from orchestrator.settings.request_settings import INCLUDE
 from orchestrator.settings.requests import FIGURES_OF_PLAN
 from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.settings.value_types import Kind, ValueType
+from orchestrator.telemetry.alerts.registry import ALERTS, Alert
+from orchestrator.telemetry.metrics.registry import METRICS, Metric
 
 DOCS: Final = Path(__file__).resolve().parent.parent / "docs"
 REFERENCE: Final = tuple(
-    DOCS / "reference" / f"{name}.md" for name in ("commands", "configuration", "exit-codes-and-output", "file-formats")
+    DOCS / "reference" / f"{name}.md"
+    for name in ("commands", "configuration", "exit-codes-and-output", "file-formats", "metrics")
 )
 KEYWORDS: Final = DOCS.parent / "orchestrator" / "api" / "runs" / "keyword_options.py"
 """What a type checker has to see written out."""
@@ -128,6 +131,20 @@ def _exit_code(code: ExitCode) -> str:
     return f"| {code.code} | {code.means} | {code.resumable} |".replace("|  |", "| |")
 
 
+def _metric(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    return f"| `{metric.full_name}` | {metric.type} | {labels} | {metric.help} | {metric.unit} |".replace("|  |", "| |")
+
+
+def _alert(alert: Alert) -> str:
+    when = f"`{alert.name}`, {alert.severity}, for {alert.for_}: `{alert.expr}`"
+    return f"### {alert.title}\n\n{_ALERT_LABEL.sub(_LABELLED, alert.summary)}.\n\n{alert.todo}\n\n{when}\n"
+
+
+_ALERT_LABEL: Final = re.compile(r"{{ \$labels\.(\w+) }}")
+_LABELLED: Final = r"*\1*"
+
+
 _BLOCKS: Final[Mapping[str, str]] = {
     "run": _table("Flag", command_settings.RUN),
     "figures": _table("Flag", FIGURES_OF_PLAN),
@@ -147,6 +164,10 @@ _BLOCKS: Final[Mapping[str, str]] = {
             *(f"| `{a}` | {b} | {c} |" for a, b, c in FILTER_FIELDS),
         ]
     ),
+    "metrics": "\n".join(
+        ["| Metric | Type | Labels | What it says | Unit |", "|---|---|---|---|---|", *map(_metric, METRICS)]
+    ),
+    "alerts": "\n".join(map(_alert, ALERTS)).rstrip(),
     "run keywords": ", ".join(f"`{each.keyword}`" for each in _OF_RUN),
     "service keywords": ", ".join(["`api_key`", *(f"`{each.keyword}`" for each in _OF_CONNECTION)]),
     "stage settings": ", ".join(f"`{setting.key}`" for setting in pipeline_keys.STAGE_RUN),

@@ -21,6 +21,7 @@ from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.help.command_screens import front_page, install_help
 from orchestrator.cli.help.help_command import add_help
 from orchestrator.cli.help.mistakes import advice
+from orchestrator.cli.monitoring import MONITORING
 from orchestrator.cli.output import streams
 from orchestrator.cli.pipelines import PIPELINES
 from orchestrator.cli.runs import LOOK_AFTER_RUNS, RUN_A_BATCH, control
@@ -30,6 +31,7 @@ PANELS: Final[Mapping[str, Members]] = {
     "Run a batch": {**BEGIN, **RUN_A_BATCH},
     "Look after runs": LOOK_AFTER_RUNS,
     "Pipelines": PIPELINES,
+    "Watch": MONITORING,
     "Try and rehearse": TRY_AND_REHEARSE,
     "The account": ACCOUNT,
     "Upkeep": UPKEEP,

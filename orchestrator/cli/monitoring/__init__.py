@@ -1,1 +1,8 @@
 """The commands by which people and monitoring look on: the dashboard, metrics, messages, reports."""
+
+from typing import Final
+
+from orchestrator.cli.framework.command_groups import Members
+from orchestrator.cli.monitoring import metrics
+
+MONITORING: Final[Members] = {"metrics": metrics.commands}

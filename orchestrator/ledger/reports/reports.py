@@ -12,6 +12,7 @@ from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.retention import Pruning
 from orchestrator.ledger.reports.run_list import RunList
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
+from orchestrator.ledger.reports.tallies import Tallies
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access, Repository
@@ -31,6 +32,7 @@ class Reports(Repository):
         self.upkeep = Upkeep(access, database)
         self.exports = Exports(access)
         self.run_list = RunList(access)
+        self.tallies = Tallies(access)
 
     async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
         """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a

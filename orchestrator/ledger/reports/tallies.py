@@ -1,0 +1,132 @@
+"""Sums over all of a ledger, for monitoring: a few small questions, whose cost does not grow with the jobs."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sqlalchemy import Executable, bindparam, func, select
+
+from orchestrator.core.jobs.lifecycle import TERMINAL, State
+from orchestrator.core.pipelines.due_fires import GapKind
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
+from orchestrator.ledger.schema.flow_tables import flows, gaps, pipelines, stages
+from orchestrator.ledger.schema.job_tables import counts, endpoints, runs
+from orchestrator.ledger.transactions.repository import Repository
+
+
+class KnownEndpoint(NamedTuple):
+    """An endpoint of which the ledger knows."""
+
+    id: int
+    name: str
+    service_url: str
+
+
+class LastFlow(NamedTuple):
+    """The flow of a pipeline that ended last. Times are microseconds UTC."""
+
+    state: FlowState
+    started_at: int | None
+    ended_at: int
+
+
+_UNFINISHED: Final = tuple(state.value for state in State if state not in TERMINAL)
+_ENDPOINTS: Final = select(endpoints.c.id, endpoints.c.endpoint, endpoints.c.service_url).order_by(endpoints.c.id)
+_JOBS: Final = (
+    select(runs.c.endpoint_id, counts.c.name, func.sum(counts.c.n))
+    .select_from(counts.join(runs, runs.c.id == counts.c.run_id))
+    .where(runs.c.intake_accepted > 0)
+    .group_by(runs.c.endpoint_id, counts.c.name)
+)
+_HAS_UNFINISHED: Final = runs.c.id.in_(select(counts.c.run_id).where(counts.c.n > 0, counts.c.name.in_(_UNFINISHED)))
+_RUNS: Final = select(runs.c.endpoint_id, func.count()).where(runs.c.intake_accepted > 0).group_by(runs.c.endpoint_id)
+_LEFT: Final = select(runs.c.id, runs.c.endpoint_id).where(runs.c.intake_accepted > 0, _HAS_UNFINISHED)
+_ALONE: Final = (
+    select(runs.c.id)
+    .where(runs.c.intake_accepted > 0, runs.c.id.not_in(select(stages.c.run_id).where(stages.c.run_id.is_not(None))))
+    .order_by(_HAS_UNFINISHED.desc(), runs.c.id.desc())
+)
+_BEYOND: Final = (
+    select(counts.c.name, func.sum(counts.c.n))
+    .where(
+        counts.c.run_id.in_(_ALONE.where(_HAS_UNFINISHED).limit(-1).offset(bindparam("most"))),
+        counts.c.name.in_([state.value for state in State]),
+    )
+    .group_by(counts.c.name)
+)
+_FLOWS: Final = select(flows.c.pipeline_id, flows.c.state, func.count()).group_by(flows.c.pipeline_id, flows.c.state)
+_SUCCEEDED: Final = (
+    select(flows.c.pipeline_id, func.max(flows.c.ended_at))
+    .where(flows.c.state == FlowState.SUCCEEDED.value)
+    .group_by(flows.c.pipeline_id)
+)
+_latest = (
+    select(
+        *(flows.c.pipeline_id, flows.c.state, flows.c.started_at, flows.c.ended_at),
+        func.row_number().over(partition_by=flows.c.pipeline_id, order_by=flows.c.ended_at.desc()).label("n"),
+    )
+    .where(flows.c.ended_at.is_not(None))
+    .subquery()
+)
+_LAST: Final = select(_latest.c.pipeline_id, _latest.c.state, _latest.c.started_at, _latest.c.ended_at).where(
+    _latest.c.n == 1
+)
+_MISSED: Final = (
+    select(gaps.c.pipeline_id, func.sum(gaps.c.n))
+    .where(gaps.c.kind == GapKind.MISSED.value)
+    .group_by(gaps.c.pipeline_id)
+)
+_NAMES: Final = select(pipelines.c.id, pipelines.c.name).order_by(pipelines.c.id)
+
+
+class Tallies(Repository):
+    """Sums over all of a ledger."""
+
+    async def endpoints(self) -> list[KnownEndpoint]:
+        """Every endpoint, oldest first."""
+        return [KnownEndpoint(*row) for row in await self._access.rows(_ENDPOINTS)]
+
+    async def jobs(self) -> Mapping[int, Mapping[str, int]]:
+        """By endpoint, how many jobs its runs have in each state, and their counters."""
+        return await self._table(_JOBS)
+
+    async def runs(self) -> Mapping[int, int]:
+        """By endpoint, how many runs there are."""
+        return {row[0]: row[1] for row in await self._access.rows(_RUNS)}
+
+    async def open_runs(self) -> Mapping[int, int]:
+        """The endpoints of all runs that are not finished, by run."""
+        return {row[0]: row[1] for row in await self._access.rows(_LEFT)}
+
+    async def single_runs(self, most: int) -> list[int]:
+        """Up to `most` runs that carry out no stage of a flow: those that are not finished, then the newest."""
+        return [row[0] for row in await self._access.rows(_ALONE.limit(most))]
+
+    async def jobs_beyond(self, most: int) -> Mapping[str, int]:
+        """How many jobs those unfinished ones have in each state that `single_runs` has no place for."""
+        return {row[0]: int(row[1]) for row in await self._access.rows(_BEYOND, {"most": most})}
+
+    async def flows(self) -> Mapping[int, Mapping[str, int]]:
+        """By pipeline, how many flows there are in each state."""
+        return await self._table(_FLOWS)
+
+    async def last_successes(self) -> Mapping[int, int]:
+        """By pipeline, when a flow last succeeded."""
+        return {row[0]: row[1] for row in await self._access.rows(_SUCCEEDED)}
+
+    async def last_flows(self) -> Mapping[int, LastFlow]:
+        """By pipeline, the flow that ended last."""
+        return {row[0]: LastFlow(FlowState(row[1]), row[2], row[3]) for row in await self._access.rows(_LAST)}
+
+    async def missed(self) -> Mapping[int, int]:
+        """By pipeline, how many fires were missed so far."""
+        return {row[0]: int(row[1]) for row in await self._access.rows(_MISSED)}
+
+    async def pipelines(self) -> Mapping[int, str]:
+        """The names of all pipelines, oldest first."""
+        return {row[0]: row[1] for row in await self._access.rows(_NAMES)}
+
+    async def _table(self, query: Executable) -> Mapping[int, Mapping[str, int]]:
+        found: dict[int, dict[str, int]] = {}
+        for of, name, n in await self._access.rows(query):
+            found.setdefault(of, {})[name] = int(n)
+        return found
