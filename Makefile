@@ -12,7 +12,7 @@ PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-all checks lint types unit unit-core unit-whole slow bench figures format clean
+.PHONY: help demo test test-all checks lint types unit unit-core unit-whole browser slow bench figures format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,7 +64,10 @@ unit-whole: $(READY)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='orchestrator/core/*'
 
-slow: $(READY)  ## the slow tests alone
+browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's, as root, or Playwright's own
+	@$(BIN)/python -m tests.dashboard.browser.install
+
+slow: $(READY) browser  ## the slow tests alone
 	$(PYTEST) --dist loadfile -m slow
 
 bench: $(READY)  ## prints the speed and memory figures

@@ -136,3 +136,15 @@ def clock_text(at: int, zone: tzinfo) -> str:
     """A moment in a sentence, to the minute: "24 Nov 21:30"."""
     then = (EPOCH + timedelta(microseconds=at)).astimezone(zone)
     return f"{then.day} {then:%b %H:%M}"
+
+
+def lasted_text(since: int, until: int | None, zone: tzinfo) -> str:
+    """From when to when: "24 Nov 21:30 to 22:15", "since 24 Nov 21:30", or one moment."""
+    begun = clock_text(since, zone)
+    if until is None:
+        return f"since {begun}"
+    ended = clock_text(until, zone)
+    if ended == begun:
+        return begun
+    day, _, clock = ended.rpartition(" ")
+    return f"{begun} to {clock if begun.startswith(f'{day} ') else ended}"

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from orchestrator.core.text.wording import counted
 from orchestrator.dashboard.charts.amounts import amount_text
-from orchestrator.dashboard.charts.axes import TimeAxis, ValueAxis, clock_text, time_axis, value_axis
+from orchestrator.dashboard.charts.axes import TimeAxis, ValueAxis, lasted_text, time_axis, value_axis
 from orchestrator.dashboard.charts.chart import BandNote, Chart, ChartLine
 from orchestrator.dashboard.charts.svg import element, number_text, percent_text
 from orchestrator.units import SECOND_US
@@ -149,15 +149,7 @@ def _bands(bands: Sequence[Band], times: TimeAxis) -> Iterator[Markup]:
 
 
 def _note(number: int, band: Band, zone: tzinfo) -> BandNote:
-    return BandNote(mark=str(number), kind=band.kind, when=_when(band, zone), text=band.text)
-
-
-def _when(band: Band, zone: tzinfo) -> str:
-    since = clock_text(band.since, zone)
-    if band.until is None:
-        return f"since {since}"
-    until = clock_text(band.until, zone)
-    return since if until == since else f"{since} to {until}"
+    return BandNote(mark=str(number), kind=band.kind, when=lasted_text(band.since, band.until, zone), text=band.text)
 
 
 def _last(points: _Points, unit: Unit) -> str:
@@ -171,10 +163,11 @@ def _key(css: str) -> Markup:
 
 
 def _summary(drawn: Sequence[tuple[Series, _Points]], bands: Sequence[Band], times: TimeAxis, zone: tzinfo) -> str:
-    sentences = [f"From {clock_text(times.since, zone)} to {clock_text(times.until, zone)}."]
+    sentences = [f"{lasted_text(times.since, times.until, zone)}."]
     sentences += [_told(each, points) for each, points in drawn]
     sentences += [
-        f"{band.kind.capitalize()}, {_when(band, zone)}: {band.text.rstrip('.')}." for band in bands[-NOTES_MAX:]
+        f"{band.kind.capitalize()}, {lasted_text(band.since, band.until, zone)}: {band.text.rstrip('.')}."
+        for band in bands[-NOTES_MAX:]
     ]
     return " ".join(sentences)
 

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 import msgspec
 from markupsafe import Markup
 
-from orchestrator.dashboard.charts.axes import TimeAxis, TimeLabel, clock_text, time_axis
+from orchestrator.dashboard.charts.axes import TimeAxis, TimeLabel, lasted_text, time_axis
 from orchestrator.dashboard.charts.svg import element, percent_text
 from orchestrator.views.series import TimeBar
 
@@ -58,11 +58,10 @@ def _row(bar: TimeBar, axis: TimeAxis | None, now: int, zone: tzinfo) -> TimeRow
     rectangle = element(
         "rect", x=percent_text(left), width=percent_text(width), y="15%", height="70%", class_=f"part {bar.state}"
     )
-    since = clock_text(bar.since, zone)
     return TimeRow(
         name=bar.name,
         state=bar.state,
         text=bar.text,
-        when=f"since {since}" if bar.until is None else f"{since} to {clock_text(_end(bar, now), zone)}",
+        when=lasted_text(bar.since, None if bar.until is None else _end(bar, now), zone),
         svg=element("svg", *grid, rectangle, class_="bar", aria_hidden="true"),
     )

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.dashboard.charts.axes import TIME_STEPS_MAX, VALUE_MAX, VALUE_STEPS_MAX, time_axis, value_axis
+from orchestrator.dashboard.charts.axes import (
+    TIME_STEPS_MAX,
+    VALUE_MAX,
+    VALUE_STEPS_MAX,
+    lasted_text,
+    time_axis,
+    value_axis,
+)
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
 from orchestrator.views.series import Unit
 
@@ -88,3 +95,16 @@ def test_the_window_that_was_asked_for_is_within_even_steps(since: int, lasting_
     assert 1 <= len(axis.labels) - 1 <= TIME_STEPS_MAX
     assert (axis.until - axis.since) % (len(axis.labels) - 1) == 0
     assert 0 <= axis.share(since) <= 1
+
+
+@pytest.mark.parametrize(
+    ("until", "text"),
+    [
+        (None, "since 24 Nov 12:00"),
+        (NOON + SECOND_US, "24 Nov 12:00"),
+        (NOON + HOUR_US, "24 Nov 12:00 to 13:00"),
+        (NOON + DAY_US, "24 Nov 12:00 to 25 Nov 12:00"),
+    ],
+)
+def test_a_time_is_told_without_its_day_twice(until: int | None, text: str) -> None:
+    assert lasted_text(NOON, until, UTC) == text

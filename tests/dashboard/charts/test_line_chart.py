@@ -60,7 +60,7 @@ def test_a_line_goes_from_point_to_point() -> None:
     assert paths(chart) == ["M0 100 250 50 500 0 750 25"]
     assert chart.values == ("100/s", "50/s", "0/s")
     assert [label.text for label in chart.times] == ["12:00:00", "12:00:10", "12:00:20", "12:00:30", "12:00:40"]
-    assert chart.summary == "From 24 Nov 12:00 to 24 Nov 12:00. finished: lowest 0/s, highest 100/s, last 75/s."
+    assert chart.summary == "24 Nov 12:00. finished: lowest 0/s, highest 100/s, last 75/s."
 
 
 def test_gaps_stay_gaps_and_a_point_between_two_is_a_dot() -> None:
