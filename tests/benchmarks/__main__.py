@@ -14,6 +14,7 @@ from tests.benchmarks import (
     audit,
     beside,
     commands,
+    dashboard,
     endpoints,
     files,
     official,
@@ -49,6 +50,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[], list[Figure]]]] = {
     "program": program.program,
     "steering": steering.steering,
     "pipelines": pipelines.pipelines,
+    "dashboard": dashboard.dashboard,
 }
 
 

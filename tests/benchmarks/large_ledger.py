@@ -16,6 +16,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.ledger.migrations import migrate
+from tests.benchmarks import large_samples
+from tests.benchmarks.large_samples import sample_rows
 from tests.dashboard import showcase
 
 JOBS: Final = 1_000_000
@@ -49,13 +51,13 @@ _JOB_TABLES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What is another in a copy of a row; all else stays."""
 
+SAMPLED: Final = 8
+"""So many of the other runs have samples."""
+
 _NEVER_COPIED: Final = ("outstanding", "submitting", "uncertain")
 """Nobody at the service knows of a copy."""
 
-_RUN_TABLES: Final = (
-    *("brakes", "clusters", "counts", "executions", "margins", "retried_kinds", "run_endpoints"),
-    "run_samples",
-)
+_RUN_TABLES: Final = (*("brakes", "clusters", "counts", "executions", "margins", "retried_kinds", "run_endpoints"),)
 _COUNTED: Final = {"n", "told", "total_ms", "untold", "failed", "squares"}
 
 
@@ -84,7 +86,7 @@ def _digest(*sizes: int) -> str:
         migrate(Path(name) / "empty.db")
         with closing(sqlite3.connect(Path(name) / "empty.db")) as connection:
             tables = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    made_by = Path(__file__).read_text(encoding="utf-8") + Path(showcase.__file__).read_text(encoding="utf-8")
+    made_by = [Path(name).read_text(encoding="utf-8") for name in (__file__, large_samples.__file__, showcase.__file__)]
     return hashlib.sha256(msgspec.json.encode([made_by, tables, sizes])).hexdigest()[:12]
 
 
@@ -111,9 +113,12 @@ def _grow(path: Path, jobs: int, runs: int) -> None:
         copies = max((jobs - begun) // size, 1)
         used = _copied(connection, source, source, 0, round(copies * LARGEST))
         used += _copied(connection, other, other, used, round(copies * size * 0.1 / (10 * size)))
-        each = max((copies - round(copies * (LARGEST + 0.1))) // max(len(new), 1), 1)
+        each = -(-(copies - round(copies * (LARGEST + 0.1))) // max(len(new), 1))
         for run in new:
             used += _copied(connection, source, run, used, each)
+        until = connection.execute("SELECT max(beaten_at) FROM heartbeats").fetchone()[0]
+        endpoints = [row[0] for row in connection.execute("SELECT id FROM endpoints")]
+        sample_rows(connection, [source, other, *new[:SAMPLED]], endpoints, until)
         connection.execute("PRAGMA optimize")
 
 

@@ -9,6 +9,7 @@ from tests.benchmarks import (
     audit,
     beside,
     commands,
+    dashboard,
     endpoints,
     files,
     official,
@@ -146,6 +147,17 @@ def test_no_more_large_outputs_are_held_at_once_than_fit_into_a_page() -> None:
     assert {name: value_of(f"{name}: peak memory", figures) < 200 for name in ("resume", "results", "verify")} == {
         "resume": True, "results": True, "verify": True
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_pages_of_a_ledger_are_small_and_soon_there() -> None:
+    figures = dashboard.dashboard(jobs=8_000, runs=8, pipelines=3, times=3, beside=False)
+    by_name = {figure.name: figure for figure in figures}
+    assert by_name["largest page"].is_kept
+    assert by_name["most memory"].is_kept
+    assert 0 < by_name["slowest page, p95"].value < 2_000
+    assert 0 < by_name["slowest refresh, p95"].value < 2_000
+    assert 50 < by_name["series of a scrape"].value <= dashboard.SERIES_MAX
 
 
 def test_a_figure_knows_whether_its_promise_is_kept() -> None:
