@@ -3,37 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from orchestrator.api.flows.apply import stage_endpoints
 from orchestrator.api.flows.flows import looking_at, pipeline_named, status_of
-from orchestrator.api.inspect.status import UNTOLD_US
+from orchestrator.api.flows.pipeline_states import pipeline_states
+from orchestrator.core.diagnosis.need_facts import PipelineState
 from orchestrator.core.pipelines.due_fires import COUNTED_MAX
-from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowState
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import when_it_fires
-from orchestrator.core.pipelines.schedule_calendar import fires_between, next_fires
+from orchestrator.core.pipelines.schedule_calendar import next_fires
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder
-from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.settings.command_names import with_its_ledger
-from orchestrator.units import HOUR_US, MINUTE_US
 from orchestrator.views.flows import ScheduleHistory, ScheduleStatus, ScheduleTrouble
-
-OVERDUE_US: Final = 15 * MINUTE_US
-"""A fire that nobody has recorded for so long means that nobody looks."""
-
-MISSED_US: Final = 24 * HOUR_US
-"""Fires that were found missed within this time are told."""
-
-
-UNTOLD_MAX: Final = 1_000
-"""So many notifications that nobody took are counted."""
-
-_TOLD: Final = (FlowState.SUCCEEDED, FlowState.PARTIAL, FlowState.FAILED)
-"""How flows end that say something of the next ones."""
 
 
 async def schedules_list(ledger: Path, dependencies: Dependencies | None = None) -> list[ScheduleStatus]:
@@ -45,10 +30,13 @@ async def schedules_list(ledger: Path, dependencies: Dependencies | None = None)
 async def schedule_statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> list[ScheduleStatus]:
     """How these pipelines stand, in this order."""
     now = ledger.now()
-    states = Counter((flow.pipeline, flow.state) for flow in await ledger.flows.live())
+    states: Counter[tuple[int, FlowState]] = Counter()
+    for live in await ledger.flows.summaries.live():
+        states[live.pipeline, live.state] += live.number
+    latest = {flow.pipeline: flow for flow in await ledger.flows.summaries.latest(1)}
     found = []
     for each in pipelines:
-        last = await ledger.flows.latest(1, pipeline=each.id)
+        last = latest.get(each.id)
         schedule, watermark = each.pipeline.schedule, each.watermark
         is_paused = watermark is not None and watermark.is_paused(now)
         found.append(
@@ -66,7 +54,7 @@ async def schedule_statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> lis
                 running=states[each.id, FlowState.RUNNING],
                 on_hold=states[each.id, FlowState.ON_HOLD],
                 endpoints=stage_endpoints(each.pipeline),
-                last=status_of(last[0], ledger.path) if last else None,
+                last=None if last is None else status_of(last, ledger.path),
             )
         )
     return found
@@ -142,51 +130,28 @@ async def schedules_check(
     """What is late, missed or failing, or that nobody has looked; of one pipeline, or of all."""
     async with looking_at(ledger, dependencies) as opened:
         chosen = await opened.flows.pipelines.all() if name is None else [await pipeline_named(opened, name)]
-        missed = await opened.flows.fires.missed_since(opened.now() - MISSED_US)
         held_by = holder(ledger)
         return [
-            trouble for each in chosen for trouble in await _troubles(opened, each, missed.get(each.id, 0), held_by)
+            ScheduleTrouble(pipeline=state.name, kind=kind, text=with_its_ledger(text, ledger))
+            for state in await pipeline_states(opened, chosen)
+            for kind, text in _troubles(state, held_by)
         ]
 
 
-async def _troubles(ledger: Ledger, each: Defined, missed: int, held_by: str | None) -> list[ScheduleTrouble]:
-    now = ledger.now()
-    latest = await ledger.flows.latest(None, pipeline=each.id, states=sorted(LIVE))
-    ended = await ledger.flows.latest(1, pipeline=each.id, states=_TOLD)
-    texts: list[tuple[str, str]] = []
-    schedule = each.pipeline.schedule
-    texts += [("late", f"{flow.name} {why}") for flow in latest if (why := flow.why_late(schedule, now)) is not None]
-    if missed:
-        more = "at least " if missed >= COUNTED_MAX else ""
-        texts.append(
-            ("missed", f"{more}{counted(missed, 'fire')} missed; see: orchestrator schedules history {each.name}")
-        )
-    texts += [("failing", f"{flow.name} failed: {flow.why}") for flow in ended if flow.state is FlowState.FAILED]
-    texts += [("failing", f"{flow.name} is held: {flow.why}") for flow in latest if flow.state is FlowState.ON_HOLD]
-    untold = await ledger.flows.outbox.untold(each.id, UNTOLD_MAX, since=now - UNTOLD_US)
-    texts += [("untold", text) for text in _untold(untold)]
-    texts += _of_looking(each, now, held_by)
-    return [
-        ScheduleTrouble(pipeline=each.name, kind=kind, text=with_its_ledger(text, ledger.path)) for kind, text in texts
-    ]
-
-
-def _untold(told: Sequence[Notification]) -> Iterator[str]:
-    """In a line: if one cannot be told, the others cannot, either."""
-    if told:
-        more = "at least " if len(told) == UNTOLD_MAX else ""
-        yield f"{more}{counted(len(told), 'notification')} could not be sent: {told[0].problem}"
-
-
-def _of_looking(each: Defined, now: int, held_by: str | None) -> Iterator[tuple[str, str]]:
-    schedule, watermark = each.pipeline.schedule, each.watermark
-    if schedule is None or watermark is None or watermark.is_paused(now):
-        return
-    unseen = fires_between(schedule, each.name, watermark.at_us, now - OVERDUE_US, 1)
-    if unseen:
+def _troubles(state: PipelineState, held_by: str | None) -> Iterator[tuple[str, str]]:
+    for flow in state.late:
+        yield "late", f"{flow.name} {flow.why}"
+    if state.missed:
+        more = "at least " if state.missed >= COUNTED_MAX else ""
+        fires = counted(state.missed, "fire")
+        yield "missed", f"{more}{fires} missed; see: orchestrator schedules history {state.name}"
+    if state.failing is not None:
+        yield "failing", f"{state.failing.name} failed: {state.failing.why}"
+    for flow in state.on_hold:
+        yield "failing", f"{flow.name} is held: {flow.why}"
+    if state.untold:  # in a line: if one cannot be told, the others cannot, either
+        yield "untold", f"{counted(state.untold, 'notification')} could not be sent: {state.untold_problem}"
+    if state.unseen:
         who = f"{held_by} works on the ledger" if held_by else "nobody works on the ledger"
-        text = (
-            f"the fire of {local(unseen[0].at_us, schedule.zone)} is due, and nobody has looked: {who}; begin"
-            " orchestrator serve, or have a timer begin orchestrator tick"
-        )
-        yield "unseen", text
+        begin = "begin orchestrator serve, or have a timer begin orchestrator tick"
+        yield "unseen", f"{state.unseen}: {who}; {begin}"

@@ -1,6 +1,6 @@
 """What fired, and what did not: each fire up to a schedule's watermark, in one place of the two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -126,15 +126,6 @@ class Fires(Repository):
         """The latest gaps of a pipeline, newest first."""
         query = select(*columns(GapRow, gaps)).where(gaps.c.pipeline_id == pipeline)
         return await self._access.structs(GapRow, query.order_by(gaps.c.until_at.desc()).limit(most))
-
-    async def missed_since(self, at: int) -> Mapping[int, int]:
-        """By pipeline, how many fires were found missed since then."""
-        query = (
-            select(gaps.c.pipeline_id, func.sum(gaps.c.n))
-            .where(gaps.c.kind == GapKind.MISSED.value, gaps.c.recorded_at > at)
-            .group_by(gaps.c.pipeline_id)
-        )
-        return {row[0]: row[1] for row in await self._access.rows(query)}
 
 
 async def _record(connection: AsyncConnection, found: Sequence[FoundFires], now: int) -> None:

@@ -45,11 +45,8 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     is_braked: bool
     """It is held by a brake of one of its runs until that lets it go on: nothing of it is paused."""
 
-    def why_late(self, schedule: Schedule | None, now: int) -> str | None:
-        """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
-        if schedule is None or schedule.late_after_us is None:
-            return None
-        since = late_from(
+    def _counts_from(self, schedule: Schedule) -> int | None:
+        return late_from(
             self.kind,
             fire_at=self.fire_at,
             recorded_at=self.recorded_at,
@@ -57,10 +54,21 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             due_at=self.due_at,
             jitter_us=schedule.jitter_us,
         )
-        if since is None or now <= since + schedule.late_after_us:
+
+    def late_at(self, schedule: Schedule | None) -> int | None:
+        """From when on it is late if it has not ended, by `schedule`, its own; None where it never is."""
+        since = None if schedule is None else self._counts_from(schedule)
+        if since is None or schedule is None or schedule.late_after_us is None:
+            return None
+        return since + schedule.late_after_us
+
+    def why_late(self, schedule: Schedule | None, now: int) -> str | None:
+        """What is wrong with it, where it has not ended in the time that `schedule`, its own, leaves it."""
+        late_at = self.late_at(schedule)
+        if schedule is None or schedule.late_after_us is None or late_at is None or now <= late_at:
             return None
         asked = "its turn came" if self.kind is FlowKind.BACKFILL else "it was asked for"
-        after_what = "its time" if since == self.fire_at else asked
+        after_what = "its time" if late_at - schedule.late_after_us == self.fire_at else asked
         return f"has not ended {format_duration(schedule.late_after_us)} after {after_what}"
 
     @property
