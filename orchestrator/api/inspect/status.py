@@ -62,7 +62,7 @@ async def latest(ledger: Path, most: int | None) -> RunsShown:
         runs = await runs_now(opened, held_by, among=among)
         number, jobs = await opened.runs.totals()
         left = {state: n - sum(run.jobs[state] for run in runs) for state, n in jobs.items()}
-        last = None if held_by else _last_of(await opened.runs.heartbeats.all())
+        last = None if held_by else last_of(await opened.runs.heartbeats.all())
         untold = await opened.flows.outbox.count_untold(opened.now() - UNTOLD_US)
         return RunsShown(
             runs=runs,
@@ -84,7 +84,7 @@ async def raised_workers(ledger: Path) -> list[RaisedWorkers]:
         return [] if holder(ledger) is not None else [each.shown for each in await opened.runs.scaling_overrides.all()]
 
 
-def _last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
+def last_of(beats: Sequence[Heartbeat]) -> LastProcess | None:
     """The process that was heard of last."""
     beat = max(beats, key=lambda each: each.beaten_at, default=None)
     if beat is None:

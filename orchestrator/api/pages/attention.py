@@ -1,0 +1,103 @@
+"""What needs a person, found in an open ledger: by kept counts, and a few questions whatever it holds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from orchestrator.api.flows.pipeline_states import pipeline_states
+from orchestrator.api.inspect.run_facts import free_bytes, ledger_state, run_state, wording
+from orchestrator.api.inspect.status import picture
+from orchestrator.api.pages.page_paths import cure_path, page_path
+from orchestrator.core.diagnosis.facts import Facts
+from orchestrator.core.diagnosis.need_facts import Need, NeedFacts, PipelineState, RunPlace
+from orchestrator.core.diagnosis.needs import needs
+from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.reports.run_list import RunsWanted
+from orchestrator.units import DAY_US, HOUR_US
+from orchestrator.views.needs import NeedLine
+
+RUNS_MAX: Final = 200
+"""So many unfinished runs are looked at: the newest."""
+
+HOLDS_MAX: Final = 10
+"""Of so many runs that are held it is looked up since when."""
+
+_LOOKS_US: Final = (HOUR_US, DAY_US, 30 * DAY_US)
+"""Samples are read of the last hour first: of a longer time there are fewer."""
+
+
+async def needs_now(
+    ledger: Ledger, held_by: str | None, states: Sequence[PipelineState] | None = None
+) -> tuple[Need, ...]:
+    """What needs a person, the most urgent first; `held_by` says who works on the ledger, `states` what is wrong with
+    its pipelines, where somebody has asked that already.
+    """
+    now = ledger.now()
+    among = await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=RUNS_MAX)
+    seen, said, safe_s = await picture(ledger, held_by, among=among)
+    flows = await ledger.reports.run_list.flows_of(among)
+    runs = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {})) or run.id in seen.pending]
+    of_runs = {
+        run.id: msgspec.structs.replace(run_state(run, seen, said, safe_s.get(run.id), now), is_of_flow=run.id in flows)
+        for run in runs
+    }
+    blocked = [number for number, state in of_runs.items() if state.blocked_by is not None or state.hold is not None]
+    since = await _blocked_since(ledger, blocked[-HOLDS_MAX:], now)
+    places = {
+        state.name: RunPlace(
+            number=number,
+            flow=flows[number].flow if number in flows else None,
+            flow_name=flows[number].name if number in flows else "",
+            blocked_since=since.get(number),
+        )
+        for number, state in of_runs.items()
+    }
+    if states is None:
+        states = await pipeline_states(ledger, await ledger.flows.pipelines.all())
+    problem = await ledger.flows.run_outbox.problem()
+    worked_on = ledger_state(ledger.path, seen, held_by, now)
+    facts = NeedFacts(
+        diagnosis=Facts(
+            ledger=msgspec.structs.replace(worked_on, free_bytes=free_bytes(ledger.path)),
+            runs=list(of_runs.values()),
+            raised_workers=[each.shown for each in await ledger.runs.scaling_overrides.all()],
+            now=now,
+            word=wording(ledger.path, {run.name: run.service_url for run in runs}),
+        ),
+        places=places,
+        last_heard=max((beat.beaten_at for beat in seen.heartbeats), default=None),
+        pipelines=states,
+        owed=await ledger.flows.run_outbox.count_owed() if problem else 0,
+        owed_problem=problem,
+    )
+    return needs(facts)
+
+
+async def _blocked_since(ledger: Ledger, runs: Sequence[int], now: int) -> Mapping[int, int]:
+    """Since when each of these is held as it was sampled last; of those that no sample tells of nothing."""
+    latest = await ledger.samples.runs.latest(runs)
+    found = {}
+    for number, sample in latest.items():
+        if sample.hold:
+            found[number] = await _hold_began(ledger, number, sample.hold, now) or sample.at
+    return found
+
+
+async def _hold_began(ledger: Ledger, run: int, hold: str, now: int) -> int | None:
+    began: int | None = None
+    for back_us in _LOOKS_US:
+        samples = (await ledger.samples.of_run(run, now - back_us, now)).samples
+        for sample in reversed(samples):
+            if sample.hold != hold:
+                return began
+            began = sample.at if began is None else min(began, sample.at)
+    return began
+
+
+def need_line(need: Need) -> NeedLine:
+    """`need` with its paths."""
+    told = {name: getattr(need, name) for name in need.__struct_fields__}
+    path = page_path(need.subject, need.number)
+    return NeedLine(**told, path=path, cure_path=cure_path(need.subject, need.number, need.cure))

@@ -1,0 +1,100 @@
+"""Pipelines and their last fires, as people and programs are shown them. Times are microseconds UTC."""
+
+import msgspec
+
+from orchestrator.views.costs import CostView
+from orchestrator.views.series import FireSign
+
+
+class PipelineFire(FireSign, frozen=True, kw_only=True):
+    """One of the last fires of a pipeline: its flow, or that there is none."""
+
+    fire_at: int
+    flow: int | None = None
+    """The number of its flow."""
+
+    name: str | None = None
+    why: str = ""
+    fires: int = 1
+    """Of a stretch that was missed, or paused: how many."""
+
+
+class FlowResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a flow ended, or stands, and what went through it."""
+
+    flow: int
+    name: str
+    state: str
+    why: str
+    fire_at: int
+    ended_at: int | None = None
+    took_s: float | None = None
+    """None while it has not begun."""
+
+    rows: int = 0
+    """What its first stages were handed."""
+
+    failed: int = 0
+    """Jobs of all its stages that have no result, and get none."""
+
+    spent: CostView | None = None
+
+
+class PipelineLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline in a list."""
+
+    pipeline: int
+    name: str
+    standing: str
+    """The worst that is the matter, else how its last flow ended: a word that has a sign."""
+
+    schedule: str
+    """When it fires, in words."""
+
+    zone: str
+    is_scheduled: bool
+    next_at: int | None = None
+    """None: it is paused, or fires no more."""
+
+    paused_note: str | None = None
+    """Why its schedule is paused; None where it is not."""
+
+    paused_until: int | None = None
+    fires: tuple[PipelineFire, ...] = ()
+    """Oldest first."""
+
+    last: FlowResult | None = None
+    """Of the latest flow that has ended; None while none has."""
+
+    waiting: int = 0
+    running: int = 0
+    on_hold: int = msgspec.field(name="held", default=0)
+    missed: int = 0
+    """Fires that were found missed of late."""
+
+    is_late: bool = False
+
+
+class BackfillLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The flows that one backfill has made, of which some have not ended."""
+
+    pipeline: int
+    name: str
+    """The pipeline's."""
+
+    standing: str
+    asked_at: int
+    flows: int
+    ended: int
+    failed: int
+    """Flows that failed, or were partial."""
+
+    running: int
+    waiting: int
+    on_hold: int = msgspec.field(name="held", default=0)
+
+
+class PipelinesPage(msgspec.Struct, frozen=True, kw_only=True):
+    """All pipelines, the worst first."""
+
+    pipelines: tuple[PipelineLine, ...]
