@@ -28,8 +28,8 @@ from tests.simulation.world import ENDPOINT
 HOSTILE: Final = "a/b @ <b>bold</b> \u202egpj.exe"
 """A name with a slash, an @, spaces, markup, and a mark that turns the direction of what follows."""
 
-NIGHTS: Final = 3
-NIGHT_S: Final = 600
+NIGHTS: Final = 2
+NIGHT_S: Final = 300
 """A night of this ledger: as long as real ones its heartbeats alone would take minutes to make."""
 
 PRICE: Final = "0.001"
@@ -52,12 +52,13 @@ def _nightly(**more: Any) -> Schedule:
 
 def pipelines(folder: Path) -> list[Pipeline]:
     """Each comes to something else."""
+    merge = Stage(name="merge", from_=("caption",), command=("true",), needs=WHOLE)
     embed = Stage(name="embed", from_=("caption",), settings={"endpoint": ("embedder",), "max-attempts": ("1",)})
     return [
         _pipeline(folder, "captions", "ok", "ok", schedule=_nightly(), further=(embed,)),
         _pipeline(folder, HOSTILE, "ok", "bad", "ok", schedule=_nightly()),
         _pipeline(folder, "broken", "bad", "bad", schedule=_nightly(), notify=Notify(url="https://hooks.example/x")),
-        _pipeline(folder, "strict", "ok", "bad", schedule=_nightly(), stage={"max_failed": WHOLE // 10}),
+        _pipeline(folder, "strict", "ok", "bad", schedule=_nightly(), further=(merge,)),
         _pipeline(folder, "slow", "slow", schedule=_nightly(late_after_us=MINUTE_US)),
         _pipeline(folder, "by-hand", "ok"),
     ]
@@ -71,12 +72,12 @@ def service() -> Scripted:
         return says("IN_QUEUE", f"{json.loads(asked.body)['input'].get('fate', 'ok')}-{next(numbers)}")
 
     def stands(asked: Asked) -> Reply:
-        match asked.remote_id.partition("-")[0]:
-            case "bad":
-                error = "ImportError: libcudnn.so.9"
-                return says("FAILED", asked.remote_id, error=error, delayTime=10, executionTime=2_000)
-            case "slow":
-                return says("IN_PROGRESS", asked.remote_id)
+        fate = asked.remote_id.partition("-")[0]
+        if fate == "bad":
+            error = "ImportError: libcudnn.so.9"
+            return says("FAILED", asked.remote_id, error=error, delayTime=10, executionTime=2_000)
+        if fate == "slow":
+            return says("IN_PROGRESS", asked.remote_id)
         return says("COMPLETED", asked.remote_id, output={"n": 1}, delayTime=10, executionTime=4_000)
 
     return Scripted(run=taken, status=stands)
@@ -98,7 +99,7 @@ async def _apply(ledger: Ledger, folder: Path) -> None:
 
 
 async def _live(folder: Path) -> VirtualClock:
-    """Three nights, four in which nobody is there, and a while in which somebody is again."""
+    """Two nights, four in which nobody is there, and a while in which somebody is again."""
     clock = VirtualClock()
     async with _at_work(folder, clock) as found:
         await _apply(found.ledger, folder)
@@ -119,21 +120,25 @@ async def nights(folder: Path) -> tuple[Path, VirtualClock]:
     if not _made:
         clock = await _live(folder)
         _ended_at.append(clock.now())
-        _made.update({each.name: each.read_bytes() for each in folder.glob("l.db*")})
+        _made.update(_files(folder))
     for name, body in _made.items():
         (folder / name).write_bytes(body)
     return path, clock_at(_ended_at[0])
 
 
+def _files(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.glob("l.db*")}
+
+
 def clock_at(at: int) -> VirtualClock:
     """A clock that shows that time now, and goes on."""
-    clock = VirtualClock()
-    clock.jump(at - clock.now())
-    return clock
+    return VirtualClock(epoch_at=EPOCH_AT + at - VirtualClock().now())
 
 
 @asynccontextmanager
-async def looking(folder: Path, *, later_us: int = 0, before: Callable[[Path], None] | None = None) -> AsyncIterator[Dashboard]:
+async def looking(
+    folder: Path, *, later_us: int = 0, before: Callable[[Path], None] | None = None
+) -> AsyncIterator[Dashboard]:
     """A dashboard of such a ledger, so much later."""
     path, clock = await nights(folder)
     clock.jump(later_us)

@@ -14,8 +14,8 @@ from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
-from orchestrator.ledger.flows.flow_summaries import LiveFlows, PipelineGap, SkippedFire
 from orchestrator.ledger.flows.pipelines import Defined
+from orchestrator.ledger.overviews.flow_summaries import LiveFlows, PipelineGap, SkippedFire
 from orchestrator.views.pipelines import FlowResult, PipelineFire, PipelineLine
 
 FIRES_SHOWN: Final = 14
@@ -31,7 +31,7 @@ async def pipeline_lines(ledger: Ledger, states: Sequence[PipelineState] | None 
     defined = await ledger.flows.pipelines.all()
     if states is None:
         states = await pipeline_states(ledger, defined)
-    summaries, now = ledger.flows.summaries, ledger.now()
+    summaries, now = ledger.flow_summaries, ledger.now()
     fires = fires_of(
         defined,
         await summaries.latest(FIRES_SHOWN),

@@ -35,6 +35,7 @@ FORGOTTEN_US: Final = 7 * DAY_US
 """Of a pipeline that nobody scheduled, a failure that is older needs nobody any more."""
 
 MEND: Final = "mend what it says first: what is tried again is paid again"
+GO_ON_OR_RETRY: Final = "see what has failed, and retry that once it is mended; or let the flow go on without it"
 FAILED_FIRST: Final = "see why it failed, and mend that first: what is done again is paid again"
 
 _HOLDS: Final = frozenset({Cause.RUN_BLOCKED, Cause.STOPPED})
@@ -57,6 +58,7 @@ def needs(facts: NeedFacts) -> tuple[Need, ...]:
     shown = {place.flow for place in blocked if place is not None}
     found = _together(facts, _of_runs(facts, diagnosed))
     found += (need for each in facts.pipelines for need in _of_pipeline(facts, each, shown))
+    found += _of_missed([each for each in facts.pipelines if each.missed])
     found += _of_messages(facts)
     return tuple(sorted(found, key=lambda need: (URGENCY[need.kind], need.since is None, need.since or 0)))
 
@@ -149,7 +151,7 @@ def _serve(facts: NeedFacts) -> str:
 def _of_pipeline(facts: NeedFacts, pipeline: PipelineState, shown: AbstractSet[int | None]) -> Iterator[Need]:
     for flow in pipeline.on_hold:
         if flow.number not in shown:
-            yield _of_flow(NeedKind.ON_HOLD, flow, flow.why, advice=MEND, cure=Cure.CONTINUE)
+            yield _of_flow(NeedKind.ON_HOLD, flow, flow.why, advice=GO_ON_OR_RETRY, cure=Cure.CONTINUE)
     explained = shown | {flow.number for flow in pipeline.on_hold}
     if late := [flow for flow in pipeline.late if flow.number not in explained]:
         first = _of_flow(NeedKind.LATE, late[0], late[0].why, advice="see what its stages wait for")
@@ -194,17 +196,25 @@ def _of_schedule(facts: NeedFacts, pipeline: PipelineState) -> Iterator[Need]:
             since=pipeline.unseen_since,
             advice=_serve(facts),
         )
-    if pipeline.missed:
-        yield Need(
-            kind=NeedKind.MISSED,
-            subject=Subject.PIPELINE,
-            number=pipeline.number,
-            name=pipeline.name,
-            cause=f"{counted(pipeline.missed, 'fire')} missed: nobody looked at the schedule in time",
-            since=pipeline.missed_since,
-            advice="make up for them, if what they would have done is still wanted",
-            cure=Cure.MAKE_UP,
-        )
+
+
+def _of_missed(pipelines: Sequence[PipelineState]) -> Iterator[Need]:
+    """One for all, since one cause has them all missed; each is made up for by itself."""
+    if not pipelines:
+        return
+    first = min(pipelines, key=lambda each: each.missed_since or 0)
+    fires = counted(sum(each.missed for each in pipelines), "fire")
+    need = Need(
+        kind=NeedKind.MISSED,
+        subject=Subject.PIPELINE,
+        number=first.number,
+        name=first.name,
+        more=len(pipelines) - 1,
+        cause=f"{fires} missed: nobody looked at the schedule in time",
+        since=first.missed_since,
+        advice="make up for them, if what they would have done is still wanted",
+    )
+    yield replace(need, cure=Cure.MAKE_UP) if len(pipelines) == 1 else replace(need, number=None)
 
 
 # --- of messages

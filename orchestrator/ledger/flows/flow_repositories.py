@@ -1,7 +1,6 @@
 """The flows of a ledger as its callers hold them: with the pipelines that they are of, and what goes through them."""
 
 from orchestrator.ledger.flows.fires import Fires
-from orchestrator.ledger.flows.flow_summaries import FlowSummaries
 from orchestrator.ledger.flows.flows import Flows
 from orchestrator.ledger.flows.groups import Groups
 from orchestrator.ledger.flows.handovers import Handovers
@@ -20,7 +19,6 @@ class FlowRepositories(Flows):
         super().__init__(access)
         self.pipelines = Pipelines(access)
         self.outlived_runs = OutlivedRuns(access)
-        self.summaries = FlowSummaries(access)
         self.fires = Fires(access)
         self.handovers = Handovers(access)
         self.lineage = JobLineage(access)

@@ -186,6 +186,14 @@ def test_each_trouble_of_a_pipeline() -> None:
     assert (found[NeedKind.UNTOLD].subject, found[NeedKind.UNTOLD].cure) == (Subject.MESSAGES, Cure.RESEND)
 
 
+def test_fires_that_several_pipelines_missed_are_one_need_and_each_is_made_up_for_by_itself() -> None:
+    missed = [replace(PIPELINE, number=n, name=f"p{n}", missed=n, missed_since=NOW - n) for n in (1, 2)]
+    [need] = of(pipelines=tuple(missed))
+    assert (need.kind, need.subject, need.number, need.more) == (NeedKind.MISSED, Subject.PIPELINE, None, 1)
+    assert (need.name, need.since, need.cure) == ("p2", NOW - 2, None)
+    assert need.cause.startswith("3 fires missed")
+
+
 def test_an_old_failure_of_what_nobody_scheduled_is_forgotten() -> None:
     failed = replace(HELD_FLOW, since=NOW - FORGOTTEN_US - 1)
     scheduled = replace(PIPELINE, failing=failed)
