@@ -154,6 +154,10 @@ class StorageError(StoppedError):
     """The ledger cannot be written (a full disk, a read-only file); free space or fix permissions, then resume."""
 
 
+class TookTooLongError(OrchestratorError):
+    """The ledger did not answer in time, so the question was ended; try again."""
+
+
 class DamagedError(OrchestratorError):
     """What the ledger holds of this cannot be unpacked any more: the disk or another program has changed it."""
 

@@ -79,6 +79,10 @@ class Ledger:
         """A number that is another one once another process has committed something."""
         return await self._database.commits_of_others()
 
+    async def structure(self) -> int:
+        """A number that is another one once anybody has brought the ledger to another schema."""
+        return await self._database.structure()
+
     def never_left(self, claimed: Iterable[Job]) -> frozenset[int]:
         """The submissions of `claimed` jobs whose requests provably never left; a `/retry` is not among them."""
         return self.marks.never_left(job.submission or 0 for job in claimed if not job.by_retry)

@@ -51,9 +51,11 @@ def no_ledger(path: Path) -> UsageError:
 
 @asynccontextmanager
 async def read_ledger(
-    path: Path, *, clock: Clock | None = None, connect: Connect | None = None
+    path: Path, *, clock: Clock | None = None, connect: Connect | None = None, patience_s: float | None = None
 ) -> AsyncIterator[Ledger]:
     """The ledger at `path` to look at, beside whoever works on it. Without a `clock`: by that of the system.
+
+    With `patience_s` nothing can be written, and a question that takes longer raises `TookTooLongError`.
 
     One that an older program left is brought to this program's schema first. Raises `UsageError` if there is none,
     `LedgerVersionError` for a newer one, `LedgerBusyError` for an older one that somebody works on.
@@ -68,7 +70,7 @@ async def read_ledger(
             raise UsageError(f"{path}: an older version made this ledger; copy it to a folder that can be written")
         with dispatcher_lock(path, now=clock.now()):
             await _migrate(path, connect)
-    ledger = Ledger(Database(path, connect=connect), clock)
+    ledger = Ledger(Database(path, connect=connect, patience_s=patience_s), clock)
     try:
         yield ledger
     finally:

@@ -1,4 +1,4 @@
-"""The configuration file: what stands there of all runs, of single endpoints and accounts, and of the emulator."""
+"""The configuration file: what stands there of all runs, of endpoints, accounts, the emulator, the dashboard."""
 
 import difflib
 import re
@@ -23,6 +23,9 @@ KEY_ADVICE: Final = "keep the key out of files and set ORCHESTRATOR_API_KEY in t
 EMULATE_TABLE: Final = "emulate"
 """The emulator's part of the file."""
 
+DASHBOARD_TABLE: Final = "dashboard"
+"""The dashboard's."""
+
 ENDPOINTS_TABLE: Final = "endpoints"
 """What the file says of single endpoints, each in a table of its own: `[endpoints.abc123]`."""
 
@@ -31,6 +34,7 @@ PROFILES_TABLE: Final = "profile"
 
 _TABLES: Final = {
     EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
+    DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
     ENDPOINTS_TABLE: f"{ENDPOINTS_TABLE} has a table for each endpoint, as in [{ENDPOINTS_TABLE}.abc123]",
     PROFILES_TABLE: (
         f"{PROFILES_TABLE} has a table for each account, as in [{PROFILES_TABLE}.work] and, below it, key ="

@@ -34,6 +34,7 @@ class Panel(StrEnum):
     SHOWN = "What is shown"
     FIGURES = "What is known"
     SERVED = "What is served"
+    ACCESS = "Who may see and do what"
     ACCOUNT = "The account"
     WORKERS = "Workers"
     BEHAVIOUR = "How it behaves"

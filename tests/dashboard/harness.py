@@ -18,7 +18,10 @@ from typing import Any, Final
 import httpx
 
 from orchestrator.clock import Clock
+from orchestrator.dashboard.access.key_file import KeyFolder
+from orchestrator.dashboard.access.tokens import Person, Tokens
 from orchestrator.dashboard.application import open_dashboard
+from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 
@@ -68,11 +71,32 @@ class Dashboard:
         return Answer(await self.client.post(path, data=dict(fields or {}), headers=sent))
 
 
+OPERATOR: Final = Person(name="ana", may_act=True)
+VIEWER: Final = Person(name="vic", may_act=False)
+
+
 @asynccontextmanager
-async def dashboard(ledger: Path, *, clock: Clock | None = None, **options: Any) -> AsyncIterator[Dashboard]:
-    """A dashboard of the ledger at that path; `options` are those of `open_dashboard`."""
+async def dashboard(
+    ledger: Path,
+    settings: DashboardSettings = DashboardSettings(),  # noqa: B008  it is frozen
+    *,
+    person: Person | None = OPERATOR,
+    peer: str = "127.0.0.1",
+    clock: Clock | None = None,
+    raises: bool = True,
+    **options: Any,
+) -> AsyncIterator[Dashboard]:
+    """A dashboard of the ledger at that path, which `person` asks (None: a stranger), from the address `peer`.
+
+    What a page raises by mistake is raised where it was asked for, unless it `raises` not; `options` are those of
+    `open_dashboard`.
+    """
     clock = clock or VirtualClock()
-    async with open_dashboard(ledger, clock=clock, zone=UTC, connect=async_creator(ledger), **options) as app:
-        transport = httpx.ASGITransport(app=app)
+    options = {"zone": UTC, "connect": async_creator(ledger), **options}
+    async with open_dashboard(ledger, settings, clock=clock, **options) as app:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=raises, client=(peer, 5_000))
         async with httpx.AsyncClient(transport=transport, base_url=HOST) as client:
+            if person is not None:
+                cookie = Tokens(KeyFolder(ledger).key(), clock).session(person)
+                client.cookies.set(f"orchestrator-{settings.listen.port}", cookie)
             yield Dashboard(client)

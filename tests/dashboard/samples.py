@@ -38,6 +38,7 @@ class SamplePages:
 
     async def compose(self, request: PageRequest) -> Sample | KeptFile:
         self.asked.append(request)
+        await request.ledger.runs.all()
         if "file" in request.query:
             return KeptFile(name='a"b/ü.html', media_type="text/plain", body=b"<script>")
         if "named" in request.query:

@@ -10,6 +10,8 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from orchestrator.dashboard.charts.chart_functions import chart_functions
+from orchestrator.dashboard.rendering.action_button import action
 from orchestrator.dashboard.rendering.filters import filters, printed
 
 ROOM: Final = Path(__file__).parent.parent
@@ -31,6 +33,7 @@ def environment(ledger: Path, zone: tzinfo, templates: Sequence[Path] = (TEMPLAT
         auto_reload=False,
     )
     made.filters.update(filters(ledger, zone))
+    made.globals.update({**chart_functions(zone), "action": action})
     return made
 
 

@@ -42,7 +42,10 @@ class Scene:
     holder: str | None = None
     may_act: bool = False
     person: str | None = None
-    """Who is signed in; None where nobody has to, or nobody is."""
+    """Who is signed in; None where nobody has to be."""
+
+    is_stranger: bool = False
+    """Whoever asks is to learn nothing."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,8 +50,12 @@ BY_PYTHON: Final = Asker(way=ActionWay.PYTHON)
 
 def this_user() -> str:
     """Who asks: user, host and process id, for people."""
+    return f"{user_name()}@{this_process()}"
+
+
+def user_name() -> str:
+    """As whom this process works on this machine."""
     try:
-        user = getpass.getuser()
+        return getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in containers
-        user = str(os.getuid())
-    return f"{user}@{this_process()}"
+        return str(os.getuid())

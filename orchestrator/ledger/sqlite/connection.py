@@ -9,6 +9,7 @@ with the COMMIT: each change of threads can cost a thread switch on both sides w
 fails, that statement fails in its place, and with it the transaction.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,16 +18,19 @@ from typing import Any, Self, TypeVar
 import aiosqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.errors import TookTooLongError
+
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
 
 
 class ThreadedConnection(aiosqlite.Connection):
-    """An aiosqlite connection with such cursors."""
+    """An aiosqlite connection with such cursors. A statement may take `patience_s`, None: as long as it takes."""
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection], *, patience_s: float | None = None) -> None:
         super().__init__(connect, iter_chunk_size=1)
         self._waiting: list[Callable[[sqlite3.Cursor], object]] = []
+        self._patience_s = patience_s
 
     def put_off(self, statement: Callable[[sqlite3.Cursor], object]) -> None:
         """Executes `statement` before whatever is executed next."""
@@ -35,8 +39,31 @@ class ThreadedConnection(aiosqlite.Connection):
     async def in_thread(self, statement: Callable[[sqlite3.Cursor], Result]) -> Result:
         """Executes what was put off and then `statement`, in the connection's thread."""
         waiting, self._waiting = self._waiting, []
-        # Private, and what aiosqlite's own cursor calls.
-        return await self._execute(self._run, waiting, statement)  # type: ignore[no-any-return, no-untyped-call]
+        if self._patience_s is None:
+            # Private, and what aiosqlite's own cursor calls.
+            return await self._execute(self._run, waiting, statement)  # type: ignore[no-any-return, no-untyped-call]
+        return await self._hurried(waiting, statement, self._patience_s)
+
+    async def _hurried(
+        self,
+        waiting: Sequence[Callable[[sqlite3.Cursor], object]],
+        statement: Callable[[sqlite3.Cursor], Result],
+        patience_s: float,
+    ) -> Result:
+        """The same, ended once it has taken too long: it has its thread, and others wait for its place.
+
+        To interrupt a connection that is at nothing does nothing, so a timer that is late hits no other statement.
+        """
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(patience_s, self._conn.interrupt)
+        try:
+            return await self._execute(self._run, waiting, statement)  # type: ignore[no-any-return, no-untyped-call]
+        except sqlite3.OperationalError as error:
+            if loop.time() < timer.when():
+                raise
+            raise TookTooLongError from error
+        finally:
+            timer.cancel()
 
     def _run(
         self, waiting: Sequence[Callable[[sqlite3.Cursor], object]], statement: Callable[[sqlite3.Cursor], Result]

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aiosqlite
 import anyio
-from sqlalchemy import Connection, Executable, Result, RootTransaction, event
+from sqlalchemy import Connection, Executable, Result, RootTransaction, event, text
 from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -38,6 +38,8 @@ CACHE_KIB: Final = 64 * 1024
 DAMAGE_ROWS_MAX: Final = 100
 """So many faults of the file are asked for; more say nothing new."""
 
+_STRUCTURE: Final = text("PRAGMA schema_version")
+
 Found = TypeVar("Found")
 Parameters = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Connect = Callable[[], Awaitable[aiosqlite.Connection]]
@@ -53,23 +55,31 @@ class Size(NamedTuple):
     """Pages that nothing uses."""
 
 
-def threaded(path: Path) -> Connect:
-    """The ordinary way to connect: with a thread for each connection."""
+def threaded(path: Path, *, patience_s: float | None = None) -> Connect:
+    """The ordinary way to connect: with a thread for each connection. A statement may take `patience_s`, where that is
+    not None.
+    """
 
     async def connect() -> aiosqlite.Connection:
-        return await ThreadedConnection(partial(connected, path, isolation_level=None, cached_statements=256))
+        return await ThreadedConnection(
+            partial(connected, path, isolation_level=None, cached_statements=256), patience_s=patience_s
+        )
 
     return connect
 
 
 class Database:
-    """One SQLite file: one writing connection, a few reading ones."""
+    """One SQLite file: one writing connection, a few reading ones.
 
-    def __init__(self, path: Path, *, connect: Connect | None = None) -> None:
-        connect = connect or threaded(path)
+    With `patience_s` it is there to be read only: no statement may take longer, and none can write.
+    """
+
+    def __init__(self, path: Path, *, connect: Connect | None = None, patience_s: float | None = None) -> None:
+        connect = connect or threaded(path, patience_s=patience_s)
         self.path = path
-        self._writer = _engine(connect, connections=1, pragmas=WRITER_PRAGMAS)
-        self._readers = _engine(connect, connections=READERS_MAX, pragmas=READER_PRAGMAS)
+        readers = READER_PRAGMAS if patience_s is None else _hasty(patience_s)
+        self._writer = _engine(connect, connections=1, pragmas=WRITER_PRAGMAS if patience_s is None else readers)
+        self._readers = _engine(connect, connections=READERS_MAX, pragmas=readers)
 
     async def open_readers(self) -> None:
         """Opens all connections that there will be: later the system may let us open no more files.
@@ -153,6 +163,10 @@ class Database:
         except PoolTimeoutError:
             raise StorageError(f"{self.path}: a transaction takes very long") from None
         return int(version)
+
+    async def structure(self) -> int:
+        """A number that is another one once anybody has changed the tables. Raises `StorageError`."""
+        return await self.asked(_STRUCTURE, None, lambda found: int(found.scalar_one()))
 
     async def shrink(self) -> None:
         """Lets go of the pages that the writer's connection keeps: of large outputs nobody needs them again."""
@@ -243,6 +257,10 @@ WRITER_PRAGMAS: Final = (
     f"PRAGMA cache_size = -{CACHE_KIB}",
 )
 READER_PRAGMAS: Final = (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", "PRAGMA query_only = ON")
+
+
+def _hasty(patience_s: float) -> tuple[str, ...]:
+    return (f"PRAGMA busy_timeout = {round(1_000 * patience_s)}", "PRAGMA query_only = ON")
 
 
 def _engine(connect: Connect, *, connections: int, pragmas: tuple[str, ...]) -> AsyncEngine:

@@ -1,0 +1,80 @@
+"""The dashboard's secrets: in a folder beside the ledger that its owner alone may enter, never in the ledger.
+
+`LEDGER.dashboard/key` signs cookies and links. Each link that was handed out and not yet used is a file beside it,
+whoever has made it and whoever is to be shown: to remove that file is to use the link, which only one can do, once.
+Without the folder everybody is signed out, and all links are void.
+"""
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from orchestrator.errors import StorageError
+
+KEY_BYTES: Final = 32
+FOLDER: Final = ".dashboard"
+"""What is added to the ledger's name."""
+
+LINKS_MAX: Final = 1_000
+"""More that nobody has used are not kept: the oldest go."""
+
+_DIGEST_CHARS: Final = 32
+
+
+class KeyFolder:
+    """Where the secrets of the dashboard of one ledger are."""
+
+    def __init__(self, ledger: Path) -> None:
+        ledger = Path(os.path.realpath(ledger))
+        self._folder = ledger.with_name(ledger.name + FOLDER)
+
+    def key(self) -> bytes:
+        """The key, made on first use. Raises `StorageError`."""
+        path = self._folder / "key"
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            if not path.exists() or path.stat().st_size != KEY_BYTES:
+                _write(path, secrets.token_bytes(KEY_BYTES))
+            return path.read_bytes()
+        except OSError as error:
+            raise StorageError(
+                f"{path}: cannot keep the dashboard's key ({error.strerror}); its folder has to be writable, or"
+                " serve it with <setting no-login> on this machine"
+            ) from error
+
+    def keep_link(self, token: str) -> None:
+        """Notes that a link with this token was handed out. Raises `StorageError`."""
+        try:
+            for old in sorted(self._folder.glob("link-*"), key=lambda each: each.stat().st_mtime)[:-LINKS_MAX]:
+                old.unlink(missing_ok=True)
+            _write(self._link(token), b"")
+        except OSError as error:
+            raise StorageError(f"{self._folder}: a link cannot be kept ({error.strerror})") from error
+
+    def use_link(self, token: str) -> bool:
+        """Whether a link with this token was handed out and not used; it is used now."""
+        with suppress(OSError):
+            self._link(token).unlink()
+            return True
+        return False
+
+    def _link(self, token: str) -> Path:
+        """The file does not tell the token: who can list the folder cannot sign in."""
+        return self._folder / f"link-{hashlib.sha256(token.encode()).hexdigest()[:_DIGEST_CHARS]}"
+
+
+def _write(path: Path, text: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
