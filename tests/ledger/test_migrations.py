@@ -433,3 +433,26 @@ def test_who_opens_a_ledger_as_its_last_user_leaves_knows_its_files(tmp_path: Pa
             return ledger.place.missing()
 
     assert anyio.run(missing) is None
+
+
+LEFT_BY_0031 = """
+    INSERT INTO pipelines (id, name, definition_id, created_at) VALUES (1, 'p', 1, 1);
+    INSERT INTO definitions (id, pipeline_id, version, body, applied_at) VALUES (1, 1, 1, x'7b7d', 1);
+    INSERT INTO flows (pipeline_id, definition_id, fire_at, name, kind, state, recorded_at, ended_at) VALUES
+        (1, 1, 1, 'a', 'scheduled', 'failed', 1, 2),
+        (1, 1, 2, 'b', 'scheduled', 'failed', 1, 2),
+        (1, 1, 3, 'c', 'scheduled', 'partial', 1, 2),
+        (1, 1, 4, 'd', 'scheduled', 'running', 1, NULL);
+"""
+
+
+def test_flows_of_an_older_ledger_have_ended_as_they_stand(tmp_path: Path) -> None:
+    path = old_ledger(tmp_path / "l.db", "0031")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(LEFT_BY_0031)
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT * FROM flow_ends ORDER BY 2").fetchall() == [
+            (1, "failed", 2),
+            (1, "partial", 1),
+        ]

@@ -1,6 +1,6 @@
 """What fired, and what did not: each fire up to a schedule's watermark, in one place of the two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -11,6 +11,7 @@ from orchestrator.core.pipelines.due_fires import Gap, GapKind, Look, Watermark
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, FlowState, after
 from orchestrator.core.pipelines.overlap_policy import Ruled
 from orchestrator.core.pipelines.pipeline import flow_name
+from orchestrator.ledger.flows.flow_events import flow_end_count
 from orchestrator.ledger.flows.outbox import missed_owe
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
 from orchestrator.ledger.schema.row_codec import columns
@@ -130,9 +131,11 @@ class Fires(Repository):
 
 async def _record(connection: AsyncConnection, found: Sequence[FoundFires], now: int) -> None:
     recorded = [_rows_of(each, now) for each in found]
-    for statement, position in ((_ADD_FIRE, 0), (_ADD_FLOW, 1), (_DROP, 2), (_CANCEL, 3)):
+    for statement, position in ((_ADD_FIRE, 0), (_ADD_FLOW, 1), (_CANCEL, 3)):
         if rows := [row for rows_of in recorded for row in rows_of[position]]:
             await connection.execute(statement, rows)
+    for each, rows_of in zip(found, recorded, strict=True):
+        await _drop(connection, each.pipeline, rows_of[2])
     for each in found:
         for gap in each.look.gaps:
             if await gap_add(connection, each.pipeline, gap, now) and gap.kind is GapKind.MISSED:
@@ -141,6 +144,12 @@ async def _record(connection: AsyncConnection, found: Sequence[FoundFires], now:
         await connection.execute(_MOVE, [{"of": each.pipeline, "until": each.look.until_us} for each in found])
     if over := [{"of": each.pipeline} for each in found if each.watermark.paused_at is not None]:
         await connection.execute(_UNPAUSE, over)
+
+
+async def _drop(connection: AsyncConnection, pipeline: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """These flows of a pipeline end without having begun, as far as they still wait."""
+    dropped = [(await connection.execute(_DROP, row)).rowcount for row in rows]
+    await flow_end_count(connection, pipeline, after(FlowEvent.SKIPPED), sum(dropped))
 
 
 def _rows_of(found: FoundFires, now: int) -> tuple[list[dict[str, Any]], ...]:

@@ -9,9 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, after, before
 from orchestrator.core.pipelines.notifications import OF_EVENT
 from orchestrator.ledger.flows.outbox import flow_owe, pause_owe
-from orchestrator.ledger.schema.flow_tables import flows, schedules, stages
+from orchestrator.ledger.schema.flow_tables import flow_ends, flows, schedules, stages
 from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, relays
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
 from orchestrator.settings.requests import ControlAction
 
@@ -38,10 +38,23 @@ FLOW_STEPS: Final[Mapping[FlowEvent, Any]] = {event: _step(event) for event in F
 _RUNS_OF: Final = select(stages.c.run_id).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id.is_not(None))
 
 
+_PIPELINE_OF: Final = select(flows.c.pipeline_id).where(flows.c.id == bindparam("flow"))
+_COUNT_END: Final = upsert(flow_ends, lambda new: {"n": flow_ends.c.n + new.n})
+
+
+async def flow_end_count(connection: AsyncConnection, pipeline: int, state: FlowState, n: int = 1) -> None:
+    """So many more flows of a pipeline have ended so."""
+    if n:
+        await connection.execute(_COUNT_END, {"pipeline_id": pipeline, "state": state.value, "n": n})
+
+
 async def flow_happens(connection: AsyncConnection, flow: int, event: FlowEvent, why: str, now: int) -> bool:
     found = await connection.execute(FLOW_STEPS[event], {"of": flow, "because": why, "now": now})
     if not found.rowcount:
         return False
+    if (state := after(event)) in ENDED:
+        pipeline = (await connection.execute(_PIPELINE_OF, {"flow": flow})).scalar_one()
+        await flow_end_count(connection, pipeline, state)
     if (news := OF_EVENT.get(event)) is not None:
         await flow_owe(connection, flow, news, why, now)
     return True

@@ -8,7 +8,7 @@ from sqlalchemy import Executable, bindparam, func, select
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.ledger.schema.flow_tables import flows, gaps, pipelines, stages
+from orchestrator.ledger.schema.flow_tables import flow_ends, flows, gaps, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, endpoints, runs
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -54,6 +54,7 @@ _BEYOND: Final = (
     .group_by(counts.c.name)
 )
 _FLOWS: Final = select(flows.c.pipeline_id, flows.c.state, func.count()).group_by(flows.c.pipeline_id, flows.c.state)
+_FLOW_ENDS: Final = select(flow_ends.c.pipeline_id, flow_ends.c.state, flow_ends.c.n)
 _SUCCEEDED: Final = (
     select(flows.c.pipeline_id, func.max(flows.c.ended_at))
     .where(flows.c.state == FlowState.SUCCEEDED.value)
@@ -108,6 +109,10 @@ class Tallies(Repository):
     async def flows(self) -> Mapping[int, Mapping[str, int]]:
         """By pipeline, how many flows there are in each state."""
         return await self._table(_FLOWS)
+
+    async def flow_ends(self) -> Mapping[int, Mapping[str, int]]:
+        """By pipeline, how often flows have ended in each state, those included that have gone on since."""
+        return await self._table(_FLOW_ENDS)
 
     async def last_successes(self) -> Mapping[int, int]:
         """By pipeline, when a flow last succeeded."""

@@ -127,6 +127,19 @@ LIVE_ONLY: Final = values_check("state", LIVE)
 
 Index("flows_live", flows.c.pipeline_id, **only_where(LIVE_ONLY))
 
+flow_ends = Table(
+    "flow_ends",
+    metadata,
+    Column("pipeline_id", INTEGER, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("pipeline_id", "state"),
+    **KEPT_BY_KEY,
+)
+"""How often flows have ended how, counted by the transactions that end them: one that goes on afterwards has ended all
+the same, and what only grows must not fall with it.
+"""
+
 stages = Table(
     "stages",
     metadata,

@@ -27,7 +27,7 @@ async def read_pipelines(ledger: Ledger, into: Readings) -> None:
         return
     label = ClosedLabel(names.values(), PIPELINES_MAX)
     defined = await ledger.flows.pipelines.all()
-    states, missed = await tallies.flows(), await tallies.missed()
+    states, ends, missed = await tallies.flows(), await tallies.flow_ends(), await tallies.missed()
     successes, lasts = await tallies.last_successes(), await tallies.last_flows()
     late = _late(await ledger.flows.live(), defined, ledger.now())
     for number, name in names.items():
@@ -36,7 +36,7 @@ async def read_pipelines(ledger: Ledger, into: Readings) -> None:
         for state in FlowState:
             into.add("flows", pipeline, state.value, value=found.get(state.value, 0))
         for state in sorted(ENDED):
-            into.add("flow_ends_total", pipeline, state.value, value=found.get(state.value, 0))
+            into.add("flow_ends_total", pipeline, state.value, value=ends.get(number, {}).get(state.value, 0))
         into.add("fires_missed_total", pipeline, value=missed.get(number, 0))
         into.add("flow_late", pipeline, value=late[number])
         into.latest("flow_last_success_timestamp_seconds", pipeline, value=_seconds(successes.get(number)))

@@ -1,0 +1,50 @@
+"""What is said of the processes at work, of the ledger as a file, and of what goes to and fro beside jobs."""
+
+import shutil
+from collections.abc import Collection, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from orchestrator import __version__
+from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, LAG_BOUNDS_S, NO_VALUES, Histogram
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.heartbeats import Heartbeat
+from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
+from orchestrator.telemetry.metrics.endpoint_readings import distribution, seconds
+from orchestrator.telemetry.metrics.readings import Readings
+
+_FILES: Final = (("database", ""), ("log", "-wal"))
+_WEBHOOKS: Final = ("accepted", "refused")
+
+
+async def read_process(
+    ledger: Ledger, beats: Sequence[Heartbeat], present: Collection[Heartbeat], into: Readings
+) -> None:
+    """Adds what processes have said, of which those in `present` are at work. Raises `StorageError`."""
+    totals = await ledger.samples.processes.latest([beat.slot for beat in beats])
+    for beat in beats:
+        slot, is_present = str(beat.slot), beat in present
+        into.add("at_work", slot, value=int(is_present))
+        into.add("heartbeat_timestamp_seconds", slot, value=seconds(beat.beaten_at))
+        if (sampled := totals.get(beat.slot)) is not None:
+            into.add("engine_cpu_seconds_total", slot, value=sampled.cpu_s)
+            into.add("engine_resident_memory_bytes", slot, value=sampled.resident_bytes if is_present else None)
+        for duty in () if beat.report.janitor is None or not is_present else beat.report.janitor.failing:
+            into.latest("janitor_failing", duty, value=1)
+    lag = reduce(Histogram.plus, (each.lag for each in totals.values()), NO_VALUES)
+    commits = reduce(Histogram.plus, (each.commits for each in totals.values()), NO_VALUES)
+    into.add("engine_loop_lag_seconds", value=distribution(lag, LAG_BOUNDS_S))
+    into.add("ledger_commit_seconds", value=distribution(commits, COMMIT_BOUNDS_S))
+    into.add("sample_timestamp_seconds", value=seconds(max((each.at for each in totals.values()), default=None)))
+    for result in _WEBHOOKS:
+        into.add("webhooks_total", result, value=sum(each.webhooks.get(result, 0) for each in totals.values()))
+
+
+def read_files(path: Path, into: Readings) -> None:
+    """Adds how large the ledger is, and how much room its disk has."""
+    for name, suffix in _FILES:
+        file = path.with_name(path.name + suffix)
+        into.add("ledger_size_bytes", name, value=file.stat().st_size if file.exists() else 0)
+    into.add("disk_free_bytes", value=shutil.disk_usage(path.parent).free)
+    into.add("build_info", __version__, SCHEMA_VERSION, value=1)
