@@ -1,8 +1,11 @@
 """Pipelines and their last fires, as people and programs are shown them. Times are microseconds UTC."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from orchestrator.views.costs import CostView
+from orchestrator.views.needs import NeedLine
 from orchestrator.views.series import FireSign
 
 
@@ -98,3 +101,58 @@ class PipelinesPage(msgspec.Struct, frozen=True, kw_only=True):
     """All pipelines, the worst first."""
 
     pipelines: tuple[PipelineLine, ...]
+
+
+class PipelineVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a pipeline, as it was applied."""
+
+    version: int
+    applied_at: int
+    changes: tuple[str, ...] = ()
+    """What is another one since the version before; none of the first, and of the oldest that is shown."""
+
+
+class GapLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of fires for which nothing was done."""
+
+    kind: str
+    """missed, or paused."""
+
+    first_at: int
+    until_at: int
+    fires: int
+    first: str
+    """The first of them by the clock of the pipeline's zone, as it is typed."""
+
+    until: str
+
+
+class PipelinePage(msgspec.Struct, frozen=True, kw_only=True):
+    """One pipeline: its schedule, what fired, and what did not."""
+
+    line: PipelineLine
+    """With more fires than in a list."""
+
+    needs: tuple[NeedLine, ...] = ()
+    version: int
+    next_fires: tuple[int, ...] = ()
+    late_after_s: float | None = None
+    overlap: str | None = None
+    stages: tuple[str, ...]
+    endpoints: Mapping[str, str] = {}
+    """Their ids, by the stages."""
+
+    results: tuple[FlowResult, ...] = ()
+    """Of the latest flows, newest first."""
+
+    took_s: tuple[float, ...] = ()
+    """Of these, oldest first, for bars: 0 where there is nothing to tell. So the next two."""
+
+    rows: tuple[int, ...] = ()
+    spent: tuple[float, ...] = ()
+
+    gaps: tuple[GapLine, ...] = ()
+    """Newest first."""
+
+    versions: tuple[PipelineVersion, ...] = ()
+    """Newest first."""

@@ -37,7 +37,12 @@ PRICE: Final = "0.001"
 
 def _pipeline(folder: Path, name: str, *fates: str, schedule: Schedule | None = None, **more: Any) -> Pipeline:
     path = folder / f"{'-'.join(fates)}.jsonl"
-    path.write_text("".join(json.dumps({"input": {"fate": fate, "n": n}}) + "\n" for n, fate in enumerate(fates)))
+    path.write_text(
+        "".join(
+            json.dumps({"custom_id": f"row-{n}", "input": {"fate": fate, "n": n}}) + "\n"
+            for n, fate in enumerate(fates)
+        )
+    )
     stage = more.pop("stage", {})
     settings = {"endpoint": (ENDPOINT,), "max-attempts": ("1",), "price-per-second": (PRICE,)}
     first = Stage(name="caption", from_=(INPUT,), settings=settings, **stage)

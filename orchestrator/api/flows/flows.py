@@ -53,23 +53,22 @@ async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None
 async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
     """A flow and its stages. Raises `UsageError` where there is none."""
     async with looking_at(ledger, dependencies) as opened:
-        flow = await flow_named(opened, name)
-        stages = await opened.flows.stages([flow.id])
-        runs = await opened.runs.all([stage.run for stage in stages if stage.run is not None])
-        now = await runs_now(opened, holder(ledger), among=[run.id for run in runs])
-        by_name = {run.run: run for run in now}
-        names = {run.id: run.name for run in runs}
-        counts = {run.id: await opened.runs.counts(run.id) for run in runs}
-        shown = tuple(
-            _stage_status(stage, by_name.get(names.get(stage.run or 0, "")), counts.get(stage.run or 0, {}))
-            for stage in stages
-        )
-        return FlowShown(
-            flow=status_of(flow, opened.path),
-            version=await opened.flows.pipelines.version(flow.definition),
-            stages=shown,
-            notifications=tuple(map(_notification, await opened.flows.outbox.of_flow(flow.id))),
-        )
+        return await flow_shown(opened, await flow_named(opened, name), holder(ledger))
+
+
+async def flow_shown(ledger: Ledger, flow: Flow, held_by: str | None) -> FlowShown:
+    """A flow of an open ledger, and its stages; `held_by` says who works on it."""
+    stages = await ledger.flows.stages([flow.id])
+    runs = await ledger.runs.all([stage.run for stage in stages if stage.run is not None])
+    numbers = [run.id for run in runs]
+    now = {run.id: run for run in await runs_now(ledger, held_by, among=numbers)}
+    counts = await ledger.runs.counts_by_run(numbers)
+    return FlowShown(
+        flow=status_of(flow, ledger.path),
+        version=await ledger.flows.pipelines.version(flow.definition),
+        stages=tuple(_stage_status(stage, now.get(stage.run or 0), counts.get(stage.run or 0, {})) for stage in stages),
+        notifications=tuple(map(_notification, await ledger.flows.outbox.of_flow(flow.id))),
+    )
 
 
 def looking_at(ledger: Path, dependencies: Dependencies | None) -> AbstractAsyncContextManager[Ledger]:

@@ -8,6 +8,8 @@ from orchestrator.api.flows.flows import flow_named, looking_at
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.lineage import KIN_MAX
 from orchestrator.ledger.jobs.results import Origin
 
@@ -52,33 +54,37 @@ class Lineage(msgspec.Struct, frozen=True, kw_only=True):
 async def flow_lineage(ledger: Path, name: str, custom_id: str, dependencies: Dependencies | None = None) -> Lineage:
     """Of the rows of a flow that have that custom_id, in whichever stage. Raises `UsageError` where there are none."""
     async with looking_at(ledger, dependencies) as opened:
-        flow = await flow_named(opened, name)
-        stage_of = {stage.run: stage.stage for stage in await opened.flows.stages([flow.id]) if stage.run is not None}
-        order = list(stage_of)
-        kin = await opened.flows.lineage.kin(order, custom_id)
-        if not kin:
-            raise UsageError(f"{flow.name} has no row {custom_id}")
-        names = {each.job: each.custom_id for each in kin}
-        parents = await opened.flows.lineage.parents(names)
-        became = await opened.flows.lineage.became(names)
-        reused, why_not = await opened.jobs.reused.origins(names), await opened.jobs.reused.why_not(names)
-        rows = sorted(kin, key=lambda each: (order.index(each.run), each.line, each.job))
-        return Lineage(
-            flow=flow.name,
-            custom_id=custom_id,
-            rows=tuple(
-                RowOfFlow(
-                    stage=stage_of[each.run],
-                    custom_id=each.custom_id,
-                    state=each.state,
-                    class_=each.trouble,
-                    made_of=tuple(sorted(names[of] for of in parents.get(each.job, ()) if of in names)),
-                    of_others=sum(of not in names for of in parents.get(each.job, ())),
-                    reused=reused.get(each.job),
-                    not_reused=why_not.get(each.job),
-                    became=became.get(each.job),
-                )
-                for each in rows
-            ),
-            is_all=len(kin) < KIN_MAX,
-        )
+        return await lineage_of(opened, await flow_named(opened, name), custom_id)
+
+
+async def lineage_of(ledger: Ledger, flow: Flow, custom_id: str) -> Lineage:
+    """The same of a flow of an open ledger. Raises `UsageError` where there are none."""
+    stage_of = {stage.run: stage.stage for stage in await ledger.flows.stages([flow.id]) if stage.run is not None}
+    order = list(stage_of)
+    kin = await ledger.flows.lineage.kin(order, custom_id)
+    if not kin:
+        raise UsageError(f"{flow.name} has no row {custom_id}")
+    names = {each.job: each.custom_id for each in kin}
+    parents = await ledger.flows.lineage.parents(names)
+    became = await ledger.flows.lineage.became(names)
+    reused, why_not = await ledger.jobs.reused.origins(names), await ledger.jobs.reused.why_not(names)
+    rows = sorted(kin, key=lambda each: (order.index(each.run), each.line, each.job))
+    return Lineage(
+        flow=flow.name,
+        custom_id=custom_id,
+        rows=tuple(
+            RowOfFlow(
+                stage=stage_of[each.run],
+                custom_id=each.custom_id,
+                state=each.state,
+                class_=each.trouble,
+                made_of=tuple(sorted(names[of] for of in parents.get(each.job, ()) if of in names)),
+                of_others=sum(of not in names for of in parents.get(each.job, ())),
+                reused=reused.get(each.job),
+                not_reused=why_not.get(each.job),
+                became=became.get(each.job),
+            )
+            for each in rows
+        ),
+        is_all=len(kin) < KIN_MAX,
+    )

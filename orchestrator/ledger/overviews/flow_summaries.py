@@ -12,7 +12,16 @@ from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.ledger.flows.fires import GapRow
 from orchestrator.ledger.flows.flow_rows import FLOWS, Flow
-from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, UNSETTLED, fires, flows, gaps, outbox, pipelines
+from orchestrator.ledger.schema.flow_tables import (
+    LIVE_ONLY,
+    UNSETTLED,
+    definitions,
+    fires,
+    flows,
+    gaps,
+    outbox,
+    pipelines,
+)
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -29,6 +38,14 @@ class PipelineGap(GapRow, frozen=True, kw_only=True, array_like=True):
     """A gap, and the pipeline that has it."""
 
     pipeline: int
+
+
+class DefinitionRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A version of a pipeline, and when it was applied (microseconds UTC)."""
+
+    id: int
+    version: int
+    applied_at: int
 
 
 class LiveFlows(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -131,6 +148,8 @@ _BACKFILLED: Final = _COUNTED.where(
     flows.c.recorded_at == bindparam("recorded_at"),
 )
 
+_NUMBERED: Final = FLOWS.where(flows.c.id == bindparam("flow"))
+
 _BEGUN: Final = (
     FLOWS.where(literal_column(LIVE_ONLY), flows.c.state != FlowState.WAITING.value)
     .order_by(flows.c.started_at, flows.c.id)
@@ -139,6 +158,13 @@ _BEGUN: Final = (
 _WAITING: Final = (
     FLOWS.where(literal_column(LIVE_ONLY), flows.c.state == FlowState.WAITING.value)
     .order_by(flows.c.fire_at, flows.c.id)
+    .limit(bindparam("most"))
+)
+
+_VERSIONS: Final = (
+    select(*columns(DefinitionRow, definitions))
+    .where(definitions.c.pipeline_id == bindparam("pipeline"))
+    .order_by(definitions.c.version.desc())
     .limit(bindparam("most"))
 )
 
@@ -174,6 +200,10 @@ class FlowSummaries(Repository):
             return await self._access.structs(Flow, _LATEST, {"most": most})
         return await self._access.structs(Flow, _LATEST_OF_ONE, {"most": most, "pipeline": pipeline})
 
+    async def numbered(self, number: int) -> Flow | None:
+        """The flow of that number, or None."""
+        return await self._access.first(Flow, _NUMBERED, {"flow": number})
+
     async def ended(self) -> Mapping[int, Flow]:
         """By pipeline, the latest flow that ended in a way that says something of the next ones."""
         return {flow.pipeline: flow for flow in await self._access.structs(Flow, _ENDED, {"most": 1})}
@@ -189,6 +219,10 @@ class FlowSummaries(Repository):
         if pipeline is None:
             return await self._access.structs(PipelineGap, _GAPS, {"most": most})
         return await self._access.structs(PipelineGap, _GAPS_OF_ONE, {"most": most, "pipeline": pipeline})
+
+    async def versions(self, pipeline: int, most: int) -> list[DefinitionRow]:
+        """The latest `most` versions of a pipeline, newest first."""
+        return await self._access.structs(DefinitionRow, _VERSIONS, {"pipeline": pipeline, "most": most})
 
     async def live(self) -> list[LiveFlows]:
         """How many flows have not ended, by pipeline, kind, time and state."""
