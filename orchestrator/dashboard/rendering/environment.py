@@ -28,7 +28,7 @@ def environment(ledger: Path, zone: tzinfo, templates: Sequence[Path] = (TEMPLAT
         autoescape=True,
         undefined=StrictUndefined,
         finalize=printed,
-        trim_blocks=True,
+        trim_blocks=False,  # a new line between a block and what follows is a space that people see
         lstrip_blocks=True,
         auto_reload=False,
     )
