@@ -74,7 +74,14 @@ class Engine:
             beat=self.heart.beat,
             watch_every_s=dependencies.watch_every_s,
         )
-        self.maintenance = Maintenance(ledger, clock=dependencies.clock, host=self.host, console=console)
+        self.maintenance = Maintenance(
+            ledger,
+            dependencies,
+            console,
+            host=self.host,
+            said=self.recent_report,
+            webhooks=self.listener.received,
+        )
         self._is_collecting = False
         self._flow_work: FlowWork | None = None
 
@@ -92,6 +99,8 @@ class Engine:
             await self.host.workers.end()
         await self.endpoints.write_down()
         await self.runs.brakes.write_down(is_last=True)
+        if self._is_collecting:
+            await self.maintenance.sampler.take()
         await self.ledger.writer.flush()
         self.groups.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:
@@ -119,6 +128,8 @@ class Engine:
         Inside `working`, once.
         """
         taking = self.groups.taking
+        await self.maintenance.sampler.begin()
+        await taking.start(self.maintenance.meter.serve)
         await taking.start(self.endpoints.limits.serve)
         self._is_collecting = True
         recovered = await self._learn()

@@ -34,7 +34,7 @@ class Ledger:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self.writer = GroupCommitWriter(database)
+        self.writer = GroupCommitWriter(database, clock)
         access = Access(database, self.writer, clock)
         self.runs = RunRepositories(access)
         self.jobs = JobRepositories(access, slot=self.runs.heartbeats.slot)

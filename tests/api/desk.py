@@ -8,6 +8,7 @@ from typing import Any
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client import Service
 from orchestrator.engine.ports.dependencies import Dependencies
+from tests.engine.process import NOTHING_USED
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -44,6 +45,7 @@ class Desk:
             ),
             connect=async_creator,
             open_files=lambda: 4_096,
+            usage=lambda: NOTHING_USED,
             watch_every_s=WATCH_EVERY_S,
         )
 

@@ -37,7 +37,7 @@ def _moments(until: int) -> Iterator[tuple[int, int]]:
     at = until - DAYS * DAY_US
     at -= at % (STEPS_S[-1] * SECOND_US)
     while at <= until:
-        step = longest_step(at)
+        step = longest_step(at - 1, at)
         if until - at <= KEPT_FOR_US[step]:
             yield step, at
         finest = next(each for each in STEPS_S if until - at <= KEPT_FOR_US[each])

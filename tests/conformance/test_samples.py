@@ -24,7 +24,7 @@ async def written(ledger: Ledger, run: int, times: Iterable[int]) -> None:
     async def block(transaction: Transaction) -> None:
         for at in times:
             sample = RunSample(ends={"succeeded": at // SECOND_US})
-            await ledger.samples.runs.write(transaction, longest_step(at), at, {run: sample})
+            await ledger.samples.runs.write(transaction, longest_step(at - 1, at), at, {run: sample})
 
     await ledger.writer.run(block)
 

@@ -25,7 +25,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import ControlAction, DoctorRequest, ServeRequest
 from orchestrator.settings.run_settings import RunSettings
-from tests.engine.process import Listener
+from tests.engine.process import SAMPLE_EVERY_S, Listener
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -45,6 +45,7 @@ class Patient:
                 connection.serverless_url, "key", clock, limits=connection.limits, transport=transport
             ),
             connect=async_creator,
+            sample_every_s=SAMPLE_EVERY_S,
             say_every_s=BEAT_S,  # seldom, or each test would take a second more
             watch_every_s=BEAT_S,
             listener=lambda _app, _address: Listener(),

@@ -22,7 +22,7 @@ from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.settings.connection_settings import ConnectionSettings
-from tests.engine.process import SAY_EVERY_S, WATCH_EVERY_S, Heard
+from tests.engine.process import NOTHING_USED, SAMPLE_EVERY_S, SAY_EVERY_S, WATCH_EVERY_S, Heard
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import Script, Scripted, says
 from tests.simulation.clock import VirtualClock
@@ -106,6 +106,8 @@ async def flowing(
         open_files=lambda: 1_024,
         user_code=UserFunctions,
         say_every_s=SAY_EVERY_S,
+        usage=lambda: NOTHING_USED,
+        sample_every_s=SAMPLE_EVERY_S,
         watch_every_s=WATCH_EVERY_S,
     )
     connection = ConnectionSettings(serverless_url=URL, api_key="key")

@@ -30,6 +30,7 @@ from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
+from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.engine.user_code.functions import UserFunctions
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger
@@ -53,6 +54,11 @@ PATIENCE_S = 7_200.0
 HOOKS_URL = "http://listener"
 SAY_EVERY_S = 25.0
 """Often enough to be believed, and no more: many tests last for hours of virtual time."""
+
+SAMPLE_EVERY_S = 3_600.0
+"""As seldom: whoever looks at samples says so."""
+
+NOTHING_USED = ProcessUsage(0.0, 0)
 
 WATCH_EVERY_S = 3_600.0
 """Other processes are looked for so seldom: where there is one, a test says so."""
@@ -209,6 +215,7 @@ async def process(
     environ: Mapping[str, str] | None = None,
     boot: Boot = this_boot,
     keys: Mapping[str, str] | None = None,
+    sample_every_s: float = SAMPLE_EVERY_S,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -231,6 +238,8 @@ async def process(
         listener=lambda _app, _address: Listener(),
         user_code=UserFunctions,
         say_every_s=SAY_EVERY_S,
+        usage=lambda: NOTHING_USED,
+        sample_every_s=sample_every_s,
         watch_every_s=WATCH_EVERY_S,
     )
     connection = ConnectionSettings(

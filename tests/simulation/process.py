@@ -18,7 +18,8 @@ from anyio.abc import TaskGroup
 from orchestrator.client import Service, for_a_batch
 from orchestrator.clock import Clock
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
+from orchestrator.engine.runtime.paces import ASK_EVERY_S
+from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Connect, dispatcher_lock, intake_lock
 from orchestrator.settings.connection_settings import ConnectionSettings
@@ -37,6 +38,11 @@ SECRETS = {**KEYS, "WORKER_ID": "id-1a2b3c4d5e6f7a8b", "WORKER_SECRET": "secret-
 
 WATCH_S = 15.0
 """Where nobody else changes a ledger: looking twice a second would take a third of the time of a world."""
+
+SAMPLE_EVERY_S = 60.0
+"""Often enough to meet kills, and no more: worlds last for hours."""
+
+NOTHING_USED = ProcessUsage(0.0, 0)
 
 
 class Machine:
@@ -138,6 +144,8 @@ class Process:
             environ=SECRETS,
             service=service,
             connect=self._connect,
+            usage=lambda: NOTHING_USED,
+            sample_every_s=SAMPLE_EVERY_S,
             watch_every_s=WATCH_S if is_alone else ASK_EVERY_S,
             lock=self._lock,
             intake_lock=self._intake_lock,

@@ -16,6 +16,7 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, QUEUEING, Limit, Meter, Operation, Pacer, Pacing
 from orchestrator.core.limits.ratelimit_headers import read_windows
+from orchestrator.core.samples.request_counts import RequestCounts
 from orchestrator.core.service.answers import Answer
 from orchestrator.ticks import TICK_US, until_tick_s
 from orchestrator.units import MILLISECOND_US
@@ -60,6 +61,7 @@ class Permit:
     def answered(self, answer: Answer) -> None:
         """The answer was read to its end. What it says about the limits is obeyed."""
         self._open = False
+        self._lane.counts.answered(answer.status, answer.answered_at - answer.sent_at)
         pacer = self._lane.pacer
         pacer.answered(answer.answered_at, answer.sent_at, answer.status, answer.retry_after_s)
         if (header := answer.headers.get("ratelimit")) is not None:
@@ -71,12 +73,14 @@ class Permit:
     def not_sent(self) -> None:
         """The request never left."""
         self._open = False
+        self._lane.counts.unanswered()
         self._lane.pacer.not_sent()
         self._lane.wake()
 
     def given_up(self, now: int) -> None:
         """No answer will be read: the slots stay taken for a window."""
         self._open = False
+        self._lane.counts.unanswered()
         self._lane.pacer.given_up(now)
         self._lane.wake()
 
@@ -167,16 +171,21 @@ class RateLimiter:
         """How `operation` stands with its limit."""
         return self._lanes[operation].pacer.figures(self._clock.now())
 
+    def counts(self, operation: Operation) -> RequestCounts:
+        """What was answered to its requests so far."""
+        return self._lanes[operation].counts
+
 
 class _Lane:
     """One operation: its pacer and its line. Each in line has an event, which is set when it should look again."""
 
-    __slots__ = ("clock", "line", "operation", "pacer")
+    __slots__ = ("clock", "counts", "line", "operation", "pacer")
 
     def __init__(self, operation: Operation, pacer: Pacer, clock: Clock) -> None:
         self.operation = operation
         self.pacer = pacer
         self.clock = clock
+        self.counts = RequestCounts()
         self.line: OrderedDict[object, anyio.Event] = OrderedDict()
 
     async def stand_in_line(self, seconds: float) -> Permit | None:

@@ -55,6 +55,9 @@ class ServerlessEndpoint:
         self.time_scale = 1.0
         """How many seconds of the service's time pass in one: an emulator may run fast, and says so."""
 
+        self.latest_health: tuple[int, Health] | None = None
+        """When `/health` last told how the endpoint stands, and how; None before the first time."""
+
         self._transport = transport
         self._clock = clock
         self._redactor = Redactor({HIDDEN: api_key})
@@ -93,8 +96,11 @@ class ServerlessEndpoint:
         return await self.send(permit, Operation.CANCEL, self.order(_job_path("cancel", remote_id)))
 
     async def health(self, permit: Permit) -> Answer:
-        """`GET /health`."""
-        return await self.send(permit, Operation.HEALTH, self.question("health"))
+        """`GET /health`. What it tells is kept, for whoever asks how many workers there were."""
+        answer = await self.send(permit, Operation.HEALTH, self.question("health"))
+        if (health := health_of(answer.status, answer.body)) is not None:
+            self.latest_health = answer.answered_at, health
+        return answer
 
     async def health_permit(self) -> Permit | None:
         """Leave to ask `/health`; None where the service wants no such question for long: nothing that matters may wait

@@ -3,6 +3,7 @@
 Since they only grow, two samples say all of the time between them, whatever was thrown away in between.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
@@ -72,3 +73,34 @@ def quantile(values: Histogram, bounds: Sequence[float], share: float) -> float 
     low, high = (bounds[position - 1] if position else 0.0), bounds[position]
     inside = rank - (ends[position] - values.counts[position])
     return low + (high - low) * max(0.0, inside) / values.counts[position]
+
+
+class GrowingHistogram:
+    """Values as they come. `bounds` are those of its buckets, in seconds."""
+
+    __slots__ = ("_bounds", "_counts", "_sum_s")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more value. One below nothing, of a clock that was set, is nothing."""
+        seconds = max(seconds, 0.0)
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum_s += seconds
+
+    def go_on_from(self, before: Histogram) -> None:
+        """All that was `before` is in it as well."""
+        for position, count in enumerate(before.counts[: len(self._counts)]):
+            self._counts[position] += count
+        self._sum_s += before.sum_s
+
+    @property
+    def values(self) -> Histogram:
+        """As it stands."""
+        filled = len(self._counts)
+        while filled and not self._counts[filled - 1]:
+            filled -= 1
+        return Histogram(tuple(self._counts[:filled]), round(self._sum_s, 3))

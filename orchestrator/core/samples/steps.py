@@ -26,9 +26,12 @@ GAP_STEPS: Final = 2
 Sample = TypeVar("Sample")
 
 
-def longest_step(at: int) -> int:
-    """The longest step, in seconds, to whose beginning the moment `at` belongs."""
-    return next((step for step in reversed(STEPS_S) if at % (step * SECOND_US) == 0), SAMPLE_S)
+def longest_step(before: int, due: int) -> int:
+    """The longest step, in seconds, that has begun after the moment `before` and until `due`: where nobody looked as it
+    began, who looks next stands for it.
+    """
+    begun = (step for step in reversed(STEPS_S) if due // (step * SECOND_US) > before // (step * SECOND_US))
+    return next(begun, SAMPLE_S)
 
 
 def aligned(now: int) -> int:

@@ -1,8 +1,10 @@
 """Where webhooks come in: the address they are sent to, and the server behind it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import asdict
 
 from orchestrator.core.service.addresses import parse_address, path_prefix, webhook_base_url
 from orchestrator.core.service.webhook_token import TOKEN_CHARS_MAX, hook_url
@@ -75,6 +77,10 @@ class WebhookListener:
     def base_url(self) -> str | None:
         """What the URL of each webhook begins with."""
         return None if self.webhook is None else self.webhook.base_url
+
+    def received(self) -> Mapping[str, int]:
+        """How many webhooks came in so far, by what became of them; see `WebhookCounters`."""
+        return {} if self.webhooks is None else asdict(self.webhooks.figures)
 
     @property
     def url_bytes(self) -> int:

@@ -1,10 +1,10 @@
 """What keeps a ledger and what is at the services in order, beside the work."""
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
 
-from orchestrator.clock import Clock
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
@@ -13,9 +13,13 @@ from orchestrator.engine.maintenance.canceller import Canceller
 from orchestrator.engine.maintenance.janitor import Duty, Janitor
 from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.engine.maintenance.reconciler import Reconciler
+from orchestrator.engine.maintenance.sampler import Sampler
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.engine.runtime.heartbeat import LOOK_S
+from orchestrator.engine.runtime.paces import LOOK_S
+from orchestrator.engine.runtime.process_meter import LOOKS_A_SAMPLE, ProcessMeter
 from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.heartbeats import ProcessReport
 
 RECONCILE_EVERY_S: Final = 30.0
 """Between two comparisons of the ledger with what is done, looks for stuck jobs, and trials of unservable runs."""
@@ -30,14 +34,34 @@ CANCELS_S_MAX: Final = 30.0
 class Maintenance:
     """Of one engine: who cancels, and the janitor with what has to be done now and then."""
 
-    def __init__(self, ledger: Ledger, *, clock: Clock, host: RunHost, console: Console) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        dependencies: Dependencies,
+        console: Console,
+        *,
+        host: RunHost,
+        said: Callable[[], ProcessReport],
+        webhooks: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """`said` is what the engine says of itself, and `webhooks` how many came in."""
         endpoints = host.endpoints
         served, settings_of = endpoints.endpoints, endpoints.settings_of
         self._ledger, self._console = ledger, console
+        self.meter = ProcessMeter(dependencies.usage, look_every_s=dependencies.sample_every_s / LOOKS_A_SAMPLE)
+        self.sampler = Sampler(
+            ledger=ledger,
+            runs=host.runs,
+            endpoints=endpoints,
+            meter=self.meter,
+            report=said,
+            webhooks=webhooks,
+            every_s=dependencies.sample_every_s,
+        )
         self.canceller = Canceller(ledger, served, endpoints.owed)
         self.stuck = StuckJobs(ledger=ledger, endpoints=served, warn=console.warn, owed=endpoints.owed)
         self.reconciler = Reconciler(ledger=ledger, endpoints=served)
-        self.pruner = Pruner(ledger=ledger, clock=clock, settings_of=settings_of)
+        self.pruner = Pruner(ledger=ledger, clock=dependencies.clock, settings_of=settings_of)
         duties = (
             Duty("keep what was learned", LOOK_S, endpoints.write_down),
             Duty("keep how the brakes stand", LOOK_S, host.runs.brakes.write_down),
@@ -45,6 +69,7 @@ class Maintenance:
             Duty("look for stuck jobs", RECONCILE_EVERY_S, self.stuck.run_once),
             Duty("put workers back", LOOK_EVERY_S, host.workers.look),
             Duty("serve what was held", RECONCILE_EVERY_S, host.retry_unservable),
+            Duty("sample", dependencies.sample_every_s, self.sampler.run_once),
             Duty("prune", PRUNE_EVERY_S, self.pruner.run_once),
         )
         self.janitor = Janitor(ledger, served, settings_of, duties)

@@ -1,4 +1,4 @@
-"""Keeps the ledger from growing for ever: old events, submissions, and debts that time has settled."""
+"""Keeps the ledger from growing for ever: old events, submissions, samples, and debts that time has settled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -49,7 +49,7 @@ class Pruner:
         before = {run: now - settings.events_kept_us for run, settings in self.settings_of.items()}
         if before and not (await self._forget_events(before) and await self._forget_submissions(before, now)):
             return SOON_S
-        if not await self._forget_checkpoints():
+        if not await self._forget_checkpoints() or not await self._forget_samples(now):
             return SOON_S
         await self.ledger.jobs.cancels.write_off(now=now)
         return None
@@ -72,6 +72,13 @@ class Pruner:
             if not doomed:
                 return True
             await self.ledger.reports.pruning.forget_checkpoints(doomed)
+        return False
+
+    async def _forget_samples(self, now: int) -> bool:
+        """Whether that was all."""
+        for _ in range(self.pages_max):
+            if not await self.ledger.samples.forget_expired(now, most=self.page):
+                return True
         return False
 
     async def _forget_submissions(self, before: Mapping[int, int], now: int) -> bool:

@@ -18,8 +18,8 @@ from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
-from orchestrator.engine.runtime.heartbeat import LOOK_S
-from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S
+from orchestrator.engine.runtime.paces import ASK_EVERY_S, LOOK_S, SAMPLE_EVERY_S
+from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.ledger import Boot, Connect, dispatcher_lock, intake_lock, this_boot
@@ -112,6 +112,10 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
     say_every_s: float = LOOK_S
     """How often to see whether there is something else to say of this process, for those who look from outside."""
+
+    usage: Callable[[], ProcessUsage] = own_usage
+    sample_every_s: float = SAMPLE_EVERY_S
+    """How often how all stands is written down for charts and metrics."""
 
     watch_every_s: float = ASK_EVERY_S
     """How often to ask whether another process has changed the ledger."""

@@ -9,14 +9,12 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
+from orchestrator.engine.runtime.paces import LOOK_S
 from orchestrator.engine.runtime.poll_loop import keep_writing
 from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.units import SECOND_US
-
-LOOK_S: Final = 2.0
-"""How soon it is said that a limit is used otherwise, a duty fails or a job is stuck."""
 
 BEAT_S: Final = 6.0
 """How often it is said that nothing has changed, and until when results are safe. What was said so long ago still

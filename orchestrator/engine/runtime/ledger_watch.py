@@ -8,17 +8,14 @@ reads such rows. What changed is theirs to find out: to be woken says "look agai
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
 
 import anyio
 from anyio.abc import TaskStatus
 
+from orchestrator.engine.runtime.paces import ASK_EVERY_S
 from orchestrator.errors import StorageError
 
 log = logging.getLogger(__name__)
-
-ASK_EVERY_S: Final = 0.25
-"""A command takes effect within this time, and that of reading its row."""
 
 
 class LedgerWatch:

@@ -10,7 +10,9 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
 
-from orchestrator.core.samples.steps import STEPS_S, expired_before, spacing_for, step_for, thinned
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.samples.steps import COARSEST_S, STEPS_S, expired_before, spacing_for, step_for, thinned
+from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX
@@ -121,6 +123,22 @@ class SampleSeries(Repository, Generic[Sampled]):
         return sample
 
 
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written down at one moment: how these stood, each with its step."""
+
+    step_s: int
+    runs: Mapping[int, RunSample]
+    ended: Mapping[int, RunSample]
+    """Runs of which this is the first sample or the last: they are kept for as long as any."""
+
+    endpoints: Mapping[int, EndpointSample]
+    process: ProcessTotals
+
+
+Look = Callable[[SampleFacts, Sequence[Transition]], Sampling]
+"""Makes samples of what the ledger says, and of the steps of the same transaction, which nobody was told of yet."""
+
+
 class Samples(Repository):
     """The samples of a ledger."""
 
@@ -129,6 +147,23 @@ class Samples(Repository):
         self.runs = SampleSeries(access, run_samples, runs.c.id, RunSample)
         self.endpoints = SampleSeries(access, endpoint_samples, endpoints.c.id, EndpointSample)
         self.processes = SampleSeries(access, process_totals, heartbeats.c.slot, ProcessTotals)
+        self.unsampled = UnsampledSteps(access)
+
+    async def take(self, among: Collection[int], look: Look) -> Sampling:
+        """Has `look` see what the ledger says of these runs, and writes down what it makes of that, in one transaction.
+        Raises `StorageError`.
+        """
+
+        async def block(transaction: Transaction) -> Sampling:
+            facts = await sample_facts(self._access.within(transaction.connection), among)
+            seen = look(facts, transaction.applied)
+            await self.runs.write(transaction, seen.step_s, facts.at, seen.runs)
+            await self.runs.write(transaction, COARSEST_S, facts.at, seen.ended)
+            await self.endpoints.write(transaction, seen.step_s, facts.at, seen.endpoints)
+            await self.processes.write(transaction, seen.step_s, facts.at, {SLOT: seen.process})
+            return seen
+
+        return await self._access.write(block)
 
     async def of_run(self, run: int, since: int, until: int) -> SampledTime[RunSample]:
         """How a run stood between these times."""
@@ -141,6 +176,11 @@ class Samples(Repository):
     async def of_process(self, since: int, until: int) -> SampledTime[ProcessTotals]:
         """How the process at work stood between these times, whichever it was."""
         return await self.processes.between(SLOT, since, until)
+
+    async def holds_since(self, among: Collection[int]) -> dict[int, int]:
+        """Since when the latest sample of each of these runs has had its hold, of those that have one."""
+        latest = await self.runs.latest(among)
+        return {run: sample.hold_since for run, sample in latest.items() if sample.hold_since is not None}
 
     async def latest_of_process(self) -> ProcessTotals | None:
         """How the process at work, or the last one that was, stood last; None where none ever was."""

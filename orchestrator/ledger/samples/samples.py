@@ -6,16 +6,22 @@ tell what happened between them, whatever was thinned out. Times are microsecond
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from orchestrator.core.samples.buckets import NO_VALUES, Histogram
+
+UNSERVED: Final = "unserved"
+"""The code of why nothing of a run is sent: whoever is at work does not send for it."""
 
 
 class RunSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How a run stood."""
 
     at: int = 0
+    is_last: bool = False
+    """Whether it had nothing more to do."""
 
     # --- gauges
     counts: Mapping[str, int] = {}
@@ -26,10 +32,14 @@ class RunSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     hold: str = ""
     """The code of why nothing of it is sent, or single ones only: a `core.gates.gates.Gate` or a
     `core.gates.brakes.Brake`; "" where nothing is wrong.
+    `unserved`: whoever was at work did not send for it.
     """
 
     hold_by: str = ""
     """Who asked for that, where people did."""
+
+    hold_since: int | None = None
+    """Since when that is so, as far as samples tell."""
 
     spent: float | None = None
     """What its executions have cost; None where no price is known."""
@@ -150,6 +160,9 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     before: str | None = None
     """Why the process before ended; None where there was none, "" where it ended without a word."""
 
+    position: int = 0
+    """The last event of the ledger that is in the samples of the same moment."""
+
     # --- what only grows
     begins: int = 0
     """How many processes have begun."""
@@ -162,4 +175,6 @@ class ProcessTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """How long commits took, in `COMMIT_BOUNDS_S`."""
 
     webhooks: Mapping[str, int] = {}
-    """Webhooks by what became of them: `accepted` and `refused`."""
+    """Webhooks: `received`, of which `hints` had no usable body and `unavailable` could not be kept; and `refused`
+    ones, without a valid token.
+    """

@@ -19,14 +19,16 @@ import anyio
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger.sqlite.database import BUSY_TIMEOUT_MS, Database
 from orchestrator.ledger.transactions.notice_writes import notices_add, notices_delete, unfinished_write
 from orchestrator.ledger.transactions.transaction import Block, OnCommit, QueuedWrite, Result, Settled, Transaction
-from orchestrator.units import MIB
+from orchestrator.units import MIB, SECOND_US
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +66,12 @@ Subscriber = Callable[[Sequence[Transition]], None]
 class GroupCommitWriter:
     """The one task that writes."""
 
-    def __init__(self, database: Database, *, gather_s: float = GATHER_S) -> None:
+    def __init__(self, database: Database, clock: Clock, *, gather_s: float = GATHER_S) -> None:
         self._database = database
+        self._clock = clock
+        self.commits = GrowingHistogram(COMMIT_BOUNDS_S)
+        """How long transactions took that were committed, from their first statement on."""
+
         self._gather_s = gather_s
         self._pending: deque[QueuedWrite[object]] = deque()
         self._under_way: Sequence[QueuedWrite[object]] = ()
@@ -279,6 +285,7 @@ class GroupCommitWriter:
     async def _commit(self, batch: Sequence["QueuedWrite[object]"]) -> list[Transition]:
         """One transaction, which sets the results. Returns every step that was written."""
         results: list[object] = [None] * len(batch)
+        begun_at = self._clock.now()
         try:
             async with self._database.writing() as connection:
                 transaction = Transaction(connection)
@@ -290,6 +297,7 @@ class GroupCommitWriter:
         finally:
             self._transactions += 1
         self._failure = None
+        self.commits.add((self._clock.now() - begun_at) / SECOND_US)
         ids = frozenset(step.before.id for step in applied)
         for entry, result in zip(batch, results, strict=True):
             if entry.block is not None:

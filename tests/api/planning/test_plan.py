@@ -23,6 +23,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import desk, numbers
 from tests.api.runs.test_program import Silence, carried_out, request_in
+from tests.engine.process import SAMPLE_EVERY_S
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
 from tests.simulation.world import ENDPOINT, URL, SimulatedService
@@ -45,6 +46,7 @@ async def planned(
             connection.serverless_url, "key", clock, transport=service.transport()
         ),
         connect=async_creator,
+        sample_every_s=SAMPLE_EVERY_S,
         say_every_s=BEAT_S,
         watch_every_s=BEAT_S,
         **others,

@@ -27,8 +27,14 @@ def itself(at: int) -> int:
 
 
 def test_a_coarser_sample_is_one_of_the_finer_ones() -> None:
-    assert [longest_step(NOW + s * SECOND_US) for s in (0, 10, 50, 60, 600, 610)] == [600, 10, 10, 60, 600, 10]
-    assert longest_step(NOW + 1) == 10
+    ats = [NOW + s * SECOND_US for s in (0, 10, 50, 60, 600, 610)]
+    assert [longest_step(at - 10 * SECOND_US, at) for at in ats] == [600, 10, 10, 60, 600, 10]
+    assert longest_step(NOW, NOW) == 10
+
+
+def test_a_sample_that_comes_late_stands_for_what_began_meanwhile() -> None:
+    assert longest_step(NOW - 10 * SECOND_US, NOW + 20 * SECOND_US) == 600
+    assert longest_step(NOW + 50 * SECOND_US, NOW + 80 * SECOND_US) == 60
 
 
 def test_samples_are_due_at_round_seconds() -> None:

@@ -16,8 +16,9 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.core.service.answers import Answer
 from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import real_service
-from orchestrator.engine.runtime.heartbeat import BEAT_S, LOOK_S, HeartbeatWriter
+from orchestrator.engine.runtime.heartbeat import BEAT_S, HeartbeatWriter
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.runtime.paces import LOOK_S
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport

@@ -38,6 +38,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence
 from tests.emulator.accounts import TEMPLATE
+from tests.engine.process import SAMPLE_EVERY_S
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
@@ -94,6 +95,7 @@ class Place:
             environ={},
             service=lambda connection, clock: Service(connection.serverless_url, "key", clock, transport=transport),
             connect=async_creator,
+            sample_every_s=SAMPLE_EVERY_S,
             say_every_s=BEAT_S,  # seldom, or each test would take seconds more
             watch_every_s=BEAT_S,
             **self.more,

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Recovered
-from orchestrator.engine.runtime.heartbeat import LOOK_S
+from orchestrator.engine.runtime.paces import LOOK_S
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence
@@ -219,7 +219,7 @@ async def test_jobs_of_an_endpoint_that_this_process_does_not_serve_are_left_as_
         await p.until(State.OUTSTANDING)
         before = await p.counts()
         assert before == {"submitting": 1, "uncertain": 1, "outstanding": 1, "uncertain_seen": 1}
-        del p.endpoints[p.endpoint.id]
+        del p.endpoints[p.endpoint.id], p.engine.endpoints.of_run[p.run.id]
         recovered = await p.janitor.recover(())
         assert (recovered.outstanding, recovered.uncertain, recovered.to_repay) == (0, 0, 0)
         await p.start("janitor")

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.engine.runtime.ledger_watch import ASK_EVERY_S, LedgerWatch
+from orchestrator.engine.runtime.ledger_watch import LedgerWatch
+from orchestrator.engine.runtime.paces import ASK_EVERY_S
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.transactions.transaction import Transaction

@@ -27,7 +27,7 @@ from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import STEPS, S, an_outcome
 from tests.ledger.ledgers import a_run, brought_to, dump, job_now, jobs_now, opened
-from tests.simulation.clock import EPOCH_AT
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.database import BUSY_TIMEOUT_S, async_creator
 from tests.simulation.loop import running_loop
 
@@ -53,7 +53,7 @@ async def a_defect(transaction: Transaction) -> None:
 async def at_work(path: Path) -> AsyncIterator[tuple[GroupCommitWriter, Database]]:
     """A writer over the ledger at `path`, which exists."""
     database = Database(path, connect=async_creator(path))
-    own = GroupCommitWriter(database)
+    own = GroupCommitWriter(database, VirtualClock())
     async with anyio.create_task_group() as group:
         await group.start(own.serve)
         yield own, database
@@ -380,7 +380,7 @@ async def test_a_subscriber_that_raises_ends_the_writer_and_unwrites_nothing(tmp
 
     told: list[frozenset[int]] = []
     database = Database(path, connect=async_creator(path))
-    own = GroupCommitWriter(database)
+    own = GroupCommitWriter(database, VirtualClock())
     own.subscribe(raising)
 
     async def take(job: Job) -> None:
@@ -434,7 +434,7 @@ async def test_a_cancelled_caller_is_told_exactly_what_is_in_the_file(seed: int,
         scope.cancel()
 
     database = Database(path, connect=async_creator(path, delay=lambda: chance.random() / 100))
-    own = GroupCommitWriter(database)
+    own = GroupCommitWriter(database, VirtualClock())
     async with anyio.create_task_group() as outer:
         await outer.start(own.serve)
         async with anyio.create_task_group() as group:

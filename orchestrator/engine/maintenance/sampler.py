@@ -1,0 +1,212 @@
+"""Writes down every ten seconds how unfinished runs, used endpoints and this process stand, for charts and metrics.
+
+All in one transaction, in which the ledger's own counts are read, so that they agree with its tables. What the ledger
+does not count is counted here (`step_meter`, the requests of each endpoint, the process), and goes on where the last
+sample stood. Steps that a killed process has made after that are counted again from their events; of what only that
+process knew, ten seconds at most are lost.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.jobs.lifecycle import unfinished
+from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.samples.steps import SAMPLE_S, longest_step
+from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
+from orchestrator.engine.hosting.run_registry import RunRegistry
+from orchestrator.engine.maintenance.endpoint_meter import endpoint_sample
+from orchestrator.engine.maintenance.step_meter import StepMeter, added, merged
+from orchestrator.engine.runtime.process_meter import ProcessMeter
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, this_process
+from orchestrator.ledger.samples.sample_facts import SampleFacts
+from orchestrator.ledger.samples.sample_repository import Sampling
+from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, ProcessTotals, RunSample
+from orchestrator.settings.run_settings import RunSettings
+from orchestrator.units import SECOND_US
+
+PAGE: Final = 2_000
+"""Events that are counted again at once."""
+
+NONE_TOOK: Final = DurationTotals()
+
+
+@dataclass(kw_only=True, eq=False)
+class Sampler:
+    """Of one engine. `report` is what it says of itself, and `webhooks` how many came in."""
+
+    ledger: Ledger
+    runs: RunRegistry
+    endpoints: EndpointRegistry
+    meter: ProcessMeter
+    report: Callable[[], ProcessReport]
+    webhooks: Callable[[], Mapping[str, int]]
+    every_s: float = SAMPLE_S
+    steps: StepMeter = field(init=False)
+    _runs_before: dict[int, RunSample | None] = field(init=False, default_factory=dict)
+    """The last sample of each run before this process counted anything of it; None where there was none."""
+
+    _endpoints_before: dict[int, EndpointSample] = field(init=False, default_factory=dict)
+    _process_before: ProcessTotals = field(init=False, default=ProcessTotals())
+    _why_before: str | None = field(init=False, default=None)
+    _latest_runs: dict[int, RunSample] = field(init=False, default_factory=dict)
+    """Of the runs that had something to do at the last sample."""
+
+    _latest_endpoints: dict[int, EndpointSample] = field(init=False, default_factory=dict)
+    _due: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.steps = StepMeter(self.endpoints.settings_of, self.ledger.now)
+        self._began_at = self.ledger.now()
+        self.ledger.writer.subscribe(self.steps.on_steps)
+
+    # --- where the last process stood
+
+    async def begin(self) -> None:
+        """Goes on where the samples of the ledger end. Before anything is sent."""
+        before = await self.ledger.samples.latest_of_process()
+        if before is None:
+            return
+        self._process_before = before
+        self._why_before = next(
+            (beat.report.stopped or "" for beat in await self.ledger.runs.heartbeats.all() if beat.slot == 0), ""
+        )
+        after: int | None = before.position
+        while after is not None:
+            missed, after = await self.ledger.samples.unsampled.after(after, most=PAGE)
+            for each in missed:
+                self.steps.add(each.run, each.endpoint, each.step)
+        self.steps.collected_at.clear()  # nobody knows when that was
+
+    async def _learn(self, among: Sequence[int]) -> None:
+        """Reads where the samples of these runs, and of the endpoints served, ended before this process."""
+        if fresh := [run for run in among if run not in self._runs_before]:
+            found = await self.ledger.samples.runs.latest(fresh)
+            self._runs_before |= {run: found.get(run) for run in fresh}
+        if others := [number for number in self.endpoints.served if number not in self._endpoints_before]:
+            at = await self.ledger.samples.endpoints.latest(others)
+            self._endpoints_before |= {number: at.get(number, EndpointSample()) for number in others}
+
+    # --- a sample
+
+    async def run_once(self) -> float:
+        """Takes a sample where one is due; returns the seconds until the next one is."""
+        width, now = round(self.every_s * SECOND_US), self.ledger.now()
+        due = now - now % width
+        if due > self._due:
+            await self.take(due=due)
+        return (due + width - now) / SECOND_US
+
+    async def take(self, *, due: int | None = None) -> None:
+        """Takes a sample now; `due`: that of this moment. Raises `StorageError`."""
+        due = self.ledger.now() if due is None else due
+        self.runs.unfinished |= self.steps.reopened
+        working = {*self.runs.unfinished, *self.runs.unservable, *self._latest_runs}
+        working |= {run for run, session in self.runs.sessions.items() if session.progress.unfinished}
+        await self._learn(sorted(working))
+        step_s = longest_step(self._due or due - round(self.every_s * SECOND_US), due)
+
+        def look(facts: SampleFacts, untold: Sequence[Transition]) -> Sampling:
+            return self._look(facts, untold, step_s)
+
+        taken = await self.ledger.samples.take(working, look)
+        self._due = max(due, self._due)
+        self._latest_runs = {run: sample for run, sample in {**taken.runs, **taken.ended}.items() if not sample.is_last}
+        self.runs.unfinished -= working - self._latest_runs.keys()  # others may have come meanwhile
+        for run in working - self._latest_runs.keys():
+            self.steps.forget(run)
+            self._runs_before.pop(run, None)
+        self._latest_endpoints |= taken.endpoints
+
+    def _look(self, facts: SampleFacts, untold: Sequence[Transition], step_s: int) -> Sampling:
+        beside = self.steps.beside(untold)
+        said = self.report()
+        runs = {run: self._of_run(run, facts, beside, said.of(run), run in said.runs) for run in facts.counts}
+        once = {run for run, sample in runs.items() if sample.is_last or self._is_first(run)}
+        return Sampling(
+            step_s=step_s,
+            runs={run: sample for run, sample in runs.items() if run not in once},
+            ended={run: runs[run] for run in once},
+            endpoints=self._of_endpoints(facts, beside),
+            process=self._of_process(facts),
+        )
+
+    def _is_first(self, run: int) -> bool:
+        return self._runs_before[run] is None and run not in self._latest_runs
+
+    def _of_run(
+        self,
+        run: int,
+        facts: SampleFacts,
+        beside: StepMeter,
+        said: RunReport,
+        is_told: bool,
+    ) -> RunSample:
+        before = self._runs_before[run] or RunSample()
+        parts = [each.of_run[run] for each in (self.steps, beside) if run in each.of_run]
+        requested = facts.requested.get(run, "")
+        is_last = not unfinished(facts.counts[run])
+        hold = "" if is_last else requested or _hold(said, is_told=is_told)
+        latest = self._latest_runs.get(run, before)
+        since = latest.hold_since if latest.hold == hold else None
+        return RunSample(
+            is_last=is_last,
+            counts=facts.counts[run],
+            hold=hold,
+            hold_by=facts.asked_by.get(run, "") if requested == hold else "",
+            hold_since=(since or facts.at) if hold else None,
+            spent=spent(self.endpoints.settings_of.get(run), facts.took.get(run, NONE_TOOK)),
+            safe_until=None if said.collecting is None or is_last else said.collecting.safe_until,
+            submissions=added(before.submissions, *(part.submissions for part in parts)),
+            ends=added(before.ends, *(part.ends for part in parts)),
+            margin=merged(before.margin, *(part.margin.values for part in parts)),
+            queue=merged(before.queue, *(part.queue.values for part in parts)),
+            execution=merged(before.execution, *(part.execution.values for part in parts)),
+        )
+
+    def _of_endpoints(self, facts: SampleFacts, beside: StepMeter) -> dict[int, EndpointSample]:
+        """Of each endpoint that has something of ours, or where something has happened."""
+        found: dict[int, EndpointSample] = {}
+        for number, served in self.endpoints.served.items():
+            if number not in self._endpoints_before:
+                continue  # it came meanwhile
+            sample = endpoint_sample(
+                served,
+                before=self._endpoints_before[number],
+                parts=[each.of_endpoint[number] for each in (self.steps, beside) if number in each.of_endpoint],
+                chosen=facts.chosen.get(number, ()),
+                collected_at=self.steps.collected_at.get(number),
+            )
+            if not served.endpoint.is_idle or sample != self._latest_endpoints.get(number):
+                found[number] = sample
+        return found
+
+    def _of_process(self, facts: SampleFacts) -> ProcessTotals:
+        before, used = self._process_before, self.meter.usage()
+        return ProcessTotals(
+            process=this_process(),
+            began_at=self._began_at,
+            resident_bytes=used.resident_bytes,
+            before=self._why_before,
+            position=facts.position,
+            begins=before.begins + 1,
+            cpu_s=round(before.cpu_s + used.cpu_s, 3),
+            lag=merged(before.lag, self.meter.lag.values),
+            commits=merged(before.commits, self.ledger.writer.commits.values),
+            webhooks=added(before.webhooks, self.webhooks()),
+        )
+
+
+def _hold(said: RunReport, *, is_told: bool) -> str:
+    """The code of why nothing is sent that nobody has asked for."""
+    if said.blocked_by is not None:
+        return said.blocked_by.gate
+    return UNSERVED if said.is_unserved or not is_told else ""
+
+
+def spent(settings: RunSettings | None, took: DurationTotals) -> float | None:
+    """What executions have cost, those whose time is not known as much as the others; None where no price is known."""
+    price = None if settings is None else settings.price_per_second
+    return None if price is None else round(price * (took.total_ms / 1_000 + took.untimed * took.mean_s), 6)

@@ -1,0 +1,176 @@
+"""What the ledger itself says for a sample, in the transaction that writes it; and what nobody has sampled yet."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import bindparam, func, literal_column, select
+
+from orchestrator.core.gates.costs import DurationTotals
+from orchestrator.core.gates.gates import Gate
+from orchestrator.core.jobs.lifecycle import Event, State
+from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep
+from orchestrator.core.service.answers import Trouble
+from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.runs.endpoints import ChosenLimits
+from orchestrator.ledger.runs.runs import Runs
+from orchestrator.ledger.schema.job_tables import (
+    commands,
+    events,
+    executions,
+    failed_executions,
+    jobs,
+    outcomes,
+    runs,
+    submissions,
+)
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.ledger.transactions.repository import Access, Repository
+
+_POSITION: Final = select(func.coalesce(func.max(events.c.id), 0))
+_ACCEPTED: Final = select(runs.c.id, runs.c.pause_requested, runs.c.cancel_requested).where(
+    runs.c.id.in_(IN_BATCH), runs.c.intake_accepted > 0
+)
+_TOOK: Final = (
+    select(executions.c.run_id, func.sum(executions.c.timed), func.sum(executions.c.total_ms))
+    .add_columns(func.sum(executions.c.untimed))
+    .where(executions.c.run_id.in_(IN_BATCH))
+    .group_by(executions.c.run_id)
+)
+_ASKED_BY: Final = (
+    select(commands.c.run_id, commands.c.asked_by, func.max(commands.c.id))
+    .where(
+        commands.c.run_id.in_(IN_BATCH),
+        commands.c.action.in_([Action.PAUSE.value, Action.CANCEL.value]),
+        commands.c.is_refused == 0,
+    )
+    .group_by(commands.c.run_id)
+)
+
+_before = events.alias("before")
+_MISSED: Final = (
+    select(
+        events.c.id,
+        events.c.event,
+        events.c.trouble,
+        events.c.submission_id,
+        jobs.c.run_id,
+        func.coalesce(submissions.c.endpoint_id, jobs.c.endpoint_id).label("endpoint_id"),
+        select(_before.c.event)
+        .where(_before.c.job_id == events.c.job_id, _before.c.id < events.c.id)
+        .order_by(_before.c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+        .label("event_before"),
+        outcomes.c.submission_id.label("executed"),
+        outcomes.c.delay_ms,
+        func.coalesce(outcomes.c.execution_ms, failed_executions.c.execution_ms).label("execution_ms"),
+        outcomes.c.margin_us,
+    )
+    .select_from(
+        events.join(jobs, jobs.c.id == events.c.job_id)
+        .outerjoin(submissions, submissions.c.id == events.c.submission_id)
+        .outerjoin(
+            outcomes,
+            (outcomes.c.job_id == events.c.job_id)
+            & events.c.event.in_([literal_column(f"'{event}'") for event in (Event.COMPLETED, Event.ABANDONED)]),
+        )
+        .outerjoin(
+            failed_executions,
+            (failed_executions.c.job_id == events.c.job_id) & (failed_executions.c.attempt == events.c.attempt),
+        )
+    )
+    .where(events.c.id > bindparam("after"))
+    .order_by(events.c.id)
+    .limit(bindparam("most"))
+)
+
+
+class SampleFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one view of the ledger, by run: those that were asked for and are runs still."""
+
+    at: int
+    position: int
+    """The number of its last event."""
+
+    counts: Mapping[int, Mapping[str, int]]
+    took: Mapping[int, DurationTotals]
+    requested: Mapping[int, str]
+    """The gate that people have shut, of those of which they asked for that."""
+
+    asked_by: Mapping[int, str]
+    """Who did, as far as a command tells."""
+
+    chosen: Mapping[int, Collection[str]]
+    """The operations of each endpoint whose limits a person has set."""
+
+
+class MissedStep(msgspec.Struct, frozen=True):
+    """A step that is in no sample."""
+
+    run: int
+    endpoint: int
+    step: CountedStep
+
+
+class UnsampledSteps(Repository):
+    """The steps of a ledger that are in no sample, since whoever made them was killed."""
+
+    async def after(self, position: int, *, most: int) -> tuple[list[MissedStep], int | None]:
+        """Those of the `most` events after that one, and the last one's number; None where there are no more."""
+        rows = await self._access.rows(_MISSED, {"after": position, "most": most})
+        return [step for row in rows if (step := _missed(row)) is not None], rows[-1].id if rows else None
+
+
+def _missed(row: Any) -> MissedStep | None:
+    event = Event(row.event)
+    if event is Event.CLAIMED:
+        return None
+    step = CountedStep(
+        event,
+        State.QUEUED if row.event_before is None else LEADS_TO[Event(row.event_before)],
+        None if row.trouble is None else Trouble(row.trouble),
+        row.delay_ms,
+        row.execution_ms,
+        row.margin_us if event is Event.COMPLETED else None,
+        is_paid_twice=_is_extra(row),
+        is_executed=event is not Event.COMPLETED or row.executed is not None,
+    )
+    return MissedStep(row.run_id, row.endpoint_id, step)
+
+
+def _is_extra(row: Any) -> bool:
+    """Whether a result is that of an earlier submission, while the latest one was at the service, and paid as well."""
+    was_there = row.event_before is not None and LEADS_TO[Event(row.event_before)] in (
+        State.OUTSTANDING,
+        State.SUBMITTING,
+    )
+    is_earlier = row.executed is not None and row.executed != row.submission_id
+    return bool(row.event == Event.COMPLETED and was_there and is_earlier)
+
+
+async def sample_facts(view: Access, among: Iterable[int]) -> SampleFacts:
+    """What `view` says of these runs, as far as they are runs still."""
+    accepted: Sequence[Any] = await view.rows(_ACCEPTED, batch_of(among))
+    given = [row.id for row in accepted]
+    requested = {
+        row.id: Gate.CANCELLED.value if row.cancel_requested else Gate.PAUSED.value
+        for row in accepted
+        if row.cancel_requested or row.pause_requested
+    }
+    counts = await Runs(view).counts_by_run(given)
+    return SampleFacts(
+        at=view.now(),
+        position=int(await view.value(_POSITION)),
+        counts={run: {name: n for name, n in counts.get(run, {}).items() if n} for run in given},
+        took={
+            run: DurationTotals(timed=timed, total_ms=total_ms, untimed=untimed)
+            for run, timed, total_ms, untimed in await view.rows(_TOOK, batch_of(given))
+        },
+        requested=requested,
+        asked_by={row[0]: row[1] for row in await view.rows(_ASKED_BY, batch_of(requested))} if requested else {},
+        chosen={
+            endpoint: [operation.value for operation in of_endpoint]
+            for endpoint, of_endpoint in (await ChosenLimits(view).all()).items()
+        },
+    )
