@@ -9,6 +9,9 @@ from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, Submis
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """A job in a list. Times are microseconds UTC."""
 
+    job: int
+    """Its number in the ledger: no other job ever has it."""
+
     custom_id: str
     line: int
     state: str
@@ -61,6 +64,9 @@ class ClusterRow(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "c
     last_at: int
     try_ids: tuple[str, ...]
     """The `custom_id`s of the first ones."""
+
+    try_jobs: tuple[int, ...] = ()
+    """The numbers of these."""
 
     retried: RetriedKind | None = None
     """Executions of that kind that failed besides, and were tried again, or will be."""

@@ -111,6 +111,7 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
         first_at=cluster.first_at,
         last_at=cluster.last_at,
         try_ids=tuple(job.custom_id for job in first.jobs),
+        try_jobs=tuple(job.job for job in first.jobs),
     )
 
 

@@ -16,7 +16,7 @@ from orchestrator.api.outcomes.outcome_pages import WantedRows, finished_jobs
 from orchestrator.api.python.ledger_session import AttachedRun, LedgerSession
 from orchestrator.api.python.results import Key, Order, Result, first_key, page_from
 from orchestrator.api.runs.endpoint_ids import EndpointNames
-from orchestrator.api.runs.job_progress import JobProgress, progress_of_jobs, resumable
+from orchestrator.api.runs.job_progress import progress_of_jobs, resumable
 from orchestrator.api.runs.keyword_options import (
     OF_OUTPUT,
     Duration,
@@ -34,6 +34,7 @@ from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status
+from orchestrator.views.job_progress import JobProgress
 
 RETRIED_S_MAX: Final = 600.0
 """How long a retry may take to be carried out: some seconds for a hundred thousand jobs."""

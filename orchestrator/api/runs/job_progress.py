@@ -14,43 +14,10 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.jobs.segments import UnfinishedRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MILLISECOND_US, SECOND_US
+from orchestrator.views.job_progress import JobProgress, RunProgress
 
 LOOK_S: Final = 2.0
 """How often to look whether there is something new, while that is followed."""
-
-
-class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a resumable job without an outcome is. Times are microseconds UTC; None: that was not told yet."""
-
-    custom_id: str
-    state: str
-    segment: int
-    """Which execution of it is under way, or was the last; 0 before the first."""
-
-    share: float | None
-    """How much of it is done, 0 to 1, as its worker said last."""
-
-    message: str | None
-    """What the worker of this segment said last."""
-
-    reported_at: int | None
-    """When that was first known."""
-
-    checkpoint_at: int | None
-    """The same of the newest checkpoint, of whichever segment."""
-
-    executed_s: float
-    """How long workers have had it, in all its segments."""
-
-
-class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the jobs of a run are at a moment."""
-
-    run: str
-    at: int
-    jobs: list[JobProgress]
-    is_whole: bool
-    """Whether these are all that have no outcome."""
 
 
 async def progress(ledger: Path, name: str | None, limit: int) -> RunProgress:
@@ -116,6 +83,7 @@ def _of_row(row: UnfinishedRow, now: int) -> JobProgress:
     is_running = row.state == State.OUTSTANDING.value and row.begun_at is not None
     running_us = max(0, now - (row.begun_at or 0)) if is_running else 0
     return JobProgress(
+        job=row.job,
         custom_id=row.custom_id,
         state=row.state,
         segment=row.segment,

@@ -110,6 +110,9 @@ class RunVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """One of the words that have a sign and a colour."""
 
     sentence: str
+    brief: str
+    """The same without why that is so, which may repeat what workers said."""
+
     total: int
     done: int
     """Jobs that have an outcome."""
@@ -139,10 +142,12 @@ def verdict_on(run: RunFigures) -> RunVerdict:
     is_late = None
     if run.finish_by is not None and left:
         is_late = True if run.now > run.finish_by else None if eta_at is None else eta_at > run.finish_by
+    bare = msgspec.structs.replace(run, stopped=None, hindrance=None)
     return RunVerdict(
         standing=standing,
         mark=MARKS[standing],
         sentence=_sentence(run, standing, total, left, eta_at),
+        brief=_sentence(bare, standing, total, left, eta_at),
         total=total,
         done=total - left,
         failed=run.counts.get(State.FAILED, 0),

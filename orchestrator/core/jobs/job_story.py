@@ -32,6 +32,9 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     ended: str | None
     """The event or class of trouble that ended it."""
 
+    ttl_at: int
+    """When the service forgets it, whatever has become of it."""
+
 
 class SegmentView(msgspec.Struct, frozen=True, kw_only=True):
     """One execution of a resumable job. Times are microseconds UTC."""

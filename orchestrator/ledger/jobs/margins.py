@@ -1,6 +1,7 @@
 """How much time the results of a run had left when they were collected, and how much those have that still wait."""
 
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -66,6 +67,16 @@ class MarginsOfRuns(Repository):
             run: Margins(round(least_us / SECOND_US, 3), round(max(least_us, step * TENTH_US) / SECOND_US, 3))
             for run, least_us, step in await self._access.rows(*_LEAST.of(among))
         }
+
+    async def histogram(self, run: int, bounds_s: Sequence[float]) -> list[int]:
+        """How many results of `run` were collected with so much time left: up to each of the bounds, and more than the
+        last one. A margin counts as the tenth of a second that it is rounded down to.
+        """
+        found = [0] * (len(bounds_s) + 1)
+        query = select(margins.c.step, margins.c.n).where(margins.c.run_id == run)
+        for step, n in await self._access.rows(query):
+            found[bisect_left(bounds_s, step * TENTH_US / SECOND_US)] += n
+        return found
 
     async def waiting(self, *, now: int, run: int | None = None) -> dict[int, Waiting]:
         """Of every run that has outstanding jobs, or of `run` alone.

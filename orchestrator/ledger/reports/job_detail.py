@@ -1,21 +1,25 @@
 """Job details: all that the ledger knows of one job, for people who look into it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from orchestrator.core.diagnosis.failed_executions import FailedExecutionView
 from orchestrator.core.filters.filter import Comparison, Text
-from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView
+from orchestrator.core.jobs.job_story import CheckpointView, SegmentView, SubmissionView, TimelineStep
+from orchestrator.core.jobs.lifecycle import Event
+from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.text.durations import with_own
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.errors import DamagedError
 from orchestrator.ledger.jobs.history import EventRow, History
-from orchestrator.ledger.jobs.segments import Segments
+from orchestrator.ledger.jobs.segments import CheckpointRow, SegmentRow, Segments
 from orchestrator.ledger.reports.failed_executions import FailedExecutions
 from orchestrator.ledger.reports.job_queries import JobQueries
-from orchestrator.ledger.reports.job_timeline import timeline
+from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.job_tables import endpoints, jobs, outcomes, payloads, row_metadata, submissions
 from orchestrator.ledger.schema.row_codec import columns, unpack
@@ -47,33 +51,41 @@ class JobDetails(Repository):
             page = await JobQueries(view).page(run.id, named, most=1)
             while not page.jobs and not page.is_last:
                 page = await JobQueries(view).page(run.id, named, after=page.after, most=1)
-            if not page.jobs:
-                return None
-            [job] = page.jobs
-            events = await History(view).of(job.job)
-            sent = await _submissions(view, events)
-            segments = await Segments(view).of_job(job.job)
-            checkpoints = await Segments(view).checkpoints(job.job)
-            failed = await FailedExecutions(view).of_job(job.job)
-            own = (row_metadata.c.run_id == run.id) & (row_metadata.c.job_id == job.job)
-            return WholeJob(
-                run=run.name,
-                job=job.row,
-                paid_at_most=job.paid_at_most,
-                max_attempts=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
-                priority=await view.value(select(jobs.c.priority).where(jobs.c.id == job.job)),
-                endpoint=await view.value(_ENDPOINT.where(jobs.c.id == job.job)),
-                policy=await _policy(view, job.job),
-                **await _outcome(view, job.job),
-                error=job.message,
-                timeline=timeline(events, {each.id: each.remote_id for each in sent}, segments, checkpoints),
-                failed_executions=msgspec.convert(failed, list[FailedExecutionView], from_attributes=True),
-                submissions=msgspec.convert(sent, list[SubmissionView], from_attributes=True),
-                segments=msgspec.convert(segments, list[SegmentView], from_attributes=True),
-                checkpoints=msgspec.convert(checkpoints, list[CheckpointView], from_attributes=True),
-                metadata=_raw(await view.value(select(row_metadata.c.metadata).where(own))),
-                input=await _input(view, job.job),
-            )
+            return await _whole(view, run, page.jobs[0]) if page.jobs else None
+
+    async def numbered(self, run: Run, job: int) -> WholeJob | None:
+        """The same of the job of `run` that has this number."""
+        async with self._access.reading() as connection:
+            view = self._access.within(connection)
+            found = await JobQueries(view).numbered(run.id, job)
+            return None if found is None else await _whole(view, run, found)
+
+
+async def _whole(view: Access, run: Run, job: SelectedJob) -> WholeJob:
+    events = await History(view).of(job.job)
+    sent = await _submissions(view, events)
+    segments = await Segments(view).of_job(job.job)
+    checkpoints = await Segments(view).checkpoints(job.job)
+    failed = await FailedExecutions(view).of_job(job.job)
+    own = (row_metadata.c.run_id == run.id) & (row_metadata.c.job_id == job.job)
+    return WholeJob(
+        run=run.name,
+        job=job.row,
+        paid_at_most=job.paid_at_most,
+        max_attempts=await view.value(select(jobs.c.attempts_max).where(jobs.c.id == job.job)),
+        priority=await view.value(select(jobs.c.priority).where(jobs.c.id == job.job)),
+        endpoint=await view.value(_ENDPOINT.where(jobs.c.id == job.job)),
+        policy=await _policy(view, job.job),
+        **await _outcome(view, job.job),
+        error=job.message,
+        timeline=timeline(events, {each.id: each.remote_id for each in sent}, segments, checkpoints),
+        failed_executions=msgspec.convert(failed, list[FailedExecutionView], from_attributes=True),
+        submissions=msgspec.convert(sent, list[SubmissionView], from_attributes=True),
+        segments=msgspec.convert(segments, list[SegmentView], from_attributes=True),
+        checkpoints=msgspec.convert(checkpoints, list[CheckpointView], from_attributes=True),
+        metadata=_raw(await view.value(select(row_metadata.c.metadata).where(own))),
+        input=await _input(view, job.job),
+    )
 
 
 def _raw(text: bytes | None) -> msgspec.Raw | None:
@@ -127,3 +139,63 @@ def _unpacked(blob: bytes, packed: int) -> bytes | None:
         return unpack(blob, packed)
     except DamagedError:
         return None
+
+
+# --- what happened to it
+
+
+def timeline(
+    events: Sequence[EventRow],
+    remote_ids: Mapping[int, str | None],
+    segments: Sequence[SegmentRow],
+    checkpoints: Sequence[CheckpointRow],
+) -> list[TimelineStep]:
+    """The events of a job, the checkpoints, and what the last report of each segment was; `remote_ids` are what the
+    service calls its submissions.
+    """
+    steps: list[TimelineStep] = []
+    own = ""
+    for event in events:
+        if event.event == Event.REOPENED:
+            own = event.detail.settings
+        elif event.event == Event.RETRIED and (given := event.detail.settings):
+            own = f"{own} and {given}" if own else given
+        step = TimelineStep(
+            at=event.at,
+            after_us=0,
+            event=event.event,
+            reason=_reason(event),
+            class_=event.trouble,
+            attempt=event.attempt,
+            remote_id=None if event.submission is None else remote_ids.get(event.submission),
+            settings=own if own and event.event == Event.CLAIMED else None,
+        )
+        steps.append(step)
+    steps = sorted([*steps, *_news(segments, checkpoints)], key=lambda step: step.at)  # of one moment: as they are here
+    whole: list[TimelineStep] = []
+    for step in steps:
+        before = whole[-1] if whole else step
+        whole.append(replace(step, after_us=step.at - before.at, attempt=step.attempt or before.attempt))
+    return whole
+
+
+def _news(segments: Sequence[SegmentRow], checkpoints: Sequence[CheckpointRow]) -> Iterator[TimelineStep]:
+    """What the workers of a resumable job told."""
+
+    def told_at(at: int, event: str, what: str) -> TimelineStep:
+        return TimelineStep(at=at, after_us=0, event=event, reason=what, class_=None, attempt=0, remote_id=None)
+
+    for kept in checkpoints:
+        yield told_at(kept.at, "checkpoint", kept.checkpoint)
+    for each in segments:
+        if each.begun_at is not None:
+            given = "from nothing" if each.given is None else f"from checkpoint {each.given}"
+            yield told_at(each.begun_at, "segment", f"{each.segment} begins {given}")
+        if each.reported_at is not None:
+            share = "" if each.share is None else f"{100 * each.share:.0f} % "
+            yield told_at(each.reported_at, "report", f"{share}{each.message or ''}".strip())
+
+
+def _reason(event: EventRow) -> str:
+    """A reason in one line: of the error that a reopened job had, the type and the message."""
+    return reason_text(event.code or event.text, replace(event.detail, error=summary_of(event.detail.error)))

@@ -59,6 +59,8 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True):
 
     is_last: bool
     inputs_read: int = 0
+    looked_at: int = 0
+    """Through how many numbers of jobs it went."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +111,17 @@ class JobQueries(Repository):
             end = min(begin + query.window, bounds.last)
             found, read, looked = await query.page(connection, run, bounds, (begin, end), most)
         is_last = looked >= bounds.last
-        return JobPage(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read)
+        number = max(0, looked - begin)
+        return JobPage(jobs=found, after=max(after, looked), is_last=is_last, inputs_read=read, looked_at=number)
+
+    async def numbered(self, run: int, job: int) -> SelectedJob | None:
+        """The job of `run` that has this number; None where there is none."""
+        async with self._access.reading() as connection:
+            bounds = await _range(connection, run)
+            query = select(*JOB_COLUMNS).where(
+                jobs.c.id == job, without_index(jobs.c.run_id) == run, jobs.c.intake_id <= bounds.accepted
+            )
+            return next(iter(await selected(connection, (await connection.execute(query)).all())), None)
 
     async def count(self, run: int, chosen: Filter, *, inputs_max: int | None = SCAN_MAX) -> Counted:
         """How many jobs `chosen` means; at least so many, once `inputs_max` inputs were read (None: never)."""
@@ -161,6 +173,11 @@ class JobQueries(Repository):
         )
         return await self._access.structs(Cluster, query)
 
+    async def cluster_size(self, run: int, error_key: int) -> int:
+        """How many failures of that kind `run` has now."""
+        query = select(clusters.c.n).where(clusters.c.run_id == run, clusters.c.error_key == error_key)
+        return int(await self._access.value(query) or 0)
+
     async def clustered(self, run: int) -> tuple[int, int]:
         """How many kinds of failures `run` has now, and how many failures and cancellations of them all."""
         query = select(func.count(), func.coalesce(func.sum(clusters.c.n), 0))
@@ -176,7 +193,7 @@ async def _range(connection: AsyncConnection, run: int) -> _Range:
     return _Range(below=(row[0] or 1) - 1, last=row[1] or 0, accepted=row[2] or 0)
 
 
-_COLUMNS: Final = (
+JOB_COLUMNS: Final = (
     jobs.c.id, jobs.c.custom_id, jobs.c.line, jobs.c.state, ATTEMPTS, jobs.c.attempt, jobs.c.trouble, jobs.c.ended_at,
 )  # fmt: skip
 _ONCE: Final[dict[str, Any]] = {"compiled_cache": None}
@@ -210,7 +227,7 @@ class _Query:
         """Up to `most` of those in `window`, how many inputs were read, and the number that was looked at last."""
         if self.asks_input:
             return await self._page_by_input(connection, run, bounds, window, most)
-        query = self._narrowed(select(*_COLUMNS), run, bounds, window).order_by(self._number).limit(most)
+        query = self._narrowed(select(*JOB_COLUMNS), run, bounds, window).order_by(self._number).limit(most)
         rows = (await connection.execute(query, execution_options=_ONCE)).all()
         return await selected(connection, rows), 0, rows[-1][0] if len(rows) == most else window[1]
 
@@ -218,7 +235,7 @@ class _Query:
         self, connection: AsyncConnection, run: int, bounds: _Range, window: tuple[int, int], most: int
     ) -> tuple[list[SelectedJob], int, int]:
         size = select(func.length(payloads.c.input)).where(payloads.c.job_id == jobs.c.id).scalar_subquery()
-        sizes = self._narrowed(select(*_COLUMNS, size), run, bounds, window)
+        sizes = self._narrowed(select(*JOB_COLUMNS, size), run, bounds, window)
         sizes = sizes.order_by(self._number).limit(INPUTS_MAX)
         rows = (await connection.execute(sizes, execution_options=_ONCE)).all()
         fits = rows[: fitting((row[-1] for row in rows), INPUT_BYTES_MAX)]

@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from orchestrator.ledger.reports.audit import Audit
+from orchestrator.ledger.reports.ended_jobs import JobsByEnd
 from orchestrator.ledger.reports.event_feed import Feed
 from orchestrator.ledger.reports.exports import Exports
 from orchestrator.ledger.reports.failed_executions import FailedExecutions
@@ -33,6 +34,7 @@ class Reports(Repository):
         self.exports = Exports(access)
         self.run_list = RunList(access)
         self.tallies = Tallies(access)
+        self.ended_jobs = JobsByEnd(access)
 
     async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
         """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a

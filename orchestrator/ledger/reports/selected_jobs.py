@@ -33,6 +33,7 @@ class SelectedJob(FilterFacts, frozen=True, kw_only=True):
     def row(self) -> JobRow:
         """As it is shown in a list."""
         return JobRow(
+            job=self.job,
             custom_id=self.custom_id,
             line=self.line,
             state=self.state.value,

@@ -28,7 +28,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0032"
+SCHEMA_VERSION: Final = "0033"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -206,6 +206,7 @@ jobs = Table(
 )
 
 Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
+Index("jobs_ended", jobs.c.run_id, jobs.c.ended_at, **only_where("ended_at IS NOT NULL"))
 Index(
     "jobs_claimable",
     *(jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, jobs.c.priority.desc()),

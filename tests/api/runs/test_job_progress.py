@@ -5,11 +5,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.api.runs.job_progress import RunProgress, follow, progress_of_jobs, resumable
+from orchestrator.api.runs.job_progress import follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
+from orchestrator.views.job_progress import RunProgress
 from tests.engine.collecting.test_segment_tracker import resumable as settings
 from tests.engine.collecting.test_segment_tracker import shows
 from tests.engine.process import process

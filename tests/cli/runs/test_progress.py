@@ -3,13 +3,14 @@
 import json
 from functools import partial
 
-from orchestrator.api.runs.job_progress import JobProgress, RunProgress
 from orchestrator.cli.runs.progress import show_jobs_changed, show_jobs_progress
+from orchestrator.views.job_progress import JobProgress, RunProgress
 from tests.cli.command_line import Result, requested, shown
 
 NOW = 1_767_225_600_000_000
 MINUTE = 60_000_000
 BASE = JobProgress(
+    job=1,
     custom_id="base",
     state="outstanding",
     segment=3,
@@ -20,7 +21,7 @@ BASE = JobProgress(
     executed_s=187_200.0,
 )
 FRESH = JobProgress(
-    custom_id="fresh", state="queued", segment=0, share=None, message=None, reported_at=None, checkpoint_at=None,
+    job=2, custom_id="fresh", state="queued", segment=0, share=None, message=None, reported_at=None, checkpoint_at=None,
     executed_s=0.0,
 )  # fmt: skip
 

@@ -131,6 +131,12 @@ def test_each_standing_has_a_mark_and_those_that_are_over_say_so() -> None:
     }  # fmt: skip
 
 
+def test_in_brief_nothing_is_said_that_workers_may_have_said() -> None:
+    found = of(stopped="20 of 20 failed: KeyError: bob@example.com", hindrance="the rate limit of /run binds")
+    assert found.brief == "Held: nothing more is sent. 40 of 100 to go, 10 at the service."
+    assert "bob@example.com" in found.sentence
+
+
 def test_the_counts_of_a_verdict() -> None:
     found = of()
     assert (found.total, found.done, found.failed, found.left) == (100, 60, 2, 40)

@@ -1,0 +1,1 @@
+"""What the pages of runs show: all runs, one run, its failures, its jobs, one job."""

@@ -1,0 +1,182 @@
+"""How a run went in a time, as what charts are drawn of: from the samples, and from the margins of all its results."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+from orchestrator.core.gates.gates import Gate
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
+from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S, Histogram, quantile
+from orchestrator.core.samples.rates import gauged, grown, is_gap
+from orchestrator.errors import UsageError
+from orchestrator.ledger import Ledger
+from orchestrator.ledger.runs.runs import Run
+from orchestrator.ledger.samples.sample_repository import SampledTime
+from orchestrator.ledger.samples.samples import EndpointSample, RunSample
+from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
+from orchestrator.views.run_pages import ChartData, RunCharts
+from orchestrator.views.series import Band, Bucket, Series, Unit
+
+WINDOWS: Final[Mapping[str, int | None]] = {
+    "10m": 10 * MINUTE_US,
+    "1h": HOUR_US,
+    "6h": 6 * HOUR_US,
+    "1d": DAY_US,
+    "7d": 7 * DAY_US,
+    "all": None,
+}
+"""How much of the past can be asked for; None: all."""
+
+QUANTILES_OVER_S: Final = 60.0
+"""What executions of so long took is one point: of ten seconds there are few."""
+
+LEAST_US: Final = MINUTE_US
+"""A chart of less shows nothing."""
+
+
+async def run_charts(ledger: Ledger, run: Run, *, window: str | None, ended_at: int | None) -> RunCharts:
+    """The charts of `run`, over the last `window` of its time; without one, over an hour of a run that goes on, and
+    over all of one that is over. Raises `UsageError` for a window that there is none of.
+    """
+    window = ("1h" if ended_at is None else "all") if window is None else window
+    if window not in WINDOWS:
+        raise UsageError(f"there is no window {window!r:.40}; there are {', '.join(WINDOWS)}")
+    until = ledger.now() if ended_at is None else min(ended_at + MINUTE_US, ledger.now())
+    length = WINDOWS[window]
+    since = run.created_at if length is None else max(run.created_at, until - length)
+    since = min(since, until - LEAST_US)
+    of_run = await ledger.samples.of_run(run.id, since, until)
+    of_endpoint = await ledger.samples.of_endpoint(run.endpoint_id, since, until)
+    operation = str(run.settings.via.operation)
+    return RunCharts(
+        window=window,
+        windows=tuple(WINDOWS),
+        since=since,
+        until=until,
+        charts=tuple(_charts(of_run, of_endpoint, operation, has_price=run.settings.price_per_second is not None)),
+        bands=(*_holds(of_run), *_limit_changes(of_endpoint, operation)),
+        margins=await _margins(ledger, run.id),
+    )
+
+
+def _charts(
+    of_run: SampledTime[RunSample], of_endpoint: SampledTime[EndpointSample], operation: str, *, has_price: bool
+) -> Iterator[ChartData]:
+    step_s = of_run.spacing_s
+
+    def line(
+        name: str, value: Callable[[RunSample], float | None], state: str = "", unit: Unit = Unit.NUMBER
+    ) -> Series:
+        points = gauged(of_run.samples, value, step_s)
+        return Series(name=name, unit=unit, points=points, step_s=step_s, state=state)
+
+    def rate(name: str, count: Callable[[RunSample], float], state: str = "") -> Series:
+        points = grown(of_run.samples, count, step_s)
+        return Series(name=name, unit=Unit.PER_SECOND, points=points, step_s=step_s, state=state)
+
+    allowed = gauged(of_endpoint.samples, lambda sample: _allowed_per_s(sample, operation), of_endpoint.spacing_s)
+    yield ChartData(
+        title="Jobs a second",
+        series=(
+            rate("sent", lambda sample: sample.sent, State.OUTSTANDING),
+            rate("finished", lambda sample: sample.finished, State.SUCCEEDED),
+            Series(name="allowed", unit=Unit.PER_SECOND, points=allowed, step_s=of_endpoint.spacing_s),
+        ),
+    )
+    yield ChartData(
+        title="Jobs by state",
+        series=tuple(
+            line(state, lambda sample, state=state: sample.counts.get(state, 0), state)  # type: ignore[misc]
+            for state in (State.SUCCEEDED, State.FAILED, State.QUEUED)
+        ),
+    )
+    yield ChartData(title="Jobs at the service", series=(line("at the service", _at_service, State.OUTSTANDING),))
+    yield ChartData(title="Execution", series=_quantiles(of_run, lambda sample: sample.execution))
+    yield ChartData(title="Waiting in the service's queue", series=_quantiles(of_run, lambda sample: sample.queue))
+    yield ChartData(
+        title="Failed attempts",
+        series=(rate("failed attempts", lambda sample: sample.counts.get(FAILED_EXECUTIONS, 0), State.FAILED),),
+    )
+    if has_price:
+        yield ChartData(title="Spent", series=(line("spent", lambda sample: sample.spent, unit=Unit.MONEY),))
+
+
+def _at_service(sample: RunSample) -> int:
+    return sum(sample.counts.get(state, 0) for state in (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING))
+
+
+def _allowed_per_s(sample: EndpointSample, operation: str) -> float | None:
+    use = sample.operations.get(operation)
+    return None if use is None or not use.window_s else use.allowance / use.window_s
+
+
+def _quantiles(of_run: SampledTime[RunSample], histogram: Callable[[RunSample], Histogram]) -> tuple[Series, ...]:
+    """The median and the 95th percentile of what came within a minute before each sample."""
+    step_s, found = of_run.spacing_s, list(_grown_over(of_run, histogram))
+    return tuple(
+        Series(
+            name=name,
+            unit=Unit.SECONDS,
+            step_s=step_s,
+            points=[(at, None if values is None else quantile(values, TIME_BOUNDS_S, share)) for at, values in found],
+        )
+        for name, share in (("half take at most", 0.5), ("95 % take at most", 0.95))
+    )
+
+
+def _grown_over(
+    of_run: SampledTime[RunSample], histogram: Callable[[RunSample], Histogram]
+) -> Iterator[tuple[int, Histogram | None]]:
+    samples, begin = of_run.samples, 0
+    for number, sample in enumerate(samples):
+        if number and is_gap(samples[number - 1].at, sample.at, of_run.spacing_s):
+            yield (samples[number - 1].at + sample.at) // 2, None
+            begin = number
+        while begin + 1 < number and sample.at - samples[begin + 1].at >= QUANTILES_OVER_S * SECOND_US:
+            begin += 1
+        if begin < number:
+            yield sample.at, histogram(sample).since(histogram(samples[begin]))
+
+
+# --- bands
+
+
+def _holds(of_run: SampledTime[RunSample]) -> Iterator[Band]:
+    """The times in which something held the run, as far as anybody looked."""
+    since: int | None = None
+    samples = of_run.samples
+    for before, sample in zip([None, *samples], samples, strict=False):
+        is_new = before is None or (before.hold, before.hold_by) != (sample.hold, sample.hold_by)
+        if before is not None and before.hold and since is not None and is_new:
+            yield _hold(before, since, sample.at)
+        if is_new:
+            since = sample.at if sample.hold else None
+    if samples and samples[-1].hold and since is not None:
+        yield _hold(samples[-1], since, None)
+
+
+def _hold(sample: RunSample, since: int, until: int | None) -> Band:
+    by = f" by {sample.hold_by}" if sample.hold_by else ""
+    kind = "pause" if sample.hold == Gate.PAUSED else "hold"
+    return Band(kind=kind, since=since, until=until, text=f"{sample.hold}{by}")
+
+
+def _limit_changes(of_endpoint: SampledTime[EndpointSample], operation: str) -> Iterator[Band]:
+    for before, after in pairwise(of_endpoint.samples):
+        was, use = before.operations.get(operation), after.operations.get(operation)
+        if was is not None and use is not None and was.allowance != use.allowance:
+            text = f"the limit of {operation} went from {was.allowance:,} to {use.allowance:,} requests"
+            yield Band(kind="limit", since=after.at, until=after.at, text=text)
+
+
+# --- margins
+
+
+async def _margins(ledger: Ledger, run: int) -> Sequence[Bucket]:
+    counts = await ledger.jobs.margins.histogram(run, MARGIN_BOUNDS_S)
+    if not any(counts):
+        return ()
+    return tuple(
+        Bucket(up_to=bound, count=count) for bound, count in zip((*MARGIN_BOUNDS_S, None), counts, strict=True)
+    )
