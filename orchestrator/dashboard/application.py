@@ -55,7 +55,7 @@ async def open_dashboard(
         problems = ProblemPages(renderer=renderer, urls=urls, scene=site.scene)
         routes: list[BaseRoute] = [
             Mount("/static", StaticFiles(directory=STATIC)),
-            *HealthChecks(reader=reader).routes(),
+            *HealthChecks(reader=reader, clock=clock).routes(),
             *map(site.route, pages),
         ]
         if not settings.read_only:

@@ -15,6 +15,7 @@ from orchestrator.api.emulation.flags import EMULATOR
 from orchestrator.cli.help.screen import Screen, unstyled
 from orchestrator.cli.help.topics import TOPICS
 from orchestrator.settings.configuration_file import RUNS
+from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS
 from orchestrator.settings.setting import Setting
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,6 +28,9 @@ FLAGS_MAX: Final = 20
 
 EXAMPLES: Final = ("Example: ", "Examples:")
 """How the paragraph of a command's docstring begins that has its examples."""
+
+_SECTIONS: Final = {"emulate": EMULATOR, "dashboard serve": DASHBOARDS}
+"""What settings of a command are, where they are not those of runs."""
 
 _OTHERS: Final = "Flags"
 """The panel of flags that have no other."""
@@ -144,7 +148,7 @@ def brief_of(ctx: Any, param: Any) -> str:
 def setting_of(ctx: Any, param: Any) -> Setting[Any] | None:
     """What a flag sets; None for a flag of the command line alone."""
     key = max(param.opts, key=len).removeprefix("--")
-    return (EMULATOR if ctx.info_name == "emulate" else RUNS).settings.get(key)
+    return _SECTIONS.get(ctx.command_path.partition(" ")[2], RUNS).settings.get(key) or RUNS.settings.get(key)
 
 
 def _put_panels(screen: Screen, panels: Mapping[str, Sequence[tuple[str, str]]]) -> None:

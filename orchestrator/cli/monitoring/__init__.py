@@ -3,6 +3,6 @@
 from typing import Final
 
 from orchestrator.cli.framework.command_groups import Members
-from orchestrator.cli.monitoring import metrics
+from orchestrator.cli.monitoring import dashboard, metrics
 
-MONITORING: Final[Members] = {"metrics": metrics.commands}
+MONITORING: Final[Members] = {"dashboard": dashboard.commands, "metrics": metrics.commands}

@@ -61,6 +61,20 @@ class KeyFolder:
             return True
         return False
 
+    def note_address(self, url: str) -> None:
+        """Notes where the dashboard that was begun last is, for who makes a link to it. Raises `StorageError`."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            _write(self._folder / "address", url.encode())
+        except OSError as error:
+            raise StorageError(f"{self._folder}: cannot be written ({error.strerror})") from error
+
+    def address(self) -> str | None:
+        """Where that is; None where none was begun yet."""
+        with suppress(OSError):
+            return (self._folder / "address").read_text(encoding="utf-8")
+        return None
+
     def _link(self, token: str) -> Path:
         """The file does not tell the token: who can list the folder cannot sign in."""
         return self._folder / f"link-{hashlib.sha256(token.encode()).hexdigest()[:_DIGEST_CHARS]}"

@@ -19,7 +19,7 @@ PROGRAM: Final = Person(name="a program", may_act=False)
 _BEARER: Final = "bearer "
 
 
-def _check(settings: DashboardSettings) -> None:
+def refuse_unsafe(settings: DashboardSettings) -> None:
     """Raises `UsageError` for what would let more people in than was meant."""
     if settings.no_login and not is_loopback(settings.listen.host):
         raise UsageError(
@@ -83,7 +83,7 @@ def visitors_of(ledger: Path, settings: DashboardSettings, clock: Clock) -> Visi
     """Those of the dashboard of that ledger. Raises `UsageError` for settings that would let anybody in, and
     `StorageError` where its key cannot be kept.
     """
-    _check(settings)
+    refuse_unsafe(settings)
     folder = KeyFolder(ledger)
     return Visitors(
         settings=settings,

@@ -9,9 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from orchestrator.core.service.addresses import Address, interface_url, parse_address
-from orchestrator.settings import command_settings
 from orchestrator.settings.configuration_file import DASHBOARD_TABLE, ENVIRONMENT_PREFIX, Section, by_key
-from orchestrator.settings.request_settings import LEDGER, LOG_FILE, LOG_FORMAT
 from orchestrator.settings.setting import Panel, Setting, settings_in
 from orchestrator.settings.value_types import SWITCH, listed, one_of, parsed
 
@@ -140,13 +138,7 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-JSON: Final[Setting[bool]] = Setting(
-    "json", SWITCH, "One JSON object with the address and a link, once it is served.", panel=Panel.SHOWN
-)
-DASHBOARD: Final = (
-    *settings_in(DashboardSettings),
-    *(LEDGER, command_settings.CONFIG, LOG_FILE, LOG_FORMAT, JSON, command_settings.QUIET),
-)
-"""What `orchestrator dashboard` takes."""
+DASHBOARD_FLAGS: Final = settings_in(DashboardSettings)
 
-DASHBOARDS: Final = Section(by_key(settings_in(DashboardSettings)), f"{ENVIRONMENT_PREFIX}DASHBOARD_", DASHBOARD_TABLE)
+DASHBOARDS: Final = Section(by_key(DASHBOARD_FLAGS), f"{ENVIRONMENT_PREFIX}DASHBOARD_", DASHBOARD_TABLE)
+"""Its table of the file, and its variables."""

@@ -1,0 +1,93 @@
+"""The dashboard as a process of its own: it listens, says where, and ends when it is asked to.
+
+It has no use for an API key, nor for what else its environment holds: `drop_secrets` takes that out before anything is
+opened. What answers strangers' requests must not hold what they are after.
+"""
+
+from collections.abc import Callable, Iterable, MutableMapping
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from orchestrator.clock import Clock
+from orchestrator.dashboard.access.key_file import KeyFolder
+from orchestrator.dashboard.access.links import SignInLink, sign_in_link
+from orchestrator.dashboard.access.tokens import Person
+from orchestrator.dashboard.access.visitors import refuse_unsafe
+from orchestrator.dashboard.application import open_dashboard
+from orchestrator.ledger.actions.asker import user_name
+from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
+from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.web.server import Listener
+
+GRACE_S: Final = 2.0
+"""How long answers that are under way may take once it is to end."""
+
+CONNECTIONS_MAX: Final = 128
+"""Six to a browser that is open."""
+
+_SECRET_ENDINGS: Final = ("API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_ID")
+"""How variables are called that hold secrets."""
+
+
+class _ToBeMade:
+    """An application that is made once it is known where it listens: its cookie is called by the port."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+class DashboardPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a dashboard is, and the first way in."""
+
+    url: str
+    sign_in: SignInLink | None
+    """None where nobody has to sign in."""
+
+
+def drop_secrets(environ: MutableMapping[str, str], more: Iterable[str] = ()) -> None:
+    """Takes the API keys out of the environment, those in the variables `more`, and what is called like a secret."""
+    for name in [*environ]:
+        if name in {*API_KEY_VARIABLES, *more} or name.upper().endswith(_SECRET_ENDINGS):
+            del environ[name]
+    assert not {*API_KEY_VARIABLES, *more} & environ.keys()
+
+
+async def serve_dashboard(
+    ledger: Path,
+    settings: DashboardSettings,
+    *,
+    clock: Clock,
+    stop: anyio.Event,
+    ready: Callable[[DashboardPlace], None],
+) -> None:
+    """Serves until `stop` is set; tells `ready` once it answers.
+
+    Raises `UsageError` where it cannot listen there, or the settings would let anybody in, and `StorageError` where its
+    key cannot be kept.
+    """
+    refuse_unsafe(settings)
+    app = _ToBeMade()
+    listener = Listener(app, settings.listen, grace_s=GRACE_S, connections_max=CONNECTIONS_MAX)
+    settings = msgspec.structs.replace(settings, listen=listener.address)
+    async with open_dashboard(ledger, settings, clock=clock) as app.app, anyio.create_task_group() as tasks:
+        await tasks.start(listener.serve)
+        ready(dashboard_place(ledger, settings, clock))
+        await stop.wait()
+        tasks.cancel_scope.cancel()
+
+
+def dashboard_place(ledger: Path, settings: DashboardSettings, clock: Clock) -> DashboardPlace:
+    """Where the dashboard by these settings is, with a link for whoever has started it. Raises `StorageError`."""
+    url = settings.url or f"http://{settings.listen}"
+    if settings.no_login:
+        return DashboardPlace(url=url, sign_in=None)
+    folder = KeyFolder(ledger)
+    folder.note_address(url)
+    person = Person(name=user_name(), may_act=not settings.read_only)
+    return DashboardPlace(url=url, sign_in=sign_in_link(folder, clock, url, person))
