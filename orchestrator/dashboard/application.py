@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
-from typing import Final
 
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp
 from orchestrator.clock import Clock, local_zone
 from orchestrator.dashboard.access.door import Door
 from orchestrator.dashboard.access.visitors import visitors_of
+from orchestrator.dashboard.actions.all_actions import ROUTES
 from orchestrator.dashboard.health import HealthChecks
 from orchestrator.dashboard.login_pages import Login
 from orchestrator.dashboard.page import FormRoute, Page
@@ -23,11 +23,9 @@ from orchestrator.dashboard.reading.ledger_reader import open_reader
 from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import Renderer
 from orchestrator.dashboard.site import Site
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Connect
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
-
-FORMS: Final[tuple[FormRoute, ...]] = ()
-"""What pages can ask for."""
 
 
 @asynccontextmanager
@@ -39,7 +37,7 @@ async def open_dashboard(
     zone: tzinfo | None = None,
     connect: Connect | None = None,
     pages: Sequence[Page] | None = None,
-    forms: Sequence[FormRoute] = FORMS,
+    forms: Sequence[FormRoute] = ROUTES,
     templates: Sequence[Path] = (TEMPLATES,),
 ) -> AsyncIterator[ASGIApp]:
     """The application for the ledger at that path; moments are shown by the clock of `zone`, that of this machine.
@@ -51,7 +49,14 @@ async def open_dashboard(
     urls = Urls(settings.prefix)
     renderer = Renderer(environment(ledger, zone, templates), urls, {page.path for page in pages})
     async with open_reader(ledger, clock=clock, connect=connect) as reader:
-        site = Site(reader=reader, clock=clock, renderer=renderer, urls=urls, visitors=visitors)
+        site = Site(
+            reader=reader,
+            clock=clock,
+            renderer=renderer,
+            urls=urls,
+            visitors=visitors,
+            dependencies=Dependencies(clock=clock, connect=None if connect is None else lambda _: connect),
+        )
         problems = ProblemPages(renderer=renderer, urls=urls, scene=site.scene)
         routes: list[BaseRoute] = [
             Mount("/static", StaticFiles(directory=STATIC)),

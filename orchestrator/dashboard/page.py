@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from orchestrator.dashboard.payloads import Payloads
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger
 
 
@@ -64,13 +65,18 @@ class KeptFile:
 
 @dataclass(frozen=True, kw_only=True)
 class FormRequest(PageRequest):
-    """A form that was sent by somebody who may act."""
+    """A form that was sent by somebody who may act. It may take its time, so the ledger that pages read is not held for
+    it: it opens one of its own, at the same path.
+    """
 
     person: str
     """Who is signed in, for the record of what was asked."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     """What the form holds."""
+
+    dependencies: Dependencies = field(default_factory=Dependencies)
+    """What the functions build on that a form calls: they open the ledger to write."""
 
 
 @dataclass(frozen=True, kw_only=True)

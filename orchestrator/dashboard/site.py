@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import quote
 
@@ -19,10 +19,12 @@ from orchestrator.dashboard.access.visitors import Visitors
 from orchestrator.dashboard.page import FormAnswer, FormRequest, FormRoute, KeptFile, Page, PageRequest
 from orchestrator.dashboard.payloads import Payloads
 from orchestrator.dashboard.problems import wants_json
+from orchestrator.dashboard.reading.asked_action import asked_action
 from orchestrator.dashboard.reading.ledger_reader import LedgerReader
 from orchestrator.dashboard.reading.view_cache import CachedView, ViewCache
 from orchestrator.dashboard.rendering.environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, JSON, Renderer, Scene
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import TookTooLongError
 from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice
 
@@ -31,6 +33,9 @@ PAGE_S_MAX: Final = 5.0
 
 FORM_S_MAX: Final = 10.0
 """So long what a form holds may take to come."""
+
+DID: Final = "did"
+"""The name in a query of the action that was asked from there."""
 
 LIVE: Final = "live"
 """The name in a query of the parts that are asked for."""
@@ -45,6 +50,9 @@ class Site:
     renderer: Renderer
     urls: Urls
     visitors: Visitors
+    dependencies: Dependencies
+    """What the functions build on that forms call."""
+
     views: ViewCache[msgspec.Struct | KeptFile] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +83,8 @@ class Site:
 
     async def _page(self, page: Page, request: Request) -> Response:
         query = dict(request.query_params)
-        live = tuple(name for name in query.pop(LIVE, "").split(",") if name in page.parts)
+        live = tuple(name for name in query.pop(LIVE, "").split(",") if name in (*page.parts, DID))
+        did = await asked_action(self.reader, query.pop(DID, ""))
         shows = self._shows(request)
 
         async def compute(now: int, holder: str | None) -> msgspec.Struct | KeptFile:
@@ -92,20 +101,21 @@ class Site:
             self.views.forget_one(key)
             return _attached(cached.view)
         as_json = wants_json(request)
-        body = self._body(page, request, cached, cached.view, None if as_json else live)
+        scene = replace(self._scene(request, page.heading, cached.at, cached.holder), did=did)
+        body = self._body(page, scene, cached, cached.view, None if as_json else live)
         return _tagged(request, body, JSON if as_json else HTML)
 
     def _body(
         self,
         page: Page,
-        request: Request,
+        scene: Scene,
         cached: CachedView[msgspec.Struct | KeptFile],
         view: msgspec.Struct,
         live: tuple[str, ...] | None,
     ) -> bytes:
         """The page, its parts `live`, or for None its JSON, as whoever asks sees it: made once of each view."""
-        scene = self._scene(request, page.heading, cached.at, cached.holder)
-        key = (live, scene.person, scene.may_act)
+        did = scene.did
+        key = (live, scene.person, scene.may_act, did and (did.id, did.state, did.outcome))
         body = cached.bodies.get(key)
         if body is None:
             if live is None:
@@ -119,20 +129,20 @@ class Site:
         with _within(FORM_S_MAX):
             sent = await request.form()
         person, now, holder = person_of(request), self.clock.now(), self.reader.holder()
+        async with self.reader.borrowed() as ledger:  # whether it can be read at all
+            asked = FormRequest(
+                ledger=ledger,
+                now=now,
+                holder=holder,
+                numbers=request.path_params,
+                query=dict(request.query_params),
+                shows=self._shows(request),
+                person="" if person is None else person.name,
+                fields={name: value for name, value in sent.items() if isinstance(value, str)},
+                dependencies=self.dependencies,
+            )
         try:
-            async with self.reader.borrowed() as ledger:
-                answer = await form.answer(
-                    FormRequest(
-                        ledger=ledger,
-                        now=now,
-                        holder=holder,
-                        numbers=request.path_params,
-                        query=dict(request.query_params),
-                        shows=self._shows(request),
-                        person="" if person is None else person.name,
-                        fields={name: value for name, value in sent.items() if isinstance(value, str)},
-                    )
-                )
+            answer = await form.answer(asked)
         finally:
             self.views.forget()
         return self._answer(answer, self._scene(request, form.heading, now, holder))

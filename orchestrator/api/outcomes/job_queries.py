@@ -42,6 +42,9 @@ class JobsPreview(msgspec.Struct, frozen=True, kw_only=True):
     """The filter of the jobs, with the cluster that was named."""
 
     count: int
+    is_exact: bool = True
+    """Else there are at least so many."""
+
     execution_s: float | None
     """What the executions of these took last, all in all, by the first ones; None where the service did not say."""
 
@@ -149,24 +152,30 @@ async def retry_preview(ledger: Path, name: str | None, where: str, cluster: str
     async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         where = await where_of(opened, run, where, cluster)
-        return await _preview(opened, run, where, of=GIVEN_UP)
+        return await jobs_preview(opened, run, where, of=GIVEN_UP)
 
 
 async def cancel_preview(ledger: Path, name: str | None, where: str) -> JobsPreview:
     """The unfinished jobs of the run `name` that `where` means. Raises `UsageError`."""
     async with read_ledger(ledger) as opened:
-        return await _preview(opened, await run_named(opened, name), where, of=UNFINISHED)
+        return await jobs_preview(opened, await run_named(opened, name), where, of=UNFINISHED)
 
 
-async def _preview(ledger: Ledger, run: Run, where: str, *, of: Filter) -> JobsPreview:
+async def jobs_preview(
+    ledger: Ledger, run: Run, where: str, *, of: Filter, inputs_max: int | None = None
+) -> JobsPreview:
+    """Of the jobs that are `of` some kind, those that `where` means; the count is exact, unless more than `inputs_max`
+    inputs would have to be read.
+    """
     chosen = And((of, filter_of(where, now=ledger.now())))
-    whole = await ledger.reports.job_queries.count(run.id, chosen, inputs_max=None)
+    whole = await ledger.reports.job_queries.count(run.id, chosen, inputs_max=inputs_max)
     first = await _first(ledger, run, chosen)
     took_ms = [job.execution_ms for job in first if job.execution_ms is not None]
     return JobsPreview(
         run=run.name,
         where=where,
         count=whole.n,
+        is_exact=whole.is_exact,
         execution_s=whole.n * sum(took_ms) / len(took_ms) / 1_000 if took_ms else None,
         is_paid=run.service_url != LOCAL,
         sample=tuple(job.row for job in first[:TRIES]),

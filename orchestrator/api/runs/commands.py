@@ -70,9 +70,15 @@ async def control(
             if grace_us:
                 raise UsageError(f"{name} is a flow; time to the next checkpoint is given to one of its runs")
             return await control_flow(opened, flow, action, asker_of(dependencies))
-    return await _control(
-        ledger, name, dependencies, Action(action.value), CancelledRun(grace_us) if grace_us else None
-    )
+    return await control_run(ledger, name, action, dependencies, grace_us=grace_us)
+
+
+async def control_run(
+    ledger: Path, name: str, action: ControlAction, dependencies: Dependencies | None = None, *, grace_us: int = 0
+) -> RunControl:
+    """The same of a run, whatever flows are called."""
+    argument = CancelledRun(grace_us) if grace_us else None
+    return await _control(ledger, name, dependencies, Action(action.value), argument)
 
 
 async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked: Asker) -> RunControl:

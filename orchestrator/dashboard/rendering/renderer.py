@@ -10,6 +10,7 @@ from jinja2 import Environment
 
 from orchestrator.dashboard.rendering.environment import Urls
 from orchestrator.errors import flag_name, with_settings_named
+from orchestrator.views.actions import ActionLine
 from orchestrator.views.json_values import as_printed
 
 HEADINGS: Final[Mapping[str, str]] = {
@@ -43,6 +44,9 @@ class Scene:
     may_act: bool = False
     person: str | None = None
     """Who is signed in; None where nobody has to be."""
+
+    did: ActionLine | None = None
+    """What was asked from the page, and what came of it."""
 
     is_stranger: bool = False
     """Whoever asks is to learn nothing."""

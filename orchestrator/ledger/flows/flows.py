@@ -71,6 +71,10 @@ class Flows(Repository):
         """The one of that name, or None."""
         return await self._access.first(Flow, FLOWS.where(flows.c.name == name))
 
+    async def numbered(self, number: int) -> Flow | None:
+        """The one of that number, or None."""
+        return await self._access.first(Flow, FLOWS.where(flows.c.id == number))
+
     async def of_fire(self, pipeline: int, fire_at: int) -> Flow | None:
         """The first one for that fire, or None."""
         first = (flows.c.pipeline_id == pipeline) & (flows.c.fire_at == fire_at) & (flows.c.again == 1)

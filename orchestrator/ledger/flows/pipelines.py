@@ -92,6 +92,10 @@ class Pipelines(Repository):
         """The one of that name, or None."""
         return next(iter(await self._defined(await self._access.rows(_DEFINED.where(pipelines.c.name == name)))), None)
 
+    async def numbered(self, number: int) -> Defined | None:
+        """The one of that number, or None."""
+        return next(iter(await self._defined(await self._access.rows(_DEFINED.where(pipelines.c.id == number)))), None)
+
     async def definitions(self, numbers: Iterable[int]) -> Mapping[int, Pipeline]:
         """What was applied, by these numbers."""
         wanted = set(numbers)
