@@ -17,6 +17,7 @@ from orchestrator.settings import command_settings, pipeline_keys, run_settings
 from orchestrator.settings.configuration_file import RUNS, Section
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.input_settings import INPUTS
+from orchestrator.settings.monitoring.notify_targets import NotifyTarget
 from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
 from orchestrator.settings.request_settings import INCLUDE
 from orchestrator.settings.requests import FIGURES_OF_PLAN
@@ -33,7 +34,7 @@ REFERENCE: Final = tuple(
 KEYWORDS: Final = DOCS.parent / "orchestrator" / "api" / "runs" / "keyword_options.py"
 """What a type checker has to see written out."""
 
-PAGES: Final = (*REFERENCE, DOCS / "how-to" / "pipelines.md", DOCS / "how-to" / "python.md")
+PAGES: Final = (*REFERENCE, *(DOCS / "how-to" / f"{name}.md" for name in ("pipelines", "python", "notify")))
 
 _BLOCK: Final = re.compile(r"(<!-- declared: ([a-z ]+) -->\n)(.*?)(\n<!-- end -->)", re.DOTALL)
 _FIELDS: Final = re.compile(r"( *# <declared: ([a-z ]+)>\n)(.*?)( *# <end>)", re.DOTALL)
@@ -156,6 +157,7 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "schedule": _keys_table(pipeline_keys.SCHEDULE),
     "stage": _keys_table(pipeline_keys.STAGE),
     "notify": _keys_table(pipeline_keys.NOTIFY),
+    "targets": _keys_table(settings_in(NotifyTarget)),
     "exit codes": "\n".join(["| Code | Meaning | Resumable |", "|---|---|---|", *map(_exit_code, EXIT_CODES)]),
     "filter fields": "\n".join(
         [

@@ -101,6 +101,8 @@ class Engine:
         await self.runs.brakes.write_down(is_last=True)
         if self._is_collecting:
             await self.maintenance.sampler.take()
+        if self._flow_work is not None:
+            await self._flow_work.run_notifier.interrupted()
         await self.ledger.writer.flush()
         self.groups.task_pool.check()
         if (missing := self.ledger.place.missing()) is not None:

@@ -32,6 +32,11 @@ ENDPOINTS_TABLE: Final = "endpoints"
 PROFILES_TABLE: Final = "profile"
 """What the file says of single accounts, each in a table of its own: `[profile.work]`."""
 
+NOTIFY_TABLE: Final = "notify"
+"""Who can be told, each in a table of its own: `[notify.ops]`. Beside these `to` is what the key of that name is for
+runs, which stands alone in files without such tables.
+"""
+
 _TABLES: Final = {
     EMULATE_TABLE: "emulate must be a table, as in [emulate] and, below it, port = 8900",
     DASHBOARD_TABLE: 'dashboard must be a table, as in [dashboard] and, below it, listen = "127.0.0.1:8901"',
@@ -117,12 +122,28 @@ class ConfigurationFile:
         self._path = path
         self._members = {} if path is None else _read(path)
         self._tables = {name: self._table(name, how) for name, how in _TABLES.items()}
+        self.targets = self._split_targets()
+        """The tables of those who can be told, as they are written; `settings.monitoring` reads them."""
 
     def _table(self, name: str, how: str) -> Mapping[str, Any]:
         members = self._members.pop(name, {})
         if not isinstance(members, dict):
             raise UsageError(f"{self._path}: {how}")
         return members
+
+    def _split_targets(self) -> Mapping[str, object]:
+        given = self._members.get(NOTIFY_TABLE)
+        if not isinstance(given, dict):
+            return {}
+        found = dict(self._members.pop(NOTIFY_TABLE))
+        if "to" in found and not isinstance(found["to"], dict):
+            self._members[NOTIFY_TABLE] = found.pop("to")
+        return found
+
+    @property
+    def path(self) -> Path | None:
+        """Where it is; None: there is none."""
+        return self._path
 
     @classmethod
     def at(cls, named: str | None) -> Self:
@@ -149,8 +170,8 @@ class ConfigurationFile:
     def of_section(self, section: Section) -> Layer:
         """What it says of all that a section is about."""
         if section.table is None:
-            return _layer(self._members, section, f"{self._path}")
-        return _layer(self._tables[section.table], section, f"[{section.table}] of {self._path}")
+            return layer_in(self._members, section, f"{self._path}")
+        return layer_in(self._tables[section.table], section, f"[{section.table}] of {self._path}")
 
     def of_endpoint(self, chosen: Sequence[str]) -> Layer:
         """What it says of the endpoint that was `chosen`, by its name or by its id, which wins. What it says of the
@@ -190,7 +211,7 @@ class ConfigurationFile:
         for name, members in self._tables[table].items():
             if not isinstance(members, dict):
                 raise UsageError(f"{self._path}: {_TABLES[table]}")
-            found[name] = _layer(members, section, self._where(table, name))
+            found[name] = layer_in(members, section, self._where(table, name))
         return found
 
     def _where(self, table: str, name: str) -> str:
@@ -221,7 +242,8 @@ def _check_leads_nowhere_else(name: str, found: Mapping[str, Layer], flags: Laye
             )
 
 
-def _layer(members: Mapping[str, object], section: Section, where: str) -> Layer:
+def layer_in(members: Mapping[str, object], section: Section, where: str) -> Layer:
+    """What a table says, whose place `where` names. Raises `UsageError`."""
     given: dict[str, Given] = {}
     for name, value in members.items():
         key = name.replace("_", "-")

@@ -11,6 +11,7 @@ from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.core.service.addresses import parse_address, webhook_base_url
 from orchestrator.core.service.profiles import parse_profile, profile_of
 from orchestrator.core.service.row_variables import OwnKeys
+from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.parsers import names, service
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
@@ -61,6 +62,12 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     key_variables: frozenset[str] = frozenset()
     """What holds keys of ours beside those that `keys` names."""
+
+    targets: Targets = {}
+    """Who can be told, by name: what the configuration file says. Kept nowhere else."""
+
+    dashboard_url: str = ""
+    """Where people reach the dashboard, for links in messages; empty: nowhere."""
 
     limits: Annotated[
         Mapping[Operation, Limit],

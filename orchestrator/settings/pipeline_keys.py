@@ -11,6 +11,7 @@ from zoneinfo import available_timezones
 
 from orchestrator.core.pipelines.pipeline import ALL, INPUT, News, Notify, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.pipelines.placeholders import placeholders
+from orchestrator.core.pipelines.receivers import parse_receiver
 from orchestrator.core.pipelines.schedule_calendar import check_cron
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
@@ -23,7 +24,7 @@ from orchestrator.settings.parsers import brakes, names, service
 from orchestrator.settings.parsers.jobs import duration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, texts, whole
+from orchestrator.settings.value_types import Kind, ValueType, listed, one_of, parsed, texts, whole
 from orchestrator.settings.values import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 
@@ -112,6 +113,13 @@ def _news(given: Sequence[str]) -> tuple[News, ...]:
         if each not in tuple(News):
             raise ValueError(f'"{each:.40}" is none of {", ".join(News)}')
     return tuple(each for each in News if each in given)
+
+
+def _receiver(text: str) -> str:
+    for each in parse_receiver(text).on:
+        if each not in tuple(News):
+            raise ValueError(f'"{each:.40}" is nothing that a pipeline tells of; there are {", ".join(News)}')
+    return text
 
 
 _part: Final = parsed("PERCENT", brakes.parse_percentage, brakes.format_percentage)
@@ -222,7 +230,18 @@ REUSE_VERSION: Final = _stage(
 
 # --- who is told
 
-ON: Final = _notify("on", ValueType(Kind.LIST, "|".join(News), _news, tuple), "What is told of.", default="everything")
+ON: Final = _notify(
+    "on",
+    ValueType(Kind.LIST, "|".join(News), _news, tuple),
+    "What is told of.",
+    default="all but `started`; a target: what it says itself",
+)
+TO: Final = _notify(
+    "to",
+    listed("TARGET[:NEWS,...]", _receiver),
+    "Targets of the [configuration file](notify.md), as in `ops`, or `ops:failed,held`.",
+    default="none",
+)
 URL: Final = _notify("url", parsed("URL", service.parse_hook_url), "Where it is posted to.", default="none")
 NOTIFY_COMMAND: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
 SECRET: Final = _notify(
@@ -238,7 +257,7 @@ SCHEDULE: Final[Settings] = (
     *(CRON, EVERY, OFFSET, ZONE, JITTER),
     *(OVERLAP, PARALLEL, CATCH_UP, LATE_AFTER, PAUSE_AFTER_FAILURES),
 )
-NOTIFY: Final[Settings] = (ON, URL, NOTIFY_COMMAND, SECRET)
+NOTIFY: Final[Settings] = (ON, TO, URL, NOTIFY_COMMAND, SECRET)
 STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE, REUSE_VERSION)
 
 STAGE_FILES: Final[Settings] = (request_settings.OUTPUT, request_settings.ERRORS)

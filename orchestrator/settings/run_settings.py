@@ -297,10 +297,16 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         _trouble(
             "notify",
-            parsed("URL|COMMAND", service.parse_notify),
-            "Who is [told](how-it-works.md#who-is-told-of-a-run) that the run is over, a brake has stopped it, or"
-            " going on is pointless: a URL, `env:NAME` of the variable that holds one, or a command that gets it on"
-            " its input, as JSON.",
+            ValueType(
+                Kind.LIST,
+                "TARGET[:NEWS,...]|URL|COMMAND",
+                service.parse_notify,
+                service.format_notify,
+                by_lines=True,
+            ),
+            "Who is [told](notify.md) how the run goes: a target of the [file](#configuration), `ops`, or of some news"
+            " only, `ops:failed,held`; a URL, `env:NAME` of the variable that holds one, or a command that gets it on"
+            " its input, as JSON. Repeatable.",
             default="nobody",
         ),
     ] = None

@@ -7,8 +7,7 @@ from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at
 from orchestrator.api.actions.run_proposals import resume_command_of, run_meant
 from orchestrator.api.outcomes.job_queries import JobsPreview, jobs_preview, where_of
 from orchestrator.api.runs.commands import cancel_jobs, retry
-from orchestrator.core.gates.costs import money
-from orchestrator.core.text.figures import lasting
+from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP

@@ -6,9 +6,9 @@ from orchestrator.api.actions.proposal import FREE, GoneError, Proposal, Proposa
 from orchestrator.api.admin.brakes import brakes_of, brakes_set
 from orchestrator.api.runs.commands import control_run, prioritize
 from orchestrator.api.runs.run_costs import run_costs
-from orchestrator.core.gates.costs import money
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.api.flows.notification_senders import signature_key
 from orchestrator.api.flows.pipeline_files import read_pipeline
+from orchestrator.api.messages.target_checks import receiver_problems
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.core.pipelines.due_fires import GapKind, gap
@@ -82,17 +82,17 @@ async def apply(
     Raises `UsageError` where anything is wrong with any of them: then none is recorded.
     """
     dependencies = dependencies or Dependencies()
-    now, environ = dependencies.clock.now(), dependencies.environ
+    now = dependencies.clock.now()
     names = EndpointNames(dependencies=dependencies, connection=connection, config=config)
     pipelines = {file: await names.in_pipeline(each) for file, each in _all_of(files, now).items()}
     for name in dict.fromkeys(names.unknown):
         (console or SilentConsole()).warn(taken_for_id(name))
     if check:
-        return [_shown(each, str(file), now, Recording.CHECKED, None, environ) for file, each in pipelines.items()]
+        return [_shown(each, str(file), now, Recording.CHECKED, None, names) for file, each in pipelines.items()]
     await _make(ledger, dependencies)
     async with beside(ledger, dependencies) as opened:
         return [
-            await _recorded(opened, each, str(file), console or SilentConsole(), dependencies)
+            await _recorded(opened, each, str(file), console or SilentConsole(), names)
             for file, each in pipelines.items()
         ]
 
@@ -108,12 +108,12 @@ async def apply_in(
 ) -> Applied:
     """The same of what `read` makes of the time now, in a ledger that is open; `told` is what that is called."""
     now = ledger.now()
-    pipeline, given = await names.in_pipeline(read(now)), names.dependencies
+    pipeline = await names.in_pipeline(read(now))
     for name in dict.fromkeys(names.unknown):
         console.warn(taken_for_id(name))
     if check:
-        return _shown(pipeline, told, now, Recording.CHECKED, None, given.environ)
-    return await _recorded(ledger, pipeline, told, console, given)
+        return _shown(pipeline, told, now, Recording.CHECKED, None, names)
+    return await _recorded(ledger, pipeline, told, console, names)
 
 
 def taken_for_id(name: str) -> str:
@@ -154,26 +154,27 @@ async def _make(ledger: Path, dependencies: Dependencies) -> None:
             pass
 
 
-async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, console: Console, given: Dependencies) -> Applied:
+async def _recorded(ledger: Ledger, pipeline: Pipeline, file: str, console: Console, names: EndpointNames) -> Applied:
     """Once it is: what was due before is recorded by what the pipeline was then."""
-    environ = given.environ
     looker = ScheduleEvaluator(ledger=ledger, say=console.info, warn=console.warn)
     while True:
         now = ledger.now()
         before = await looker.settle(pipeline.name, now)
         if before is not None and before.pipeline == pipeline:
-            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version, environ)
+            return _shown(pipeline, file, now, Recording.UNCHANGED, before.version, names)
         missed = None
         if before is not None and before.watermark is not None and before.watermark.at_us < now:
             schedule = before.pipeline.schedule
             assert schedule is not None
             missed = gap(GapKind.PAUSED, schedule, pipeline.name, before.watermark.at_us, now)
-        if await ledger.flows.pipelines.define(pipeline, now=now, before=before, gap=missed, asked=given.asked):
+        if await ledger.flows.pipelines.define(
+            pipeline, now=now, before=before, gap=missed, asked=names.dependencies.asked
+        ):
             version = 1 if before is None else before.version + 1
-            return _shown(pipeline, file, now, Recording.RECORDED, version, environ)
+            return _shown(pipeline, file, now, Recording.RECORDED, version, names)
 
 
-def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
+def _warnings(pipeline: Pipeline, names: EndpointNames) -> Iterator[str]:
     """What can be done as it is, and may not be meant."""
     if pipeline.keep_us is None:
         yield 'the rows of its flows are kept for ever, and the ledger grows; write keep = "90d", or as you need them'
@@ -181,14 +182,12 @@ def _warnings(pipeline: Pipeline, environ: Mapping[str, str]) -> Iterator[str]:
         if pipeline.keep_us is not None and stage.reuse_us is not None and stage.reuse_us > pipeline.keep_us:
             yield f"{stage.name} can reuse no results that are older than keep: they are gone by then"
     if pipeline.notify is not None:
-        try:
-            signature_key(pipeline.notify, environ)
-        except UsageError as error:
-            yield f"{error}; whoever serves needs it"
+        for why in receiver_problems(pipeline.notify, names.targets, names.dependencies.environ):
+            yield f"{why}; whoever serves needs it"
 
 
 def _shown(
-    pipeline: Pipeline, file: str, now: int, outcome: Recording, version: int | None, environ: Mapping[str, str]
+    pipeline: Pipeline, file: str, now: int, outcome: Recording, version: int | None, names: EndpointNames
 ) -> Applied:
     schedule = pipeline.schedule
     fires = [now] if schedule is None else next_fires(schedule, now, FIRES_SHOWN)
@@ -200,7 +199,7 @@ def _shown(
         stages=tuple(stage.name for stage in pipeline.stages),
         fires_at=when_it_fires(schedule),
         fires=tuple(_fire(pipeline, fire) for fire in fires),
-        warnings=tuple(_warnings(pipeline, environ)),
+        warnings=tuple(_warnings(pipeline, names)),
         endpoints=stage_endpoints(pipeline),
     )
 

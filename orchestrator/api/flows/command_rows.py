@@ -13,7 +13,7 @@ import anyio
 import msgspec
 from anyio import from_thread, to_thread
 
-from orchestrator.api.flows import subprocesses
+from orchestrator.api.messages import subprocesses
 from orchestrator.core.pipelines.flow_paths import moment
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
 from orchestrator.core.pipelines.placeholders import Word, expanded, placeholders, variables

@@ -13,7 +13,6 @@ import anyio
 
 from orchestrator.api.flows import command_rows
 from orchestrator.api.flows.flow_input import FlowInput, flow_source
-from orchestrator.api.flows.notification_senders import send_notification, send_run_notification
 from orchestrator.api.flows.stage_rows import stage_batches, stage_endpoint, stage_row_mapper
 from orchestrator.api.flows.stage_settings import (
     stage_gathering,
@@ -22,6 +21,7 @@ from orchestrator.api.flows.stage_settings import (
     stage_run_settings,
     stage_writing,
 )
+from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.runs import messages
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
@@ -33,8 +33,6 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
-from orchestrator.ledger.flows.outbox import Notification
-from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import connection_settings, run_settings
 
@@ -176,10 +174,7 @@ class LocalFiles:
 
     # --- what people are told
 
-    async def tell(self, told: Notification, pipeline: Pipeline) -> str | None:
-        """Sends a notification, as `NotificationSender` has it."""
-        return await send_notification(told, pipeline, self.ledger.path, self.dependencies)
-
-    async def tell_of_run(self, message: RunMessage) -> str | None:
-        """Sends one of a single run, whose command runs in the folder of the ledger."""
-        return await send_run_notification(message, self.ledger.path, self.dependencies)
+    @property
+    def sender(self) -> MessageSender:
+        """What brings messages to whom they are for, as `FlowFiles` has it."""
+        return MessageSender(self.ledger.path, self.connection, self.dependencies)

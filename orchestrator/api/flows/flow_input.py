@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import anyio
 from anyio import to_thread
 
-from orchestrator.api.flows.subprocesses import carry_out
+from orchestrator.api.messages.subprocesses import carry_out
 from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import Moment, expanded, variables

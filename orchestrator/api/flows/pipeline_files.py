@@ -133,8 +133,10 @@ class _Reading:
 
     def _notify(self, members: Mapping[str, Any]) -> Notify:
         notify = Notify(**self._fields("notify", members, pipeline_keys.NOTIFY))
-        if bool(notify.url) == bool(notify.command):
-            self._add("notify", "", "write either url or command")
+        if notify.url and notify.command:
+            self._add("notify", "", "write either url or command; more of them are targets: to")
+        if not (notify.url or notify.command or notify.to):
+            self._add("notify", "", "write to, url or command")
         if notify.secret and not notify.url:
             self._add("notify", "secret", "it signs what is posted to a url; a command needs none")
         return notify

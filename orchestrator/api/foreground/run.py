@@ -8,6 +8,7 @@ from orchestrator.api.foreground.run_files import check_files
 from orchestrator.api.foreground.run_log import log_of, written
 from orchestrator.api.foreground.session import Foreground
 from orchestrator.api.hosting.host import host_of
+from orchestrator.api.messages.target_checks import check_run_receivers
 from orchestrator.api.runs.run_defaults import recall
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -34,6 +35,8 @@ async def run(
     """
     console, dependencies = console or SilentConsole(), dependencies or Dependencies()
     check_given(request)
+    if request.settings is not None:
+        check_run_receivers(request.settings.notify, request.connection.targets, dependencies.environ)
     request = await _recalled(request, console, dependencies)
     log = log_of(request, console, dependencies.clock, dependencies.environ)
     host = host_of(request, log or console, dependencies, stop, doing=f"run {request.name}")

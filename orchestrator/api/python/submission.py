@@ -80,6 +80,7 @@ class Submission:
                 attached = self.attached or await self._attach(ledger, run, quiet)
                 if settings != quiet:
                     await ledger.runs.configure(run.id, settings)
+                    await ledger.flows.run_outbox.owe_start(run.id)
                     await ledger.flows.run_outbox.owe_end(run.id)
                     await session.attach(run)
                 await session.look(attached, at_once=True)

@@ -9,6 +9,7 @@ from orchestrator.core.service.profiles import place
 from orchestrator.errors import UsageError
 from orchestrator.settings import connection_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.monitoring.target_file import read_dashboard_url, read_targets
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
 from orchestrator.settings.values import API_KEY_VARIABLES
@@ -36,11 +37,14 @@ def connection_of(
             " profile= as well, or unset the variable"
         )
     connection = choices.build(ConnectionSettings, among)
+    targets = read_targets(choices.file)
     return msgspec.structs.replace(
         connection,
         serverless_url=place(connection.serverless_url, choices[connection_settings.PROFILE]),
         api_key=service_key(choices, environment, needed=False) if key is None else key,
-        key_variables=choices.file.key_variables,
+        key_variables=choices.file.key_variables.union(*(each.variables for each in targets.values())),
+        targets=targets,
+        dashboard_url=read_dashboard_url(choices.file),
     )
 
 

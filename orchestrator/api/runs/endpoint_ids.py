@@ -14,7 +14,10 @@ from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings.configuration_file import ConfigurationFile
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
+from orchestrator.settings.monitoring.notify_targets import Targets
+from orchestrator.settings.monitoring.target_file import read_targets
 from orchestrator.settings.parsers.names import is_endpoint_name
 from orchestrator.settings.sources import choose
 
@@ -34,6 +37,13 @@ class EndpointNames:
     """What was taken for an id, since there was no API key to ask with."""
 
     _found: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def targets(self) -> Targets:
+        """Who can be told, by name. Raises `UsageError` for a configuration file that cannot be used."""
+        if self.connection is not None:
+            return self.connection.targets
+        return read_targets(ConfigurationFile.at(self.config))
 
     async def id_of(self, given: str, told: Mapping[str, object] | None = None) -> str:
         """The id of the endpoint called `given`, or `given` where it is one. `told` is what else is said of where it

@@ -84,7 +84,7 @@ class RunOptions(StageRunOptions, total=False):
     # <declared: run alone>
     reuse: Duration | None
     check: str | None
-    notify: str | None
+    notify: str | Sequence[str] | None
     max_failures: int | str | None
     # <end>
 

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
-from orchestrator.core.gates.costs import money
 from orchestrator.core.gates.gates import QUEUE_FULL, Gate
 from orchestrator.core.text.durations import format_duration, rough_duration
-from orchestrator.core.text.figures import lasting
+from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import collect_again, counted, shortened
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, RunStatus, Snapshot, StuckSummary

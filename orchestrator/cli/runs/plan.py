@@ -16,9 +16,9 @@ from orchestrator.cli.framework.requests import run_request, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
-from orchestrator.core.gates.costs import money
 from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.plan_judgement import about
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
 from orchestrator.settings import command_settings, output_settings, request_settings, run_settings

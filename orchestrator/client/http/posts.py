@@ -57,8 +57,8 @@ async def post_without_key(
 class PostNotification(Protocol):
     """Posts a message: `post_notification`."""
 
-    async def __call__(self, url: str, headers: Mapping[str, str], body: bytes, clock: Clock, /) -> int:
-        """The status of the answer."""
+    async def __call__(self, url: str, headers: Mapping[str, str], body: bytes, clock: Clock, /) -> Answer:
+        """The answer."""
         ...
 
 
@@ -69,11 +69,11 @@ async def post_notification(
     clock: Clock,
     *,
     transport: httpx.AsyncBaseTransport | None = None,
-) -> int:
-    """The status that a receiver answers to the JSON `body`. Raises as `post_without_key`."""
+) -> Answer:
+    """What a receiver answers to `body`, JSON unless the headers say otherwise. Raises as `post_without_key`."""
     post = partial(post_without_key, url, clock, body=body, headers=headers, transport=transport)
     with anyio.move_on_after(ANSWERED_S_MAX):
-        return (await post(within_s=ANSWERED_S_MAX)).status
+        return await post(within_s=ANSWERED_S_MAX)
     failure = Unanswered(f"no complete answer within {ANSWERED_S_MAX:g} s")
     failure.hurdle = Hurdle.TIME_OUT
     try:

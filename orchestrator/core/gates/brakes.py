@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.costs import Cost, Costs, money
+from orchestrator.core.gates.costs import Cost, Costs
 from orchestrator.core.gates.gates import ANY, Closed, GateResult, Hold, Open, narrowest
 from orchestrator.core.text.durations import rough_duration
+from orchestrator.core.text.figures import money
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.units import DAY_US, SECOND_US, WHOLE

@@ -12,6 +12,8 @@ from typing import Final, Self
 
 import msgspec
 
+from orchestrator.core.text.figures import money
+
 MILLISECONDS: Final = 1_000
 
 FEW_TIMED: Final = 5
@@ -161,15 +163,3 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 MORE_MAX: Final = 1_000_000_000
 """As many as anybody could send: what costs nothing is in any budget."""
-
-
-def money(amount: float) -> str:
-    """An amount for people: to the hundredth, and what is small to two digits."""
-    if abs(amount) >= 1 or not amount:
-        return f"{amount:,.2f}"
-    digits = max(2, 1 - math.floor(math.log10(abs(amount))))
-    return "0.00" if digits > SMALLEST else f"{amount:.{digits}f}"
-
-
-SMALLEST: Final = 7
-"""So many digits behind the point are shown of an amount; what is less is nothing."""

@@ -121,6 +121,8 @@ def _next_steps(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[S
     show = Suggestion(NextStep.SHOW_FLOW, flow)
     if news is News.ON_HOLD:
         return show, Suggestion(NextStep.CONTINUE_FLOW, flow)
+    if news is News.ABANDONED:
+        return show, Suggestion(NextStep.CARRY_OUT_FLOWS)
     if news in (News.PARTIAL, News.FAILED):
         failed = (each.run for each in stages if each.jobs.get(State.FAILED))
         return show, *(Suggestion(NextStep.RETRY_RUN, run) for run in failed)
@@ -199,9 +201,13 @@ def headers(message: str, *, at: int, body: bytes, key: bytes | None) -> Mapping
     return found
 
 
-def next_try(*, tries: int, owed_at: int, now: int) -> int | None:
-    """When a message that nobody took is sent again, after so many tries; None: it is given up."""
+def next_try(*, tries: int, owed_at: int, now: int, wanted_us: int = 0) -> int | None:
+    """When a message that nobody took is sent again, after so many tries; None: it is given up.
+
+    A receiver may have said for how long it takes nothing: `wanted_us`. That is kept, but not for longer than a message
+    is tried.
+    """
     if now - owed_at >= TRIED_FOR_US:
         return None
     pause_us = PAUSE_US_MAX if tries > PAUSE_US_MAX // PAUSE_US_MIN else PAUSE_US_MIN << (tries - 1)
-    return now + min(PAUSE_US_MAX, pause_us)
+    return now + max(min(PAUSE_US_MAX, pause_us), min(wanted_us, max(0, owed_at + TRIED_FOR_US - now)))

@@ -36,6 +36,7 @@ class Overlap(StrEnum):
 class News(StrEnum):
     """What somebody can be told of."""
 
+    STARTED = "started"
     DONE = "done"
     PARTIAL = "partial"
     FAILED = "failed"
@@ -43,6 +44,7 @@ class News(StrEnum):
     LATE = "late"
     MISSED = "missed"
     PAUSED = "paused"
+    ABANDONED = "abandoned"
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -102,9 +104,16 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is told of what: an address, or a command, which gets the JSON on its input."""
+    """Who is told of what: targets of the configuration file, an address, or a command, which gets the JSON on its
+    input.
+    """
 
-    on: tuple[News, ...] = tuple(News)
+    on: tuple[News, ...] = ()
+    """Empty: all but that one has started; targets: what they say themselves."""
+
+    to: tuple[str, ...] = ()
+    """Targets by name, each perhaps with what it is told of."""
+
     url: str | None = None
     command: tuple[str, ...] = ()
     secret: str | None = None

@@ -97,3 +97,15 @@ def distance_text(at_us: int, now_us: int) -> str:
         return "just now"
     said = rough_lasting(float(int(abs(apart_s))))
     return f"{said} ago" if apart_s > 0 else f"in {said}"
+
+
+def money(amount: float) -> str:
+    """An amount for people: to the hundredth, and what is small to two digits."""
+    if abs(amount) >= 1 or not amount:
+        return f"{amount:,.2f}"
+    digits = max(2, 1 - math.floor(math.log10(abs(amount))))
+    return "0.00" if digits > SMALLEST_DIGIT else f"{amount:.{digits}f}"
+
+
+SMALLEST_DIGIT: Final = 7
+"""So many digits behind the point are shown of an amount; what is less is nothing."""

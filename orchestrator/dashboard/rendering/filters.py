@@ -9,11 +9,11 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup
 
-from orchestrator.core.gates.costs import money
 from orchestrator.core.text.figures import (
     brief_rate,
     distance_text,
     lasting,
+    money,
     rough_lasting,
     share_text,
     size_text,

@@ -28,8 +28,13 @@ from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.runs.runs import Run
 
 
-class FlowFiles(MakesRows, NotificationSender, Protocol):
+class FlowFiles(MakesRows, Protocol):
     """Brings flows their inputs, and takes their results and what is told of them: the engine knows no files."""
+
+    @property
+    def sender(self) -> NotificationSender:
+        """What tells people of them."""
+        ...
 
     async def begin(self, flow: Flow, pipeline: Pipeline, stage: Stage) -> Run:
         """The run of a stage, taken in: once its input is there. Raises `UsageError` where that cannot be, or does not

@@ -38,7 +38,7 @@ class FlowWork:
         notifier = Notifier(
             ledger=self.ledger,
             clock=self.clock,
-            files=self.files,
+            sender=self.files.sender,
             scrub=self.scrub,
             warn=warn,
             is_at_work=self.firing is not Firing.HANDED_OVER,
@@ -48,7 +48,7 @@ class FlowWork:
             clock=self.clock,
             sessions=runs.sessions,
             settings_of=runs.settings_of,
-            tell=self.files.tell_of_run,
+            tell=self.files.sender.tell_of_run,
             scrub=self.scrub,
             warn=warn,
         )

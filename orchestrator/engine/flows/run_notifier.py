@@ -1,24 +1,24 @@
-"""Sends what is owed of single runs: each message until somebody has taken it, with growing pauses, for a day.
+"""Tells of single runs: finds what holds of those that this process serves, and sends what is owed.
 
-They stand in the ledger, so whoever works on it next sends what a process before could not. One that was taken just
-before a crash is sent once more, under the same id. That a run is over is owed by the transaction that ends it; that it
-has come to a standstill is found here, and owed once.
+That a run has started, or is over, is owed by the transaction in which that happens. That it is held, stands still,
+will be late, or has spent its money is found here. Such an episode is told once, by whichever process, and that it is
+over once it has been so for a while: what comes and goes is one episode.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import anyio
 from anyio.abc import TaskStatus
-from msgspec.structs import replace
 
+from orchestrator.client.notify.delivery import Delivery
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.transition import Transition
-from orchestrator.core.pipelines.notifications import next_try
 from orchestrator.core.pipelines.run_news import RunNews
+from orchestrator.engine.flows.courier import Courier
 from orchestrator.engine.flows.notifier import FINISH_S_MAX
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
@@ -26,20 +26,28 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.units import SECOND_US
+from orchestrator.units import MINUTE_US
 
 log = logging.getLogger(__name__)
 
-AT_ONCE_MAX: Final = 8
 LOOK_S: Final = 5.0
-"""How often to see whether a run has come to a standstill that somebody wants to hear of."""
+"""How often to see whether something holds of a run that somebody wants to hear of."""
+
+STALLED_US: Final = 10 * MINUTE_US
+"""Who hears of a standstill hears of it after so long."""
+
+QUIET_US: Final = 10 * MINUTE_US
+"""What has not held for so long is over."""
+
+LEAVING_S_MAX: Final = 5.0
+"""So long a process that was interrupted goes on telling so."""
 
 
 class RunNotificationSender(Protocol):
     """Brings messages of runs to whom they are for."""
 
-    async def __call__(self, message: RunMessage, /) -> str | None:
-        """Sends one; returns why nobody has taken it, None where somebody has."""
+    async def __call__(self, message: RunMessage, /) -> Delivery:
+        """Sends one."""
         ...
 
 
@@ -55,16 +63,29 @@ class RunNotifier:
     scrub: Callable[[bytes], bytes]
     warn: Callable[[str], None]
 
-    _stopped: dict[int, str] = field(init=False, default_factory=dict)
-    """Why each run stands still that does, as far as that was owed."""
+    _episodes: dict[int, dict[RunNews, int | None]] = field(init=False, default_factory=dict)
+    """What the ledger has of each run, as far as it was looked up."""
 
     _wakeup: Wakeup = field(init=False, default_factory=Wakeup)
-    _sending: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+    _courier: Courier[RunMessage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._courier = Courier(
+            outbox=self.ledger.flows.run_outbox,
+            send=self.tell,
+            name_of=lambda message: f"{message.name}: nobody could be told that it is {message.news}",
+            clock=self.clock,
+            scrub=self.scrub,
+            warn=self.warn,
+            on_sent=self._wakeup.wake,
+        )
 
     def on_steps(self, taken: Sequence[Transition]) -> None:
         """A run may be over by these."""
-        if any(is_terminal(step.after) and self._is_told_of(step.after.run) for step in taken):
-            self._wakeup.wake()
+        for step in taken:
+            if is_terminal(step.after) and self._is_told_of(step.after.run):
+                self._wakeup.wake()
+                return
 
     def _is_told_of(self, run: int) -> bool:
         settings = self.settings_of.get(run)
@@ -72,52 +93,81 @@ class RunNotifier:
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Sends until cancelled."""
-        task_status.started()
-        await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
+        async with self._courier.working():
+            task_status.started()
+            await keep_polling(self._poll, self._wakeup, at_least_every_s=SELDOM_S)
 
     async def finish(self) -> None:
-        """Sends what is to be sent by now, for a while at most."""
+        """Sends what is to be sent by now, for a while at most. Inside of `serve`."""
         with anyio.move_on_after(FINISH_S_MAX):
-            await self._poll()
+            await self._told(self._courier.until_idle)
+
+    async def interrupted(self) -> None:
+        """Tells of the runs of which jobs are left and nothing else was told. After `serve`."""
+        left = [run for run, session in self.sessions.items() if session.progress.unfinished and self._is_told_of(run)]
+        if not left:
+            return
+        with anyio.move_on_after(LEAVING_S_MAX):
+            async with self._courier.working():
+                for run in left:
+                    await self._interrupt(run)
+                await self._told(self._courier.until_idle)
+
+    async def _interrupt(self, run: int) -> None:
+        known = await self.ledger.flows.run_outbox.episodes_of(run)
+        if all(over_at is not None or news is RunNews.STARTED for news, over_at in known.items()):
+            why = "the process that worked on it was ended, or asked to end"
+            await self.ledger.flows.run_outbox.begin_episode(run, RunNews.INTERRUPTED, why)
 
     async def _poll(self) -> float:
+        next_s = SELDOM_S
         try:
             await self._look()
-            async with self._sending:
-                while messages := await self.ledger.flows.run_outbox.due(self.clock.now(), AT_ONCE_MAX):
-                    async with anyio.create_task_group() as group:
-                        for message in messages:
-                            group.start_soon(self._send, message)
-            due_at = await self.ledger.flows.run_outbox.next_due()
+            next_s = await self._courier.send_due()
         except StorageError as error:
             log.warning("what is owed of runs is unknown: %s", error)
-            return SELDOM_S
-        next_s = SELDOM_S if due_at is None else max(0.0, (due_at - self.clock.now()) / SECOND_US)
         return min(next_s, LOOK_S) if any(map(self._is_told_of, self.sessions)) else next_s
 
-    async def _look(self) -> None:
-        """Owes what has stopped runs that tell somebody."""
-        for run, session in tuple(self.sessions.items()):
-            why = session.why_stopped if session.progress.unfinished and self._is_told_of(run) else None
-            if why is None:
-                self._stopped.pop(run, None)
-            elif self._stopped.get(run) != why:
-                news = RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD
-                await self.ledger.flows.run_outbox.owe_stop(run, news, self.scrub(why.encode()).decode())
-                self._stopped[run] = why
+    async def _told(self, send: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await self._look()
+            await send()
+        except StorageError as error:
+            log.warning("what is owed of runs is unknown: %s", error)
 
-    async def _send(self, message: RunMessage) -> None:
-        problem = await self.tell(replace(message, body=self.scrub(message.body)))
-        outbox = self.ledger.flows.run_outbox
-        if problem is None:
-            await outbox.delivered(message.id)
+    async def _look(self) -> None:
+        """Begins and ends the episodes of the runs that tell somebody."""
+        for run, session in tuple(self.sessions.items()):
+            if session.progress.unfinished and self._is_told_of(run):
+                await self._look_at(run, dict(self._holds(session)))
+            else:
+                self._episodes.pop(run, None)
+
+    async def _look_at(self, run: int, holds: Mapping[RunNews, str]) -> None:
+        outbox, now = self.ledger.flows.run_outbox, self.clock.now()
+        known = self._episodes.get(run)
+        if known is None:
+            known = self._episodes[run] = await outbox.episodes_of(run)
+        for news, why in holds.items():
+            if news not in known or known[news] is not None:
+                await outbox.begin_episode(run, news, self.scrub(why.encode()).decode())
+                known[news] = None
+        gone = [news for news, over_at in known.items() if over_at is None and news not in (*holds, RunNews.STARTED)]
+        if gone:
+            await outbox.leave_episodes(run, gone)
+            known |= dict.fromkeys(gone, now)
+        if any(over_at is not None and over_at <= now - QUIET_US for over_at in known.values()):
+            for news in await outbox.end_episodes(run, now - QUIET_US):
+                known.pop(news, None)
+
+    def _holds(self, session: RunSession) -> Iterator[tuple[RunNews, str]]:
+        if session.controls.cancel:
             return
-        problem = self.scrub(problem.encode()).decode()
-        due_at = next_try(tries=message.tries + 1, owed_at=message.owed_at, now=self.clock.now())
-        if message.notify is None:
-            due_at = None
-        await outbox.undelivered(message.id, problem, due_at=due_at)
-        if due_at is None:
-            self.warn(f"{message.name}: nobody could be told that it is {message.news}, and it is given up: {problem}")
-        elif not message.tries:
-            self.warn(f"{message.name}: nobody could be told that it is {message.news}: {problem}; it is tried again")
+        if (why := session.why_stopped) is not None:
+            yield RunNews.STOPPED if session.brakes.why_stopped is None else RunNews.ON_HOLD, why
+        elif (why := session.why_stalled(self.clock.now() - STALLED_US)) is not None:
+            yield RunNews.STALLED, why
+        if (why := session.brakes.why_late) is not None:
+            yield RunNews.WILL_MISS, why
+        if (why := session.brakes.why_spent) is not None:
+            yield RunNews.SPEND, why

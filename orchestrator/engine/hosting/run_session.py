@@ -99,6 +99,13 @@ class RunSession(ServedRun):
         reasons = [endpoint.why_stopped(self.run.id) for endpoint in at_stake]
         return reasons[0] if reasons and None not in reasons else None
 
+    def why_stalled(self, since: int) -> str | None:
+        """Why nothing of it has moved since then, where something holds it up and nobody asked for that."""
+        stands = self.standstill
+        if stands is None or stands.stands != self.progress.stands or stands.since > since or self.controls.pause:
+            return None
+        return stands.sentence
+
     @property
     def why_blocked(self) -> str | None:
         """Which brake holds it, or what else has stopped it for good once nothing of it is outstanding, in a sentence;

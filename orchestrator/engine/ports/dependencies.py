@@ -11,8 +11,8 @@ from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
 from orchestrator.client import Service, for_a_batch
-from orchestrator.client.http.open_files import open_files_allowed
-from orchestrator.client.http.posts import PostNotification, post_notification
+from orchestrator.client.http import open_files, posts
+from orchestrator.client.notify.mail import SendMail, send_mail
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
@@ -94,12 +94,14 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     lock: HoldLedger = dispatcher_lock
     intake_lock: HoldIntake = intake_lock
     boot: Boot = this_boot
-    open_files: Callable[[], int] = open_files_allowed
+    open_files: Callable[[], int] = open_files.open_files_allowed
     """How many files the process may have open, raised as far as the system allows."""
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
-    post_hook: PostNotification = post_notification
+    post_hook: posts.PostNotification = posts.post_notification
+
+    send_mail: SendMail = send_mail
 
     word: Wording = command
     """How the steps are worded that messages suggest: as commands of the command line."""

@@ -215,6 +215,17 @@ class RunBrakes:
         at_service = self._progress.at_service + self._claiming
         return rules.stops(self.gate_results(None), at_service=at_service)
 
+    @property
+    def why_late(self) -> str | None:
+        """That it will probably not be finished in time, or is not; None where there is no such time, or it will."""
+        deadline, now = self._pace.deadline(self._settings(), self._ledger.now()), self._ledger.now()
+        return None if deadline is None else rules.lateness(deadline, now)
+
+    @property
+    def why_spent(self) -> str | None:
+        """That most of its budget is spent."""
+        return self._spent.why_spent(self.run.id, self._settings())
+
     def hold(self, endpoint: Endpoint | None, *, at_endpoint: int = 0) -> Hold | None:
         """Which of them holds the run: nothing more comes of it by itself, or single jobs at most. The budget of a day
         counts where its endpoint is told.

@@ -1,15 +1,20 @@
 """What was executed of all runs of a ledger: by run, by endpoint, and by day of an endpoint."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from orchestrator.core.gates.brakes import BudgetFacts
 from orchestrator.core.gates.costs import Costs, DurationTotals
+from orchestrator.core.text.figures import money
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_writes import Place
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US
 
 NONE = DurationTotals()
+
+SPENT_SHARE: Final = 0.9
+"""Who pays wants to hear of it once so much of the budget is spent."""
 
 
 class Spending:
@@ -52,6 +57,13 @@ class Spending:
         if not (price := settings.price_per_second):
             return None
         return Costs(price=price, took=self.of_run(run), longest_ms=settings.policy.timeout_ms)
+
+    def why_spent(self, run: int, settings: RunSettings) -> str | None:
+        """That most of the budget of `run` is spent."""
+        costs = self.costs(run, settings)
+        if costs is None or not settings.budget or costs.spent.amount < SPENT_SHARE * settings.budget:
+            return None
+        return f"{costs.spent} of its budget of {money(settings.budget)} is spent"
 
     def budgets(
         self,

@@ -186,7 +186,11 @@ class Flows(Repository):
         """These begin, those of them that still wait."""
         now = self._access.now()
         rows = [{"of": number, "because": "", "now": now} for number in numbers]
+        waiting = select(flows.c.id).where(flows.c.id.in_(IN_BATCH), flows.c.state == FlowState.WAITING.value)
+        begun = [row[0] for row in await transaction.connection.execute(waiting, batch_of(numbers))]
         await transaction.connection.execute(FLOW_STEPS[FlowEvent.STARTED], rows)
+        for number in begun:
+            await flow_owe(transaction.connection, number, News.STARTED, "", now)
 
     async def begin_stage(self, flow: int, stage: str, *, run: int, source: str, sha256: str, again: int = 1) -> None:
         """`run` carries out a stage, the so manieth time, with this input: before any of it is taken in, and once more

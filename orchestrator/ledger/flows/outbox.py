@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Table, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pipelines import notifications
 from orchestrator.core.pipelines.due_fires import Gap
 from orchestrator.core.pipelines.notifications import StageCounts
 from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
+from orchestrator.core.pipelines.receivers import receivers_for, receivers_of_pipeline
 from orchestrator.ledger.schema.flow_tables import UNSETTLED, definitions, flows, outbox, pipelines, stages
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.schema.row_codec import columns
@@ -36,11 +37,15 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     problem: str
     """Why it was not taken the last time."""
 
+    target: str
+    """The name of who is told; empty: the address or the command that stands with its run or pipeline."""
+
 
 class Notification(Message, frozen=True, kw_only=True, array_like=True):
     """A message of a pipeline."""
 
     pipeline: int
+    pipeline_name: str
     definition: int
     """What was applied last of its pipeline: where it is sent to."""
 
@@ -60,8 +65,9 @@ class _Telling(msgspec.Struct, frozen=True):
 
 _decoder: Final = msgspec.json.Decoder(_Telling)
 _OWE: Final = insert(outbox).inline()
-_PIPELINES_DUE: Final = (
-    select(outbox.c.pipeline_id).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).group_by(outbox.c.pipeline_id)
+_lane: Final = case((outbox.c.target == "", outbox.c.pipeline_id), else_=0)
+_RECEIVERS_DUE: Final = (
+    select(_lane.label("lane"), outbox.c.target).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).distinct()
 )
 _OF_FLOW: Final = (
     select(flows.c.name, flows.c.fire_at, flows.c.pipeline_id, definitions.c.body)
@@ -84,6 +90,7 @@ _NOTIFICATIONS: Final = (
         *columns(
             Notification,
             outbox,
+            pipeline_name=pipelines.c.name,
             definition=pipelines.c.definition_id,
             flow=flows.c.name,
             fire_at=flows.c.fire_at,
@@ -125,6 +132,26 @@ class Messages(Repository):
         then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
         await self._settle(number, problem=problem, **then)
 
+    async def unwanted(self, number: int) -> None:
+        """Who was to be told does not want to hear of it: it is forgotten."""
+        await self._access.execute(delete(self._table).where(self._table.c.id == number, self._unsettled))
+
+    async def claim(self, number: int, due_at: int, until: int) -> bool:
+        """Whoever does not have the ledger to itself sends one only after this: nobody else does before `until`. False
+        where somebody was faster; `due_at` is when it was due.
+        """
+        meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == due_at)
+        return await self._access.execute(meant.values(due_at=until)) > 0
+
+    async def send_again(self, number: int | None) -> int:
+        """Has one sent again now, be it taken or given up, or all of which somebody could not be told; returns how
+        many.
+        """
+        table, now = self._table, self._access.now()
+        one = table.c.id == number if number is not None else table.c.problem != ""
+        meant = update(table).where(one).values(due_at=now, told_at=None, given_up_at=None)
+        return await self._access.execute(meant)
+
     async def _settle(self, number: int, **changes: Any) -> None:
         meant = update(self._table).where(self._table.c.id == number, self._unsettled)
         await self._access.execute(meant.values(tries=self._table.c.tries + 1, **changes))
@@ -136,14 +163,20 @@ class Outbox(Messages):
     def __init__(self, access: Access) -> None:
         super().__init__(access, outbox, UNSETTLED)
 
-    async def pipelines_due(self, now: int) -> list[int]:
-        """The pipelines of which something is to be sent now."""
-        return [row[0] for row in await self._access.rows(_PIPELINES_DUE, {"now": now})]
+    async def receivers_due(self, now: int) -> list[tuple[int, str]]:
+        """Who is to be told now: the address of a pipeline, or a target of whichever pipeline (0)."""
+        return [(row[0], row[1]) for row in await self._access.rows(_RECEIVERS_DUE, {"now": now})]
 
-    async def first_due(self, pipeline: int, now: int) -> Notification | None:
-        """The oldest one of a pipeline that is to be sent now."""
-        query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.pipeline_id == pipeline, outbox.c.due_at <= now).limit(1)
-        return await self._access.first(Notification, query)
+    async def first_due(self, pipeline: int, target: str, now: int) -> Notification | None:
+        """The oldest one of these that is to be sent now."""
+        query = _NOTIFICATIONS.where(UNSETTLED, outbox.c.target == target, outbox.c.due_at <= now)
+        if not target:
+            query = query.where(outbox.c.pipeline_id == pipeline)
+        return await self._access.first(Notification, query.limit(1))
+
+    async def numbered(self, number: int) -> Notification | None:
+        """The one of that number, or None."""
+        return await self._access.first(Notification, _NOTIFICATIONS.where(outbox.c.id == number))
 
     async def of_flow(self, flow: int) -> list[Notification]:
         """Those of a flow, oldest first."""
@@ -178,7 +211,7 @@ async def flow_owe(connection: AsyncConnection, flow: int, news: News, why: str,
     """Owes the message that `news` is of a flow, where its pipeline tells of that."""
     [(name, fire_at, pipeline, body)] = (await connection.execute(_OF_FLOW, {"flow": flow})).all()
     told = _decoder.decode(body)
-    if not _tells(told, news):
+    if not (targets := _told(told, news)):
         return
     message = notifications.flow_message(
         news,
@@ -189,24 +222,24 @@ async def flow_owe(connection: AsyncConnection, flow: int, news: News, why: str,
         stages=_stage_counts((await connection.execute(_JOBS, {"flow": flow})).all()),
         at=now,
     )
-    await _owe(connection, pipeline, news, message, now, flow=flow)
+    await _owe(connection, pipeline, news, message, now, targets, flow=flow)
 
 
 async def missed_owe(connection: AsyncConnection, pipeline: int, gap: Gap, now: int) -> None:
     """Owes the message that fires were missed, where the pipeline tells of that."""
     told = await _telling(connection, pipeline)
-    if _tells(told, News.MISSED):
+    if targets := _told(told, News.MISSED):
         zone = "UTC" if told.schedule is None else told.schedule.zone
         message = notifications.missed_message(pipeline=told.name, zone=zone, gap=gap, at=now)
-        await _owe(connection, pipeline, News.MISSED, message, now)
+        await _owe(connection, pipeline, News.MISSED, message, now, targets)
 
 
 async def pause_owe(connection: AsyncConnection, pipeline: int, why: str, until: int | None, now: int) -> None:
     """Owes the message that a schedule is paused, where the pipeline tells of that."""
     told = await _telling(connection, pipeline)
-    if _tells(told, News.PAUSED):
+    if targets := _told(told, News.PAUSED):
         message = notifications.pause_message(pipeline=told.name, why=why, until_us=until, at=now)
-        await _owe(connection, pipeline, News.PAUSED, message, now)
+        await _owe(connection, pipeline, News.PAUSED, message, now, targets)
 
 
 async def _telling(connection: AsyncConnection, pipeline: int) -> _Telling:
@@ -214,8 +247,8 @@ async def _telling(connection: AsyncConnection, pipeline: int) -> _Telling:
     return _decoder.decode(body)
 
 
-def _tells(told: _Telling, news: News) -> bool:
-    return told.notify is not None and news in told.notify.on
+def _told(told: _Telling, news: News) -> Sequence[str]:
+    return receivers_for(receivers_of_pipeline(told.notify), news)
 
 
 def _stage_counts(rows: Sequence[Any]) -> Sequence[StageCounts]:
@@ -229,9 +262,16 @@ def _stage_counts(rows: Sequence[Any]) -> Sequence[StageCounts]:
 
 
 async def _owe(
-    connection: AsyncConnection, pipeline: int, news: News, message: bytes, now: int, *, flow: int | None = None
+    connection: AsyncConnection,
+    pipeline: int,
+    news: News,
+    message: bytes,
+    now: int,
+    targets: Sequence[str],
+    *,
+    flow: int | None = None,
 ) -> None:
-    row: Mapping[str, Any] = {
+    common: Mapping[str, Any] = {
         "pipeline_id": pipeline,
         "flow_id": flow,
         "news": news.value,
@@ -239,4 +279,4 @@ async def _owe(
         "owed_at": now,
         "due_at": now,
     }
-    await connection.execute(_OWE, row)
+    await connection.execute(_OWE, [{**common, "target": target} for target in targets])

@@ -2,21 +2,28 @@
 they are given up. Where one is sent is what its run says by then, so a wrong address can be mended while messages wait.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-from sqlalchemy import bindparam, literal_column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, case, delete, literal_column, select
 
-from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
+from orchestrator.core.pipelines.receivers import written_out
+from orchestrator.core.pipelines.run_news import RunNews, run_end
 from orchestrator.ledger.flows.outbox import Message, Messages
-from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
+from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
 from orchestrator.ledger.schema.job_tables import runs
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.transactions.repository import Access, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
-from orchestrator.ledger.transitions.run_news import counts_of, news_owe, wanted_by
+from orchestrator.ledger.transitions.run_news import (
+    EPISODE_STANDS,
+    counts_of,
+    episode_begin,
+    news_owe,
+    notify_in,
+    notifying_run,
+    start_owe,
+)
 
 
 class RunMessage(Message, frozen=True, kw_only=True, array_like=True):
@@ -31,17 +38,10 @@ class RunMessage(Message, frozen=True, kw_only=True, array_like=True):
 
     @property
     def notify(self) -> str | None:
-        """Where it is sent; None: nobody wants to hear of the run any more."""
-        return wanted_by(self.settings)
+        """The address or the command that the run says itself; None: none any more."""
+        return written_out(notify_in(self.settings))
 
 
-class _Said(msgspec.Struct, frozen=True):
-    """What a message says, whenever that is."""
-
-    data: msgspec.Raw
-
-
-_said_in: Final = msgspec.json.Decoder(_Said)
 _MESSAGES: Final = (
     select(*columns(RunMessage, run_outbox, name=runs.c.name, settings=runs.c.settings, taken_at=run_outbox.c.told_at))
     .select_from(run_outbox.join(runs, runs.c.id == run_outbox.c.run_id))
@@ -54,10 +54,12 @@ _PROBLEM: Final = (
     .limit(1)
 )
 _LATEST: Final = (
-    select(run_outbox.c.news, run_outbox.c.body)
-    .where(run_outbox.c.run_id == bindparam("run"))
-    .order_by(run_outbox.c.id.desc())
-    .limit(1)
+    select(run_outbox.c.news).where(run_outbox.c.run_id == bindparam("run")).order_by(run_outbox.c.id.desc()).limit(1)
+)
+_QUIET: Final = (
+    select(episodes.c.news)
+    .where(episodes.c.run_id == bindparam("run"), episodes.c.over_at <= bindparam("until"))
+    .order_by(episodes.c.began_at)
 )
 
 
@@ -67,10 +69,18 @@ class RunOutbox(Messages):
     def __init__(self, access: Access) -> None:
         super().__init__(access, run_outbox, RUN_NEWS_UNSETTLED)
 
-    async def due(self, now: int, most: int) -> list[RunMessage]:
-        """What is to be sent now, the oldest first."""
-        query = _MESSAGES.where(RUN_NEWS_UNSETTLED, run_outbox.c.due_at <= now).limit(most)
-        return await self._access.structs(RunMessage, query)
+    async def receivers_due(self, now: int) -> list[tuple[int, str]]:
+        """Who is to be told now: the address of a run, or a target of whichever run (0)."""
+        lane = case((run_outbox.c.target == "", run_outbox.c.run_id), else_=0).label("lane")
+        query = select(lane, run_outbox.c.target).where(RUN_NEWS_UNSETTLED, run_outbox.c.due_at <= now).distinct()
+        return [(row[0], row[1]) for row in await self._access.rows(query)]
+
+    async def first_due(self, run: int, target: str, now: int) -> RunMessage | None:
+        """The oldest one of these that is to be sent now."""
+        query = _MESSAGES.where(RUN_NEWS_UNSETTLED, run_outbox.c.target == target, run_outbox.c.due_at <= now)
+        if not target:
+            query = query.where(run_outbox.c.run_id == run)
+        return await self._access.first(RunMessage, query.limit(1))
 
     async def problem(self) -> str:
         """Why the latest that is still to be sent could not be; "" where nothing is in the way."""
@@ -80,37 +90,60 @@ class RunOutbox(Messages):
         """Those of a run, oldest first."""
         return await self._access.structs(RunMessage, _MESSAGES.where(run_outbox.c.run_id == run))
 
+    async def numbered(self, number: int) -> RunMessage | None:
+        """The one of that number, or None."""
+        return await self._access.first(RunMessage, _MESSAGES.where(run_outbox.c.id == number))
+
+    # --- owed
+
     @in_transaction
-    async def owe_stop(self, transaction: Transaction, run: int, news: RunNews, why: str) -> bool:
-        """Owes the message that the run has come to a standstill, where it tells somebody; returns whether it does. The
-        same standstill is told once, whoever finds it.
-        """
-        return await self._owe_once(transaction.connection, run, lambda _: news, why)
+    async def owe_start(self, transaction: Transaction, run: int) -> None:
+        """Owes the message that a run has started, once, where it tells somebody."""
+        await start_owe(transaction.connection, run, now=self._access.now())
 
     @in_transaction
     async def owe_end(self, transaction: Transaction, run: int) -> None:
         """Owes the message that the run is over, where it is, and that was not the last to be owed: for who had it tell
         nobody until its input was read.
         """
-        await self._owe_once(transaction.connection, run, run_end, "")
+        connection = transaction.connection
+        told, news = await notifying_run(connection, run), run_end(await counts_of(connection, run))
+        if told is None or news is None:
+            return
+        latest = (await connection.execute(_LATEST, {"run": run})).scalar()
+        if latest != news.value:
+            await connection.execute(delete(episodes).where(episodes.c.run_id == run))
+            await news_owe(connection, told, news, now=self._access.now())
 
-    async def _owe_once(
-        self, connection: AsyncConnection, run: int, news_of: Callable[[Mapping[str, int]], RunNews | None], why: str
-    ) -> bool:
-        """Owes what there is to tell of the run, unless that is what was owed last."""
-        now = self._access.now()
-        row = (await connection.execute(select(runs.c.name, runs.c.settings).where(runs.c.id == run))).first()
-        jobs = await counts_of(connection, run)
-        news = news_of(jobs)
-        if row is None or wanted_by(row.settings) is None or news is None:
+    @in_transaction
+    async def begin_episode(self, transaction: Transaction, run: int, news: RunNews, why: str) -> bool:
+        """Something holds of a run. That is owed once, until it has been over for a while; returns whether it was."""
+        told = await notifying_run(transaction.connection, run)
+        if told is None:
             return False
-        latest = (await connection.execute(_LATEST, {"run": run})).first()
-        body = run_message(news, run=row.name, jobs=jobs, at=now, why=why)
-        if latest is not None and latest.news == news.value and _said(latest.body) == _said(body):
-            return False
-        await news_owe(connection, run, news, body, now)
-        return True
+        return await episode_begin(transaction.connection, told, news, now=self._access.now(), why=why)
 
+    async def leave_episodes(self, run: int, news: Sequence[RunNews]) -> None:
+        """These do not hold any more, as far as anybody sees: they are over once that stays so."""
+        rows = [{"of": run, "it": each.value, "at": self._access.now()} for each in news]
+        if rows:
+            await self._access.execute(EPISODE_STANDS, rows)
 
-def _said(body: bytes) -> bytes:
-    return bytes(_said_in.decode(body).data)
+    async def episodes_of(self, run: int) -> dict[RunNews, int | None]:
+        """What somebody was told of that holds of a run, each with since when it does not hold any more."""
+        query = select(episodes.c.news, episodes.c.over_at).where(episodes.c.run_id == run)
+        return {RunNews(row[0]): row[1] for row in await self._access.rows(query)}
+
+    @in_transaction
+    async def end_episodes(self, transaction: Transaction, run: int, until: int) -> list[RunNews]:
+        """Ends those that have not held since then, which is owed in one message; returns them."""
+        connection = transaction.connection
+        over = [RunNews(row[0]) for row in await connection.execute(_QUIET, {"run": run, "until": until})]
+        over = [each for each in over if each is not RunNews.STARTED]
+        if not over:
+            return []
+        await connection.execute(delete(episodes).where(episodes.c.run_id == run, episodes.c.news.in_(over)))
+        if (told := await notifying_run(connection, run)) is not None:
+            why = f"it is not {' nor '.join(over)} any more"
+            await news_owe(connection, told, RunNews.RECOVERED, now=self._access.now(), why=why)
+        return over

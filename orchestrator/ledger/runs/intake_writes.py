@@ -25,6 +25,7 @@ from orchestrator.ledger.schema.job_tables import (
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, replace_into, upsert
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.count_writes import counts_add
+from orchestrator.ledger.transitions.run_news import start_owe
 
 
 async def land(transaction: Transaction, intake: OpenIntake, rows: Sorted, *, now: int) -> None:
@@ -99,8 +100,10 @@ async def accept(connection: AsyncConnection, intake: OpenIntake, *, drop: bool,
     await connection.execute(_ACCEPT, {**of, "now": now, "drops_too": int(drop)})
     await connection.execute(_TAKE, {**of, "rows": new + known})
     if intake.as_they_come:
+        await start_owe(connection, intake.run, now=now)
         return IntakeResult(rows=new + known, new=new, gone=before - new - known)
     await counts_add(connection, Counter({(intake.run, State.QUEUED.value): new}))
+    await start_owe(connection, intake.run, now=now)
     return IntakeResult(rows=new + known, new=new, gone=before - known)
 
 

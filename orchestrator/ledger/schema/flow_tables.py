@@ -170,6 +170,7 @@ def _message() -> tuple[Column[Any], ...]:
         Column("told_at", INTEGER),  # somebody has taken it
         Column("given_up_at", INTEGER),
         Column("problem", TEXT, nullable=False, server_default=""),  # why nobody took it the last time
+        Column("target", TEXT, nullable=False, server_default=""),  # its name; "": the address that is written out
     )
 
 
@@ -203,6 +204,19 @@ run_outbox = Table(
     **NO_NUMBER_TWICE,  # as that of `outbox`
 )
 """Notifications of single runs, owed by the transaction that ends them."""
+
+episodes = Table(
+    "episodes",
+    metadata,
+    Column("run_id", INTEGER, nullable=False),
+    Column("news", TEXT, nullable=False),
+    Column("began_at", INTEGER, nullable=False),
+    Column("over_at", INTEGER),  # since when it does not hold any more; NULL: it does
+    PrimaryKeyConstraint("run_id", "news"),
+    CheckConstraint(values_check("news", RunNews), name="episodes_news_known"),
+    **KEPT_BY_KEY,
+)
+"""What holds of runs that somebody was told of, once, until it has been over for a while."""
 
 Index("outbox_owed", outbox.c.due_at, **only_where(_UNSETTLED))
 Index("outbox_of_flow", outbox.c.flow_id)

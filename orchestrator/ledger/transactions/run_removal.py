@@ -14,7 +14,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.ledger.schema.flow_tables import run_outbox
+from orchestrator.ledger.schema.flow_tables import episodes, run_outbox
 from orchestrator.ledger.schema.handover_tables import (
     gathers,
     groups,
@@ -201,7 +201,7 @@ async def run_remove(connection: AsyncConnection, run: int) -> None:
         return
     for table in (
         *(brakes, clusters, retried_kinds, counts, margins, intakes, run_endpoints, run_outbox, exports),
-        run_samples,
+        *(episodes, run_samples),
     ):
         await connection.execute(delete(table).where(table.c.run_id == run))
     await connection.execute(delete(relays).where((relays.c.from_run == run) | (relays.c.to_run == run)))

@@ -1,17 +1,19 @@
 """What is owed of single runs: that one is over, in the transaction of the step that ends its last job."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
-from orchestrator.core.pipelines.run_news import RunNews, run_end, run_message
-from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, run_outbox
-from orchestrator.ledger.schema.job_tables import counts, runs
-from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of
+from orchestrator.core.pipelines.receivers import Receiver, receivers_for, receivers_of_run
+from orchestrator.core.pipelines.run_news import KINDS_MAX, FailureSample, MessageFigures, RunNews, run_end, run_message
+from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
+from orchestrator.ledger.schema.job_tables import clusters, counts, executions, intakes, jobs, outcomes, runs
+from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, without_index
 
 KEPT_PER_RUN: Final = 100
 """So many messages of a run are kept that nobody waits for any more."""
@@ -20,35 +22,104 @@ _UNFINISHED: Final = tuple(state.value for state in State if state not in TERMIN
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """What of a run's settings says who is told."""
+    """What of a run's settings says who is told, and what it costs."""
 
     notify: str | None = None
+    price_per_second: float | None = None
+    budget: float = 0.0
+
+
+class NotifyingRun(msgspec.Struct, frozen=True):
+    """A run that tells somebody."""
+
+    id: int
+    name: str
+    settings: bytes
 
 
 _wanted: Final = msgspec.json.Decoder(_Wanted)
-_OVER: Final = select(runs.c.id, runs.c.name, runs.c.settings).where(
+_RUN: Final = select(runs.c.id, runs.c.name, runs.c.settings)
+_OVER: Final = _RUN.where(
     runs.c.id.in_(IN_BATCH),
     ~select(counts.c.run_id)
     .where(counts.c.run_id == runs.c.id, counts.c.name.in_(_UNFINISHED), counts.c.n > 0)
     .exists(),
 )
 _COUNTS: Final = select(counts.c.name, counts.c.n).where(counts.c.run_id == bindparam("run"))
+_TOOK: Final = select(
+    *(func.coalesce(func.sum(executions.c[name]), 0) for name in ("timed", "total_ms", "squares", "untimed"))
+).where(executions.c.run_id == bindparam("run"))
+_first: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
+_KINDS: Final = (
+    select(
+        clusters.c.n,
+        select(outcomes.c.message)
+        .join(jobs, jobs.c.id == outcomes.c.job_id)
+        .where(
+            outcomes.c.error_key == clusters.c.error_key,
+            outcomes.c.job_id >= _first,
+            without_index(jobs.c.run_id) == bindparam("run"),
+        )
+        .order_by(outcomes.c.job_id)
+        .limit(1)
+        .scalar_subquery(),
+    )
+    .where(clusters.c.run_id == bindparam("run"), clusters.c.n > 0)
+    .order_by(clusters.c.n.desc(), clusters.c.last_at.desc(), clusters.c.error_key)
+    .limit(KINDS_MAX)
+)
 _OLD: Final = (
     select(run_outbox.c.id)
     .where(run_outbox.c.run_id == bindparam("run"), ~RUN_NEWS_UNSETTLED)
     .order_by(run_outbox.c.id.desc())
     .offset(KEPT_PER_RUN)
 )
+_EPISODE: Final = select(episodes.c.over_at).where(
+    episodes.c.run_id == bindparam("run"), episodes.c.news == bindparam("news")
+)
+EPISODE_STANDS: Final = (
+    update(episodes)
+    .where(episodes.c.run_id == bindparam("of"), episodes.c.news == bindparam("it"))
+    .values(over_at=bindparam("at"))
+)
+"""An episode is over since then, or with None is not."""
+
+_EPISODES_END: Final = delete(episodes).where(episodes.c.run_id == bindparam("run"))
 
 
 async def ends_owe(connection: AsyncConnection, ended: Collection[int], *, now: int) -> None:
-    """Owes the message that a run is over to each of `ended`, of which jobs have ended, that is and tells somebody."""
+    """Owes the message that a run is over to each of `ended`, of which jobs have ended, that is and tells somebody.
+    Whatever held of it before is over, and told with that.
+    """
     for run, name, settings in (await connection.execute(_OVER, batch_of(ended))).all():
-        if wanted_by(settings) is None:
+        if not receivers_in(settings):
             continue
-        jobs = await counts_of(connection, run)
-        if (news := run_end(jobs)) is not None:
-            await news_owe(connection, run, news, run_message(news, run=name, jobs=jobs, at=now), now)
+        news = run_end(await counts_of(connection, run))
+        if news is not None:
+            await connection.execute(_EPISODES_END, {"run": run})
+            await news_owe(connection, NotifyingRun(run, name, settings), news, now=now)
+
+
+async def start_owe(connection: AsyncConnection, run: int, *, now: int) -> None:
+    """Owes the message that a run has started to one that tells somebody, and has something to do: once until it is
+    over.
+    """
+    if (told := await notifying_run(connection, run)) is None or run_end(await counts_of(connection, run)) is not None:
+        return
+    await episode_begin(connection, told, RunNews.STARTED, now=now)
+
+
+async def episode_begin(
+    connection: AsyncConnection, run: NotifyingRun, news: RunNews, *, now: int, why: str = ""
+) -> bool:
+    """Something holds of a run: that is owed once, until it has been over for a while; returns whether it was."""
+    row = (await connection.execute(_EPISODE, {"run": run.id, "news": news.value})).first()
+    if row is not None:
+        if row.over_at is not None:
+            await connection.execute(EPISODE_STANDS, {"of": run.id, "it": news.value, "at": None})
+        return False
+    await connection.execute(insert(episodes), {"run_id": run.id, "news": news.value, "began_at": now})
+    return await news_owe(connection, run, news, now=now, why=why)
 
 
 async def counts_of(connection: AsyncConnection, run: int) -> Mapping[str, int]:
@@ -56,13 +127,45 @@ async def counts_of(connection: AsyncConnection, run: int) -> Mapping[str, int]:
     return {row.name: row.n for row in await connection.execute(_COUNTS, {"run": run})}
 
 
-async def news_owe(connection: AsyncConnection, run: int, news: RunNews, body: bytes, now: int) -> None:
-    """Owes `body`, which is that `news`; old messages that nobody waits for are forgotten."""
-    await connection.execute(delete(run_outbox).where(run_outbox.c.id.in_(_OLD)), {"run": run})
-    row = {"run_id": run, "news": news.value, "body": body, "owed_at": now, "due_at": now}
-    await connection.execute(insert(run_outbox).inline(), row)
+async def notifying_run(connection: AsyncConnection, run: int) -> NotifyingRun | None:
+    """The run of that number, where it tells somebody."""
+    row = (await connection.execute(_RUN.where(runs.c.id == bindparam("run")), {"run": run})).first()
+    return None if row is None or not receivers_in(row.settings) else NotifyingRun(*row)
 
 
-def wanted_by(settings: bytes) -> str | None:
-    """Where a run with these settings, as they are stored, has its news sent; None: nowhere."""
+async def news_owe(connection: AsyncConnection, run: NotifyingRun, news: RunNews, *, now: int, why: str = "") -> bool:
+    """Owes the message that `news` is of a run to each who wants to hear of it, and returns whether anybody does; old
+    ones that nobody waits for are forgotten.
+    """
+    targets = receivers_for(receivers_in(run.settings), news)
+    if not targets:
+        return False
+    await connection.execute(delete(run_outbox).where(run_outbox.c.id.in_(_OLD)), {"run": run.id})
+    standing, figures = await counts_of(connection, run.id), await _figures(connection, run)
+    body = run_message(news, run=run.name, jobs=standing, at=now, why=why, figures=figures)
+    common = {"run_id": run.id, "news": news.value, "body": body, "owed_at": now, "due_at": now}
+    await connection.execute(insert(run_outbox).inline(), [{**common, "target": target} for target in targets])
+    return True
+
+
+async def _figures(connection: AsyncConnection, run: NotifyingRun) -> MessageFigures:
+    wanted = _wanted.decode(run.settings)
+    spent = None
+    if wanted.price_per_second:
+        [took] = (await connection.execute(_TOOK, {"run": run.id})).all()
+        totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
+        spent = Costs(price=wanted.price_per_second, took=totals, longest_ms=0).spent.amount
+    kinds = await connection.execute(_KINDS, {"run": run.id})
+    return MessageFigures(
+        spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)
+    )
+
+
+def receivers_in(settings: bytes) -> Sequence[Receiver]:
+    """Whom a run with these settings, as they are stored, tells."""
+    return receivers_of_run(notify_in(settings))
+
+
+def notify_in(settings: bytes) -> str | None:
+    """What settings as they are stored say of who is told; None: nothing."""
     return _wanted.decode(settings).notify

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.core.limits.limit_text import format_limit, parse_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation, Pacing
+from orchestrator.core.pipelines.receivers import is_receiver, parse_receiver
 from orchestrator.core.service.addresses import interface_url
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.settings.value_types import ValueType, parsed
@@ -71,11 +72,26 @@ def address(added: str) -> ValueType[str]:
     return parsed("URL", lambda given: interface_url(given, added=added))
 
 
-def parse_notify(text: str) -> str:
-    """Who is told of a run: a URL, `env:NAME` of the variable that holds one, or a command line. It may be a secret, so
-    that it is not repeated.
+def parse_notify(texts: Sequence[str]) -> str:
+    """Who is told of a run: targets, and one URL, `env:NAME` of the variable that holds one, or command line, each in a
+    line of its own. It may be a secret, so that it is not repeated.
     """
+    found = [_parse_told(text) for text in texts]
+    if sum(not is_receiver(each) for each in found) > 1:
+        raise ValueError("one URL or command can be told beside targets; write [notify.NAME] for each further one")
+    return "\n".join(dict.fromkeys(found))
+
+
+def format_notify(told: str) -> Sequence[str]:
+    """Each as it is written."""
+    return told.split("\n")
+
+
+def _parse_told(text: str) -> str:
     if REFERENCE.fullmatch(text):
+        return text
+    if is_receiver(text):
+        parse_receiver(text)
         return text
     if text.startswith("env:"):
         raise ValueError("write env:NAME, where NAME is the variable that holds the URL")
@@ -88,7 +104,7 @@ def parse_notify(text: str) -> str:
     except ValueError:
         words = []
     if not words or not text.isprintable():
-        raise ValueError("write a URL, env:NAME of the variable that holds one, or a command")
+        raise ValueError("write a URL, env:NAME of the variable that holds one, a command, or a target")
     return text
 
 

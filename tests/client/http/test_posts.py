@@ -19,8 +19,8 @@ async def test_it_arrives_with_its_headers_and_without_any_key() -> None:
         await stream.send(response(b"<html>thanks</html>", status="202 Accepted"))
 
     async with serving(handler) as address:
-        status = await post_notification(f"http://{address}/T0/x", {"webhook-id": "msg_1"}, b'{"a":1}', SystemClock())
-    assert status == 202
+        answer = await post_notification(f"http://{address}/T0/x", {"webhook-id": "msg_1"}, b'{"a":1}', SystemClock())
+    assert answer.status == 202
     head, _, body = seen[0].partition(b"\r\n\r\n")
     lines = head.decode().lower().split("\r\n")
     assert lines[0] == "post /t0/x http/1.1"
@@ -37,7 +37,7 @@ async def test_a_redirect_is_an_answer() -> None:
         await stream.send(response(b"", status="302 Found", headers="Location: /elsewhere\r\n"))
 
     async with serving(handler) as address:
-        assert await post_notification(f"http://{address}/", {}, b"{}", SystemClock()) == 302
+        assert (await post_notification(f"http://{address}/", {}, b"{}", SystemClock())).status == 302
     assert len(seen) == 1
 
 
@@ -50,4 +50,4 @@ async def test_an_error_names_the_host_and_not_the_path() -> None:
 
 async def test_an_answer_is_taken_whatever_it_says() -> None:
     async with serving(answering(response(b"not even JSON \xff"))) as address:
-        assert await post_notification(f"http://{address}/", {}, b"{}", SystemClock()) == 200
+        assert (await post_notification(f"http://{address}/", {}, b"{}", SystemClock())).status == 200

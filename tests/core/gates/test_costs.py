@@ -5,7 +5,8 @@ from statistics import fmean, variance
 
 import pytest
 
-from orchestrator.core.gates.costs import FEW_TIMED, MORE_MAX, NOTHING, Cost, Costs, DurationTotals, money
+from orchestrator.core.gates.costs import FEW_TIMED, MORE_MAX, NOTHING, Cost, Costs, DurationTotals
+from orchestrator.core.text.figures import money
 
 LONGEST_MS = 600_000
 

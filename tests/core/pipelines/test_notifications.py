@@ -79,6 +79,7 @@ def test_a_message_names_the_flow_and_counts_its_rows() -> None:
         (News.FAILED, [step("retry-run", f"{FLOW}/caption")]),
         (News.ON_HOLD, [step("continue-flow", FLOW)]),
         (News.LATE, []),
+        (News.ABANDONED, [step("carry-out-flows", "")]),
     ],
 )
 def test_a_message_says_how_to_go_on(news: News, further: list[list[str]]) -> None:
@@ -186,3 +187,15 @@ def test_no_number_of_tries_makes_a_pause_too_long(tries: int) -> None:
     again = next_try(tries=tries, owed_at=AT, now=AT)
     assert again is not None
     assert PAUSE_US_MIN <= again - AT <= PAUSE_US_MAX
+
+
+def test_how_long_a_receiver_wants_nothing_is_kept_but_not_beyond_a_day() -> None:
+    def pause(wanted_s: int, *, now: int = AT) -> int:
+        again = next_try(tries=1, owed_at=AT, now=now, wanted_us=wanted_s * SECOND_US)
+        assert again is not None
+        return again - now
+
+    assert pause(1) == PAUSE_US_MIN, "no sooner than it would be anyway"
+    assert pause(900) == 900 * SECOND_US
+    assert pause(10**9) == TRIED_FOR_US
+    assert pause(10**9, now=AT + TRIED_FOR_US - HOUR_US) == HOUR_US

@@ -10,8 +10,8 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.flows.notification_senders import send_run_notification
 from orchestrator.api.foreground.run import run
+from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client.http.posts import post_notification
 from orchestrator.core.gates.brakes import MaxFailures
@@ -22,6 +22,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import command_ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.flows.test_notifications import Receiver
@@ -141,11 +142,11 @@ async def told_to(tmp_path: Path, notify: str | None, **environ: str) -> str | N
     settings = b"{}" if notify is None else json.dumps({"notify": notify}).encode()
     message = RunMessage(
         id=1, run=1, name="in", settings=settings, news=RunNews.DONE, body=b'{"type":"run.done","data":{"commands":[]}}', owed_at=0, due_at=0,
-        tries=0, taken_at=None, given_up_at=None, problem="",
+        tries=0, taken_at=None, given_up_at=None, problem="", target="",
     )  # fmt: skip
-    return await send_run_notification(
-        message, tmp_path / "ledger.db", Dependencies(environ={"PATH": "/usr/bin:/bin", **environ})
-    )
+    dependencies = Dependencies(environ={"PATH": "/usr/bin:/bin", **environ})
+    sender = MessageSender(tmp_path / "ledger.db", ConnectionSettings(), dependencies)
+    return (await sender.tell_of_run(message)).problem
 
 
 async def test_a_command_gets_it_on_its_input_in_the_folder_of_the_ledger(tmp_path: Path) -> None:
@@ -156,7 +157,6 @@ async def test_a_command_gets_it_on_its_input_in_the_folder_of_the_ledger(tmp_pa
 
 
 async def test_why_it_cannot_be_sent_names_no_secret(tmp_path: Path) -> None:
-    missing = "HOOK, which is to hold the URL, is not set in the environment of this process, or holds none"
-    assert await told_to(tmp_path, "env:HOOK") == missing
-    assert await told_to(tmp_path, "env:HOOK", HOOK="a-secret") == missing
+    assert await told_to(tmp_path, "env:HOOK") == "HOOK is not set in the environment of this process"
+    assert await told_to(tmp_path, "env:HOOK", HOOK="a-secret") == "HOOK, which is to hold a URL, holds none"
     assert await told_to(tmp_path, None) == "the run tells nobody any more"

@@ -25,9 +25,9 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a standstill is told again by each process that finds it",
-        path="orchestrator/ledger/flows/run_outbox.py::RunOutbox._owe_once",
-        old="if latest is not None and latest.news == news.value and _said(latest.body) == _said(body):\n    return False",
-        new="",
+        path="orchestrator/ledger/transitions/run_news.py::episode_begin",
+        old="return False",
+        new="pass",
         tests=(
             "tests/engine/flows/test_run_notifier.py::test_what_has_stopped_a_run_is_told_once_until_it_has_gone_on",
         ),
@@ -43,8 +43,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what nobody took of a run is given up at once",
-        path="orchestrator/engine/flows/run_notifier.py::RunNotifier._send",
-        old="if message.notify is None:\n    due_at = None",
+        path="orchestrator/engine/flows/courier.py::Courier._tell",
+        old="if not came.is_wanted:\n    due_at = None",
         new="due_at = None",
         tests=(
             "tests/engine/flows/test_run_notifier.py::test_who_does_not_answer_is_told_later_by_the_next_process_under_the_same_id",
@@ -59,21 +59,21 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what nobody took counts as told",
-        path="orchestrator/engine/flows/notifier.py::Notifier._tell",
-        old="if problem is None:",
-        new="if problem != told.problem:",
+        path="orchestrator/engine/flows/courier.py::Courier._tell",
+        old="if came.problem is None:",
+        new="if came.problem != message.problem:",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a message that is sent again is another one for its receiver",
-        path="orchestrator/api/flows/notification_senders.py::_posted",
+        path="orchestrator/api/messages/message_senders.py::MessageSender._outgoing",
         old="message_id(told.id, told.owed_at,",
-        new="message_id(told.id, clock.now(),",
+        new="message_id(told.id, self._dependencies.clock.now(),",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),
     ),
     Fault(
         name="a redirect counts as taken",
-        path="orchestrator/api/flows/notification_senders.py::_OK",
+        path="orchestrator/client/notify/delivery.py::_OK",
         old="_OK: Final = range(200, 300)",
         new="_OK: Final = range(200, 400)",
         tests=(f"{_NOTIFICATIONS}::test_a_receiver_in_trouble_is_told_again_under_the_same_id_until_it_takes_it",),

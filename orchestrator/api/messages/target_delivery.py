@@ -1,0 +1,175 @@
+"""Brings a message to a target of the configuration file, each kind in its own way."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from orchestrator.api.messages.subprocesses import carry_out
+from orchestrator.client.notify import discord, slack, teams
+from orchestrator.client.notify.dead_man_switch import PLAIN_TEXT, ping_body, ping_url
+from orchestrator.client.notify.delivery import TAKEN, UNWANTED, Delivery, Outgoing, failed, posted
+from orchestrator.client.notify.mail import MailRoute
+from orchestrator.client.notify.webhook import post_webhook
+from orchestrator.core.pipelines.notifications import signing_key
+from orchestrator.engine.flows.command_stage import CommandFailed
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import UsageError
+from orchestrator.settings.monitoring.notify_targets import DEFAULT_PORTS, PING_NEWS, NotifyTarget, TargetKind
+from orchestrator.settings.parsers.service import parse_hook_url
+
+COMMAND_S_MAX: Final = 60.0
+"""So long a command may take."""
+
+_CHAT: Final = {
+    TargetKind.SLACK: slack.slack_body,
+    TargetKind.DISCORD: discord.discord_body,
+    TargetKind.TEAMS: teams.teams_body,
+}
+_ADDED: Final = {"start": "/start", "fail": "/fail", "url": ""}
+
+
+class SecretMissing(UsageError):
+    """A variable that is to hold what is secret of a target is not set, or holds nothing of use."""
+
+
+def secret_of(reference: str, environ: Mapping[str, str]) -> str:
+    """What the variable holds that `env:NAME` names. Raises `SecretMissing`."""
+    name = reference.removeprefix("env:")
+    if not (value := environ.get(name, "").strip()):
+        raise SecretMissing(f"{name} is not set in the environment of this process")
+    return value
+
+
+def url_of(reference: str, environ: Mapping[str, str]) -> str:
+    """The URL in that variable. Raises `SecretMissing`."""
+    try:
+        return parse_hook_url(secret_of(reference, environ))
+    except ValueError:
+        name = reference.removeprefix("env:")
+        raise SecretMissing(f"{name}, which is to hold a URL, holds none") from None
+
+
+def key_of(reference: str | None, environ: Mapping[str, str]) -> bytes | None:
+    """The key that messages are signed with; None where they are not. Raises `SecretMissing`."""
+    if reference is None:
+        return None
+    try:
+        return signing_key(secret_of(reference, environ))
+    except ValueError as error:
+        raise SecretMissing(f"{reference.removeprefix('env:')}: {error}") from None
+
+
+def check_secrets(name: str, target: NotifyTarget, environ: Mapping[str, str]) -> None:
+    """Raises `SecretMissing` where something secret of the target is not there."""
+    try:
+        for url in (target.url, target.start, target.fail, target.heartbeat):
+            if url is not None:
+                url_of(url, environ)
+        key_of(target.secret, environ)
+        if target.password is not None:
+            secret_of(target.password, environ)
+    except SecretMissing as error:
+        raise SecretMissing(f"the target {name} cannot be told: {error}") from None
+
+
+async def deliver(
+    target: NotifyTarget, news: str, message: Outgoing, dependencies: Dependencies, *, folder: Path
+) -> Delivery:
+    """Sends it once, where the target is told of that; a command runs in `folder`."""
+    if not target.wants(news):
+        return UNWANTED
+    try:
+        return await _DELIVERED[target.kind](target, news, message, dependencies, folder)
+    except SecretMissing as error:
+        return failed(str(error))
+
+
+async def _by_webhook(
+    target: NotifyTarget, _news: str, message: Outgoing, dependencies: Dependencies, _folder: Path
+) -> Delivery:
+    assert target.url is not None
+    environ = dependencies.environ
+    url, key = url_of(target.url, environ), key_of(target.secret, environ)
+    return await post_webhook(url, key, message, dependencies.post_hook, dependencies.clock)
+
+
+async def _by_chat(
+    target: NotifyTarget, _news: str, message: Outgoing, dependencies: Dependencies, _folder: Path
+) -> Delivery:
+    assert target.url is not None
+    url, body = url_of(target.url, dependencies.environ), _CHAT[target.kind](message)
+    return await posted(url, body, dependencies.post_hook, dependencies.clock)
+
+
+async def _by_ping(
+    target: NotifyTarget, news: str, message: Outgoing, dependencies: Dependencies, _folder: Path
+) -> Delivery:
+    what = PING_NEWS[news]
+    own = {"start": target.start, "fail": target.fail}.get(what)
+    if own is not None:
+        url = url_of(own, dependencies.environ)
+    elif target.url is not None:
+        url = ping_url(url_of(target.url, dependencies.environ), _ADDED[what], message.of)
+    else:
+        return UNWANTED
+    return await posted(url, ping_body(message), dependencies.post_hook, dependencies.clock, PLAIN_TEXT)
+
+
+async def _by_mail(
+    target: NotifyTarget, _news: str, message: Outgoing, dependencies: Dependencies, _folder: Path
+) -> Delivery:
+    assert target.server is not None
+    assert target.sender is not None
+    bare = target.server.rsplit(":", 1) if not target.server.endswith("]") else [target.server]
+    route = MailRoute(
+        host=bare[0].strip("[]"),
+        port=int(bare[1]) if len(bare) > 1 else DEFAULT_PORTS[target.security],
+        security=target.security,
+        user=target.user,
+        password=None if target.password is None else secret_of(target.password, dependencies.environ),
+        sender=target.sender,
+        to=target.to,
+    )
+    return await dependencies.send_mail(route, message, dependencies.clock.now())
+
+
+async def _by_command(
+    target: NotifyTarget, _news: str, message: Outgoing, dependencies: Dependencies, folder: Path
+) -> Delivery:
+    return await commanded(target.command, message.body, folder, dependencies.environ)
+
+
+_DELIVERED: Final = {
+    TargetKind.WEBHOOK: _by_webhook,
+    **dict.fromkeys(_CHAT, _by_chat),
+    TargetKind.PING: _by_ping,
+    TargetKind.EMAIL: _by_mail,
+    TargetKind.COMMAND: _by_command,
+}
+
+
+async def commanded(
+    command: Sequence[str],
+    body: bytes,
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    within_s: float = COMMAND_S_MAX,
+) -> Delivery:
+    """Has a command take a message, on its standard input."""
+    with tempfile.TemporaryFile() as given:  # no pipe: what it does not read breaks nothing
+        given.write(body + b"\n")
+        given.seek(0)
+        try:
+            await carry_out(
+                command,
+                told=f"the command {command[0]}",
+                folder=folder,
+                environ=environ,
+                given=given,
+                within_s=within_s,
+            )
+        except CommandFailed as error:
+            return failed(str(error))
+    return TAKEN
