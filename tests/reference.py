@@ -17,6 +17,7 @@ from orchestrator.settings import command_settings, pipeline_keys, run_settings
 from orchestrator.settings.configuration_file import RUNS, Section
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.input_settings import INPUTS
+from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget
 from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
 from orchestrator.settings.request_settings import INCLUDE
@@ -152,6 +153,8 @@ _BLOCKS: Final[Mapping[str, str]] = {
     "emulate": _table("Flag", flags.EMULATE),
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),
+    "dashboard": _table("Flag", DASHBOARD_FLAGS),
+    "keys of dashboard": _keys(DASHBOARDS),
     "file only": _table("Key", command_settings.FILE_ONLY),
     "pipeline": _keys_table(pipeline_keys.PIPELINE),
     "schedule": _keys_table(pipeline_keys.SCHEDULE),

@@ -17,6 +17,7 @@ from typer.main import get_command
 from orchestrator import __version__
 from orchestrator.cli.account import ACCOUNT
 from orchestrator.cli.framework.command_groups import Members, register
+from orchestrator.cli.framework.dashboard_child import spelled_out
 from orchestrator.cli.framework.runner import explain
 from orchestrator.cli.help.command_screens import front_page, install_help
 from orchestrator.cli.help.help_command import add_help
@@ -41,6 +42,10 @@ PANELS: Final[Mapping[str, Members]] = {
 
 class _Commands(TyperGroup):
     """The group of all commands; what is wrong with a command line is told like every other error."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments."""
+        return list(super().parse_args(ctx, spelled_out(args)))
 
     def get_help(self, ctx: Any) -> str:
         """What `--help` shows."""

@@ -16,6 +16,7 @@ from orchestrator.dashboard.access.visitors import visitors_of
 from orchestrator.dashboard.actions.all_actions import ROUTES
 from orchestrator.dashboard.health import HealthChecks
 from orchestrator.dashboard.login_pages import Login
+from orchestrator.dashboard.metrics_route import MetricsRoute
 from orchestrator.dashboard.page import FormRoute, Page
 from orchestrator.dashboard.pages.all_pages import all_pages
 from orchestrator.dashboard.problems import ANSWERED, ProblemPages
@@ -61,6 +62,7 @@ async def open_dashboard(
         routes: list[BaseRoute] = [
             Mount("/static", StaticFiles(directory=STATIC)),
             *HealthChecks(reader=reader, clock=clock).routes(),
+            *MetricsRoute(reader=reader, visitors=visitors).routes(),
             *map(site.route, pages),
         ]
         if not settings.read_only:

@@ -51,6 +51,15 @@ GRACE: Final[Setting[int]] = Setting(
     default="at once",
     panel=Panel.LONG_JOBS,
 )
+DASHBOARD_ON: Final = "on"
+DASHBOARD: Final[Setting[str]] = _shown(
+    "dashboard",
+    parsed("HOST:PORT", str),
+    "Serves [the dashboard](dashboard.md) meanwhile, by a process of its own that has no API key and ends with this"
+    " one. Without a value: where its settings say, else at 127.0.0.1:8901.",
+    default="none is served",
+    brief="Serves the dashboard meanwhile; alone: at 127.0.0.1:8901",
+)
 DETACH: Final[Setting[bool]] = _shown(
     "detach",
     SWITCH,
@@ -96,12 +105,12 @@ RUN: Final[Settings] = in_panels(
     *(ENDPOINT, PROFILE, *settings_in(ConnectionSettings)),
     *(each for each in _REQUEST if each is not ENDPOINT),
     *(*INPUTS, *OUTPUTS, CONFIG, *POLICY, *settings_in(RunSettings)),
-    *(DRY_RUN, DETACH, JSON, QUIET),
+    *(DASHBOARD, DRY_RUN, DETACH, JSON, QUIET),
 )
 RESUME: Final[Settings] = in_panels(
     *(PROFILE, *TRANSPORT, ALLOW_ENV),
     *(each for each in _REQUEST if each not in (ENDPOINT, NAME, REPLACE_INPUT)),
-    *(*OUTPUTS, CONFIG, DETACH, JSON, QUIET),
+    *(*OUTPUTS, CONFIG, DASHBOARD, DETACH, JSON, QUIET),
 )
 SERVE: Final[Settings] = (PROFILE, SERVERLESS_URL, *TRANSPORT, LEDGER, CONFIG, LOG_FILE, LOG_FORMAT, JSON, QUIET)
 DOCTOR: Final[Settings] = (PROFILE, SERVERLESS_URL, SERVICE_KEY, LEDGER, CONFIG, JSON)

@@ -75,8 +75,9 @@ class Section(NamedTuple):
 
 
 def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
-    """The settings of a section."""
-    return {setting.key: setting for setting in settings if setting is not command_settings.CONFIG}
+    """The settings of a section: all but what only a flag can say."""
+    flags_only = (command_settings.CONFIG, command_settings.DASHBOARD)
+    return {setting.key: setting for setting in settings if setting not in flags_only}
 
 
 RUNS: Final = Section(

@@ -1,12 +1,16 @@
-"""What monitoring is told without a key: whether all is well, and no name."""
+"""What monitoring is told without a key: whether all is well, and no name; and the metrics, to whom they are for."""
 
 from pathlib import Path
 
 import pytest
 
+from orchestrator.dashboard.access.key_file import KeyFolder
+from orchestrator.dashboard.access.tokens import Tokens
+from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from tests.dashboard.harness import dashboard
 from tests.dashboard.nights import looking
 from tests.engine.rows import empty_ledger
+from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -36,3 +40,23 @@ async def test_a_ledger_that_is_not_there_is_not_well(tmp_path: Path) -> None:
         for path in ("/healthz", "/healthz/work"):
             answer = await site.get(path)
             assert (answer.status, answer.json) == (503, {"status": "the ledger cannot be read"})
+
+
+@pytest.mark.parametrize(
+    ("peer", "settings", "status"),
+    [
+        ("127.0.0.1", DashboardSettings(), 200),
+        ("10.0.0.7", DashboardSettings(), 401),
+        ("127.0.0.1", DashboardSettings(url="https://x.example"), 401),
+        ("127.0.0.1", DashboardSettings(user_header="X-User", proxies=("127.0.0.1",)), 401),
+    ],
+)
+async def test_metrics_are_for_this_machine_and_who_has_the_key(
+    tmp_path: Path, peer: str, settings: DashboardSettings, status: int
+) -> None:
+    ledger = empty_ledger(tmp_path / "ledger.db")
+    async with dashboard(ledger, settings, person=None, peer=peer) as site:
+        found = await site.get("/metrics")
+        assert (found.status, "orchestrator_" in found.html) == (status, status == 200)
+        key = Tokens(KeyFolder(ledger).key(), VirtualClock()).program_key()
+        assert (await site.get("/metrics", Authorization=f"Bearer {key}")).status == 200

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from orchestrator.cli.framework.command_groups import NounGroup
+from orchestrator.cli.framework.dashboard_child import ENDS_WITH_INPUT
 from orchestrator.cli.framework.flags import Flags, also, flag, flags_of
 from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.framework.runner import at_ledger, execute, exit_if_refused
@@ -21,10 +23,13 @@ from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS,
 from orchestrator.settings.sources import Choices, choose
 
 if TYPE_CHECKING:
+    import anyio
+
     from orchestrator.dashboard.access.links import SignInLink
     from orchestrator.dashboard.process import DashboardPlace  # at run time `--help` would pay for it
 
 NAME_CHARS_MAX: Final = 100
+INPUT_BYTES: Final = 1_024
 
 
 class _DashboardGroup(NounGroup):
@@ -91,6 +96,8 @@ async def _serve(
     *,
     as_json: bool,
 ) -> None:
+    import anyio
+
     from orchestrator.cli.framework.signals import stop_on_signals
     from orchestrator.clock import SystemClock
     from orchestrator.dashboard.process import drop_secrets, serve_dashboard
@@ -104,8 +111,22 @@ async def _serve(
             show_dashboard(place, console)
         console.ready()
 
-    async with stop_on_signals(console) as stop:
+    async with stop_on_signals(console) as stop, anyio.create_task_group() as tasks:
+        if ENDS_WITH_INPUT in os.environ:
+            tasks.start_soon(_end_with_input, stop)
         await serve_dashboard(ledger, settings, clock=SystemClock(), stop=stop, ready=ready)
+        tasks.cancel_scope.cancel()
+
+
+async def _end_with_input(stop: "anyio.Event") -> None:
+    """Who has begun us holds the other end of standard input: however that ends, we do."""
+    import anyio
+
+    while True:
+        await anyio.wait_readable(sys.stdin)
+        if not os.read(sys.stdin.fileno(), INPUT_BYTES):
+            stop.set()
+            return
 
 
 def show_dashboard(place: "DashboardPlace", console: QuietConsole) -> None:

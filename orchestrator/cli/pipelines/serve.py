@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from orchestrator.cli.framework.dashboard_child import beside, child_of
 from orchestrator.cli.framework.flags import Flags, also, flags_of
 from orchestrator.cli.framework.requests import serve_request, serve_warnings
 from orchestrator.cli.framework.runner import execute, exit_if_refused
@@ -18,7 +19,8 @@ from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.settings import command_settings
 from orchestrator.settings.requests import ServeRequest
-from orchestrator.settings.sources import choose
+from orchestrator.settings.setting import Setting
+from orchestrator.settings.sources import Choices, choose
 
 if TYPE_CHECKING:
     from orchestrator.api.foreground.tick import Ticked  # at run time `--help` would pay for it
@@ -31,7 +33,10 @@ Apply = Annotated[
 
 
 def at_engine(
-    needs: str, *, key_needed: bool = False, sends: Callable[[Flags], bool] = lambda _: True
+    needs: str,
+    *more: Setting[Any],
+    key_needed: bool = False,
+    sends: Callable[[Flags], bool] = lambda _: True,
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Makes a command of an async function that works on a ledger: of its own flags, the `request`, the `console` and
     `as_json`. `needs` is the module of what it does, `key_needed`: it cannot do without a key, and `sends` tells
@@ -48,11 +53,19 @@ def at_engine(
         work = partial(command, choices, request=request, console=console, as_json=choices.is_on(command_settings.JSON))
         raise typer.Exit(execute(work, ledger=request.ledger, needs=needs))
 
-    return also(carry_out, **flags_of(*command_settings.SERVE))
+    return also(carry_out, **flags_of(*command_settings.SERVE, *more))
 
 
-@at_engine("orchestrator.api.foreground.serve", key_needed=True)
-async def serve(apply: Apply = None, *, request: ServeRequest, console: QuietConsole, as_json: bool) -> None:
+@at_engine("orchestrator.api.foreground.serve", command_settings.DASHBOARD, key_needed=True)
+async def serve(
+    apply: Apply = None,
+    *,
+    flags: Flags,
+    choices: Choices,
+    request: ServeRequest,
+    console: QuietConsole,
+    as_json: bool,
+) -> None:
     """Work on every run and schedule of a ledger until Ctrl-C.
 
     Runs that are taken in meanwhile are worked on, too.
@@ -62,7 +75,8 @@ async def serve(apply: Apply = None, *, request: ServeRequest, console: QuietCon
     from orchestrator.api.foreground.serve import serve
     from orchestrator.cli.framework.signals import stop_on_signals
 
-    async with stop_on_signals(console) as stop:
+    child = child_of(flags, request.ledger, choices.configuration.named)
+    async with stop_on_signals(console) as stop, beside(child, console):
         runs = await serve(msgspec.structs.replace(request, apply=tuple(apply or ())), console, stop=stop)
     if as_json:
         streams.put_json(runs)

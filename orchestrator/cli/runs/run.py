@@ -11,6 +11,7 @@ import typer
 
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.crash_reports import leading_failure
+from orchestrator.cli.framework.dashboard_child import DashboardChild, beside, child_of
 from orchestrator.cli.framework.detach import detach
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
@@ -64,7 +65,8 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
 
         return await run.run(request, console, stop=stop)
 
-    raise typer.Exit(carry_out_run(run, request, quiet=quiet, as_json=as_json))
+    child = child_of(flags, request.ledger, choices.configuration.named)
+    raise typer.Exit(carry_out_run(run, request, quiet=quiet, as_json=as_json, child=child))
 
 
 @also(_carry_out, **options.flags_of(*command_settings.RUN))
@@ -96,8 +98,10 @@ def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
     return resume_request(name, choices, os.environ)
 
 
-def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) -> int:
-    """Has `run` carry the request out, and tells how it ended; returns the exit code."""
+def carry_out_run(
+    run: Run, request: RunRequest, *, quiet: bool, as_json: bool, child: DashboardChild | None = None
+) -> int:
+    """Has `run` carry the request out, and tells how it ended; returns the exit code. Meanwhile `child` is served."""
     console = console_for_stderr(quiet=quiet)
 
     def report(summary: Summary) -> None:
@@ -110,18 +114,24 @@ def carry_out_run(run: Run, request: RunRequest, *, quiet: bool, as_json: bool) 
             with suppress(streams.ReaderLeftError):  # the run's own exit code is the one to tell
                 streams.put_json(summary)
 
-    work = partial(_followed, run, request, console, report)
+    work = partial(_followed, run, request, console, report, child)
     code = execute(work, ledger=request.ledger, needs="orchestrator.api.foreground.run")
     return _signal_code(console) if code == INTERRUPTED_EXIT_CODE else code
 
 
-async def _followed(run: Run, request: RunRequest, console: QuietConsole, report: Callable[[Summary], None]) -> int:
+async def _followed(
+    run: Run,
+    request: RunRequest,
+    console: QuietConsole,
+    report: Callable[[Summary], None],
+    child: DashboardChild | None,
+) -> int:
     """Runs it until it ends or a signal comes; whichever way it ends, what is known of it is reported."""
     try:
         with redirect_stdout(sys.stderr):  # what a function of the user's prints must not end up among our data
             from orchestrator.cli.framework.signals import stop_on_signals
 
-            async with stop_on_signals(console) as stop:
+            async with stop_on_signals(console) as stop, beside(child, console):
                 summary = await run(request, console, stop=stop)
     except Exception as error:
         so_far = getattr(leading_failure(error), "summary", None)  # of a run that was stopped

@@ -27,11 +27,12 @@ PERSON: Final = "person"
 """In the state of a request: who asks; None for a stranger, who gets to the open paths only."""
 
 HEALTH: Final = "/healthz"
+METRICS: Final = "/metrics"
 LOGIN: Final = "/login"
 LOGOUT: Final = "/logout"
 _STATIC: Final = "/static/"
 
-UNMONITORED: Final = (HEALTH, _STATIC)
+UNMONITORED: Final = (HEALTH, METRICS, _STATIC)
 """Requests that are not logged: monitoring makes one every few seconds, and each page several."""
 
 
@@ -99,7 +100,7 @@ class Door:
                 return HTTPException(413, f"more than {BODY_BYTES_MAX // KIB} KiB are not read")
         person = self.visitors.person(request)
         request.scope["state"][PERSON] = person
-        is_open = is_health or path == LOGIN or path.startswith(_STATIC)
+        is_open = is_health or path in (LOGIN, METRICS) or path.startswith(_STATIC)
         if person is None and not is_open:
             return HTTPException(401, "Sign in first.")
         if request.method not in SAFE_METHODS and path not in (LOGIN, LOGOUT) and not self.visitors.may_act(person):

@@ -109,14 +109,17 @@ async def test_a_question_that_takes_too_long_is_really_ended(ledger: Path) -> N
 async def test_no_more_pages_are_read_at_once_than_there_are_connections(ledger: Path) -> None:
     inside = 0
     most = 0
+    full = anyio.Event()
 
     async def read(reader: LedgerReader) -> None:
         nonlocal inside, most
         async with reader.borrowed():
             inside += 1
             most = max(most, inside)
-            for _ in range(50):
-                await anyio.lowlevel.checkpoint()
+            if inside == READS_AT_ONCE:
+                full.set()
+            await full.wait()
+            await anyio.lowlevel.checkpoint()
             inside -= 1
 
     async with reader_of(ledger) as reader, anyio.create_task_group() as group:
