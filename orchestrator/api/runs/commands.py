@@ -87,7 +87,10 @@ async def control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked:
     """
     act = Act(verb=action.value, subject=SubjectKind.FLOW, number=flow.id, name=flow.name)
     async with refusals_noted(ledger, asked, act):
-        return await _control_flow(ledger, flow, action, asked)
+        found = await _control_flow(ledger, flow, action, asked)
+    if found.has_ended:
+        await ledger.actions.note(asked, act, Ended(f"it had ended, and is {flow.state}"))
+    return found
 
 
 async def _control_flow(ledger: Ledger, flow: Flow, action: ControlAction, asked: Asker) -> RunControl:
