@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.planted.faults import (
     accounts,
+    acting,
     answers,
     braking,
     command_line,
@@ -59,6 +60,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *escalating.FAULTS,
     *direct.FAULTS,
     *accounts.FAULTS,
+    *acting.FAULTS,
     *waking.FAULTS,
     *whose.FAULTS,
     *shown.FAULTS,
