@@ -55,7 +55,7 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
         command=typed_command(request.path, "retry", run.name, *filter_words, *words),
         says=(f"They are {where}." if where.strip() else "They are all that have failed or were cancelled.", *_LATER),
         paid=_paid(run, found),
-        when=once_at_work(request.holder, resume_command_of(request, run)),
+        when=once_at_work(request.holder, await resume_command_of(request, run)),
         count=found.count,
         sample=_sample(found),
         inputs=tuple(
@@ -84,7 +84,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
             "Results that still arrive count; what ends meanwhile is not cancelled.",
         ),
         paid="What a worker has done by then is paid. Who has one tried again later pays for it again.",
-        when=once_at_work(request.holder, resume_command_of(request, run)),
+        when=once_at_work(request.holder, await resume_command_of(request, run)),
         count=found.count,
         may_shrink=True,
         sample=_sample(found),

@@ -60,7 +60,7 @@ async def continue_run(request: ProposalRequest) -> Proposal:
         command=typed_command(request.path, "unpause", run.name),
         says=(f"It is {was}.", f"{counted(counts.get(State.QUEUED, 0), 'queued job')} will be sent."),
         paid=await _to_come(request, run, counts),
-        when=_sending(request, run),
+        when=await _sending(request, run),
     )
 
 
@@ -82,7 +82,7 @@ async def release_run(request: ProposalRequest) -> Proposal:
             f"{counted(counts.get(State.QUEUED, 0), 'queued job')} will be sent.",
         ),
         paid=await _to_come(request, run, counts),
-        when=_sending(request, run),
+        when=await _sending(request, run),
     )
 
 
@@ -102,7 +102,7 @@ async def cancel_run(request: ProposalRequest) -> Proposal:
             "What is finished stays as it is.",
         ),
         paid="What a worker has done by then is paid. Who has a cancelled job tried again later pays for it again.",
-        when="" if request.holder or not at_service else once_at_work(None, resume_command_of(request, run)),
+        when="" if request.holder or not at_service else once_at_work(None, await resume_command_of(request, run)),
         count=left,
         of="jobs without an outcome",
         may_shrink=True,
@@ -187,13 +187,15 @@ async def _to_come(request: ProposalRequest, run: Run, counts: Mapping[str, int]
     return f"{each} As it went so far, what is left will come to about {money(left.amount)}."
 
 
-def _sending(request: ProposalRequest, run: Run) -> str:
+async def _sending(request: ProposalRequest, run: Run) -> str:
     """When it is sent, where nobody works."""
     if request.holder is not None:
         return ""
-    return f"Nobody works on this ledger: nothing is sent before somebody does: {resume_command_of(request, run)}"
+    return f"Nobody works on this ledger: nothing is sent before somebody does: {await resume_command_of(request, run)}"
 
 
-def resume_command_of(request: ProposalRequest, run: Run) -> str:
-    """What works on a run."""
+async def resume_command_of(request: ProposalRequest, run: Run) -> str:
+    """What works on a run; on that of a stage, what carries out its flow."""
+    if await request.ledger.flows.part(run.id) is not None:
+        return typed_command(request.path, "tick")
     return typed_command(request.path, "resume", run.name)
