@@ -78,7 +78,7 @@ async def ledger_info(ledger: Path) -> LedgerInfo:
             schema=await opened.reports.upkeep.schema(),
             file_bytes=size.pages * size.page_bytes,
             free_bytes=size.free_pages * size.page_bytes,
-            log_bytes=_bytes_of(ledger, "-wal"),
+            log_bytes=file_bytes_of(ledger, "-wal"),
             rows=await opened.reports.upkeep.rows(),
             holder=held_by,
             at_work=tuple(
@@ -102,7 +102,7 @@ async def ledger_backup(ledger: Path, copy: Path) -> BackedUp:
             await to_thread.run_sync(_put_in_place, temporary, copy)
         finally:
             temporary.unlink(missing_ok=True)
-    return BackedUp(ledger=str(ledger), copy=str(copy), file_bytes=_bytes_of(copy))
+    return BackedUp(ledger=str(ledger), copy=str(copy), file_bytes=file_bytes_of(copy))
 
 
 def _check_free(copy: Path) -> None:
@@ -141,14 +141,17 @@ async def ledger_compact(ledger: Path, dependencies: Dependencies | None = None)
     given = dependencies or Dependencies()
     async with command_ledger(ledger, clock=given.clock, connect=given.connect_to(ledger)) as opened:
         with given.lock(ledger, now=given.clock.now(), doing="ledger compact"):
-            before = _bytes_of(ledger) + _bytes_of(ledger, "-wal")
+            before = file_bytes_of(ledger) + file_bytes_of(ledger, "-wal")
             await opened.reports.upkeep.compact()
             return Compacted(
-                ledger=str(ledger), bytes_before=before, bytes_after=_bytes_of(ledger) + _bytes_of(ledger, "-wal")
+                ledger=str(ledger),
+                bytes_before=before,
+                bytes_after=file_bytes_of(ledger) + file_bytes_of(ledger, "-wal"),
             )
 
 
-def _bytes_of(ledger: Path, suffix: str = "") -> int:
+def file_bytes_of(ledger: Path, suffix: str = "") -> int:
+    """How large the file on the disk is, or the one beside it whose name ends in `suffix`; 0 where there is none."""
     path = Path(os.path.realpath(ledger))
     try:
         return path.with_name(path.name + suffix).stat().st_size

@@ -102,23 +102,25 @@ async def _of(ledger: Ledger, number: int, runs: Sequence[Run], *, outcome: str 
         runs=tuple(run.name for run in its_runs),
         holder=held_by,
         operations=tuple(
-            _line(each, chosen.get(each), _meter(beats, number, each, chosen.get(each))) for each in Operation
+            operation_limits(each, chosen.get(each), meter_of(beats, number, each, chosen.get(each)))
+            for each in Operation
         ),
         outcome=outcome,
     )
 
 
-def _meter(
+def meter_of(
     beats: Sequence[Heartbeat], endpoint: int, operation: Operation, chosen: ChosenLimit | None
 ) -> MeterReading | None:
-    """How `operation` stands with its limit, where whoever works has said so since that was set."""
+    """How `operation` of an endpoint stands with its limit, where whoever works has said so since that was set."""
     said = (
         meter for beat in beats if chosen is None or beat.beaten_at >= chosen.set_at for meter in beat.report.meters
     )
     return next((meter for meter in said if (meter.endpoint_id, meter.operation) == (endpoint, operation)), None)
 
 
-def _line(operation: Operation, chosen: ChosenLimit | None, meter: MeterReading | None) -> OperationLimits:
+def operation_limits(operation: Operation, chosen: ChosenLimit | None, meter: MeterReading | None) -> OperationLimits:
+    """An operation with its limit: the one that was chosen, else the contract's."""
     limit = CONTRACT_LIMITS[operation] if chosen is None else chosen.limit
     return OperationLimits(
         operation=operation,

@@ -1,1 +1,1 @@
-"""All pipelines at once, for those who look: what their last fires and flows came to, and what is wrong."""
+"""All pipelines, and all endpoints, at once, for those who look: by a few questions each."""

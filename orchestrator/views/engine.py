@@ -1,0 +1,82 @@
+"""The process at work and its ledger, as people and programs are shown them. Times are microseconds UTC."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from orchestrator.views.series import Series
+from orchestrator.views.status import JanitorSummary, LastProcess
+
+
+class WorkerProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that works on the ledger, or says so."""
+
+    process: str
+    """Host and process id."""
+
+    since: int
+    reported_at: int = msgspec.field(name="heard_at")
+    is_silent: bool
+    """Whether it has said nothing for so long that it says nothing of the present."""
+
+
+class EnginePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Who works, how the process and the ledger stand, and how it went of late."""
+
+    holder: str | None = msgspec.field(name="held_by")
+    """Who works on the ledger, as text; None where nobody does."""
+
+    at_work: tuple[WorkerProcess, ...] = ()
+    last_process: LastProcess | None = None
+    """None where one works, or none ever has."""
+
+    before: str | None = None
+    """Why the process before the one at work ended; "" where it ended without a word; None where there was none."""
+
+    begins: int = 0
+    """How many processes have begun."""
+
+    clock_ahead_us: int = 0
+    """How far what was heard last lies in the future: this machine's clock was set back, or another one is ahead."""
+
+    sampled_at: int | None = None
+    """When what follows was sampled last; None where it never was."""
+
+    resident_bytes: int | None = None
+    cpu_share: float | None = None
+    """Of one core, in the time of the charts."""
+
+    lag_p50_s: float | None = None
+    lag_p99_s: float | None = None
+    commit_p50_s: float | None = None
+    commit_p99_s: float | None = None
+    webhooks_accepted: int = 0
+    webhooks_refused: int = 0
+    webhook_url: str | None = None
+    webhook_share: Mapping[str, float] = {}
+    """By endpoint: the share of finished jobs whose webhook came, of late."""
+
+    ledger: str
+    schema: str
+    file_bytes: int
+    unused_bytes: int
+    log_bytes: int
+    disk_free_bytes: int | None = None
+    janitor: JanitorSummary | None = None
+    """What puts things in order: when it last went through its duties, and which it could not do."""
+
+    rows: Mapping[str, int] | None = None
+    """By table; only where it was asked for."""
+
+    rows_problem: str | None = None
+    """Why they are not told though they were asked for."""
+
+    span: str
+    spans: tuple[str, ...]
+    since: int
+    until: int
+    cpu: tuple[Series, ...] = ()
+    memory: tuple[Series, ...] = ()
+    lag: tuple[Series, ...] = ()
+    commits: tuple[Series, ...] = ()
+    webhooks: tuple[Series, ...] = ()
