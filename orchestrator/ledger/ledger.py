@@ -12,8 +12,7 @@ from orchestrator.ledger.actions.actions import Actions
 from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
-from orchestrator.ledger.overviews.endpoint_summaries import EndpointSummaries
-from orchestrator.ledger.overviews.flow_summaries import FlowSummaries
+from orchestrator.ledger.overviews.overviews import Overviews
 from orchestrator.ledger.reports.reports import Reports
 from orchestrator.ledger.runs import clock_repair
 from orchestrator.ledger.runs.run_repositories import RunRepositories
@@ -41,8 +40,7 @@ class Ledger:
         self.jobs = JobRepositories(access, slot=self.runs.heartbeats.slot)
         self.flows = FlowRepositories(access)
         self.reports = Reports(access, database, self.writer)
-        self.flow_summaries = FlowSummaries(access)
-        self.endpoint_summaries = EndpointSummaries(access)
+        self.overviews = Overviews(access)
         self.commands = Commands(access)
         self.samples = Samples(access)
         self.actions = Actions(access)

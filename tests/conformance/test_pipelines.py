@@ -179,9 +179,9 @@ async def test_gaps_that_touch_are_one_stretch(open_file: OpenLedger) -> None:
             of = latest
         rows = await ledger.flows.fires.gaps(of.id, 9)
         assert [(row.kind, row.n) for row in rows] == [("paused", 1), ("paused", 1), ("missed", 5)]
-        missed = await ledger.flow_summaries.missed(AT - 1)
+        missed = await ledger.overviews.flows.missed(AT - 1)
         assert {pipeline: each.number for pipeline, each in missed.items()} == {of.id: 5}
-        assert await ledger.flow_summaries.missed(ledger.now()) == {}
+        assert await ledger.overviews.flows.missed(ledger.now()) == {}
 
 
 async def test_a_pause_holds_for_whoever_looks_later_and_ends_with_a_gap_or_without(open_file: OpenLedger) -> None:

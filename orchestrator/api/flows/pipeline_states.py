@@ -33,7 +33,7 @@ SET_BACK: Final = (
 
 async def pipeline_states(ledger: Ledger, pipelines: Sequence[Defined]) -> list[PipelineState]:
     """What is wrong with each of these."""
-    now, summaries = ledger.now(), ledger.flow_summaries
+    now, summaries = ledger.now(), ledger.overviews.flows
     live = _by_pipeline([*await summaries.begun(LIVE_MAX), *await summaries.waiting(LIVE_MAX)])
     ended, missed = await summaries.ended(), await summaries.missed(now - MISSED_US)
     untold = await summaries.untold(now - UNTOLD_US)

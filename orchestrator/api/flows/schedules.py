@@ -31,9 +31,9 @@ async def schedule_statuses(ledger: Ledger, pipelines: Sequence[Defined]) -> lis
     """How these pipelines stand, in this order."""
     now = ledger.now()
     states: Counter[tuple[int, FlowState]] = Counter()
-    for live in await ledger.flow_summaries.live():
+    for live in await ledger.overviews.flows.live():
         states[live.pipeline, live.state] += live.number
-    latest = {flow.pipeline: flow for flow in await ledger.flow_summaries.latest(1)}
+    latest = {flow.pipeline: flow for flow in await ledger.overviews.flows.latest(1)}
     found = []
     for each in pipelines:
         last = latest.get(each.id)

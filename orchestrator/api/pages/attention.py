@@ -16,7 +16,7 @@ from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.units import DAY_US, HOUR_US
-from orchestrator.views.needs import NeedLine
+from orchestrator.views.pages.needs import NeedLine
 
 RUNS_MAX: Final = 200
 """So many unfinished runs are looked at: the newest."""

@@ -31,7 +31,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.samples.sample_repository import SampledTime
 from orchestrator.ledger.samples.samples import EndpointSample
 from orchestrator.units import DAY_US
-from orchestrator.views.endpoints import (
+from orchestrator.views.pages.endpoints import (
     EndpointLine,
     EndpointPage,
     EndpointRun,
@@ -52,13 +52,13 @@ _AT_SERVICE: Final = (State.SUBMITTING, State.UNCERTAIN, State.OUTSTANDING)
 
 async def endpoints_page(ledger: Ledger, held_by: str | None) -> EndpointsPage:
     """All endpoints; `held_by` says who works on the ledger."""
-    rows = await ledger.endpoint_summaries.all(ENDPOINTS_MAX)
+    rows = await ledger.overviews.endpoints.all(ENDPOINTS_MAX)
     return EndpointsPage(endpoints=tuple(await _lines(ledger, held_by, rows)))
 
 
 async def endpoint_page(ledger: Ledger, held_by: str | None, number: int, span: str) -> EndpointPage | None:
     """The endpoint of that number, with charts of the last `span`; None where there is none."""
-    row = await ledger.endpoint_summaries.numbered(number)
+    row = await ledger.overviews.endpoints.numbered(number)
     if row is None:
         return None
     until = ledger.now()

@@ -13,7 +13,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.units import SECOND_US
-from orchestrator.views.engine import EnginePage, WorkerProcess
+from orchestrator.views.pages.engine import EnginePage, WorkerProcess
 from orchestrator.views.series import Unit
 
 _SHARES: Final = {"half are shorter": 0.5, "99 % are shorter": 0.99}
@@ -92,7 +92,7 @@ def _cpu_share(samples: Sequence[ProcessTotals]) -> float | None:
 
 
 async def _webhook_share(ledger: Ledger) -> Mapping[str, float]:
-    rows = await ledger.endpoint_summaries.all(ENDPOINTS_MAX)
+    rows = await ledger.overviews.endpoints.all(ENDPOINTS_MAX)
     samples = await ledger.samples.endpoints.latest([row.id for row in rows])
     shares = {row.endpoint: samples[row.id].webhook_share for row in rows if row.id in samples}
     return {endpoint: share for endpoint, share in shares.items() if share is not None}

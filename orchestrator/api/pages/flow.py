@@ -12,15 +12,15 @@ from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
-from orchestrator.views.flow_page import FlowPage, KinRow, StageLine
 from orchestrator.views.flows import StageStatus
+from orchestrator.views.pages.flow_page import FlowPage, KinRow, StageLine
 from orchestrator.views.series import TimeBar
 from orchestrator.views.status import RunStatus
 
 
 async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str | None) -> FlowPage | None:
     """The flow of that number, with the way of the rows whose custom_id is `row`; None where there is no such flow."""
-    flow = await ledger.flow_summaries.numbered(number)
+    flow = await ledger.overviews.flows.numbered(number)
     if flow is None:
         return None
     shown = await flow_shown(ledger, flow, held_by)
@@ -36,7 +36,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
         number=number,
         pipeline_number=flow.pipeline,
         version=shown.version,
-        latest_version=next(iter(await ledger.flow_summaries.versions(flow.pipeline, 1))).version,
+        latest_version=next(iter(await ledger.overviews.flows.versions(flow.pipeline, 1))).version,
         result=(await flow_results(ledger, [flow]))[number],
         stages=tuple(stages),
         to_come=tuple(name for name in names if name not in {stage.stage for stage in stages}),

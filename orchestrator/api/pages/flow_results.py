@@ -11,7 +11,7 @@ from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import SECOND_US
 from orchestrator.views.costs import CostView
-from orchestrator.views.pipelines import FlowResult
+from orchestrator.views.pages.pipelines import FlowResult
 
 
 async def flow_results(ledger: Ledger, flows: Sequence[Flow]) -> Mapping[int, FlowResult]:

@@ -14,8 +14,8 @@ from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.overviews.flow_summaries import LiveFlows
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.units import SECOND_US
-from orchestrator.views.now import NowPage
-from orchestrator.views.pipelines import BackfillLine
+from orchestrator.views.pages.now import NowPage
+from orchestrator.views.pages.pipelines import BackfillLine
 from orchestrator.views.run_lines import RunLine
 
 RUNS_SHOWN: Final = 30
@@ -29,7 +29,7 @@ FLOWS_MAX: Final = 200
 async def now_page(ledger: Ledger, held_by: str | None) -> NowPage:
     """All of that; `held_by` says who works on the ledger."""
     states = await pipeline_states(ledger, await ledger.flows.pipelines.all())
-    begun = await ledger.flow_summaries.begun(FLOWS_MAX)
+    begun = await ledger.overviews.flows.begun(FLOWS_MAX)
     backfilled = {flow.id for flow in begun if flow.kind is FlowKind.BACKFILL}
     among = await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=FLOWS_MAX)
     lines = [line for line in await run_lines(ledger, held_by, among=among) if line.flow not in backfilled]
@@ -38,7 +38,7 @@ async def now_page(ledger: Ledger, held_by: str | None) -> NowPage:
         needs=tuple(map(need_line, await needs_now(ledger, held_by, states))),
         pipelines=tuple(await pipeline_lines(ledger, states)),
         runs=tuple(lines[:RUNS_SHOWN]),
-        backfills=tuple(await _backfills(ledger, await ledger.flow_summaries.live())),
+        backfills=tuple(await _backfills(ledger, await ledger.overviews.flows.live())),
         more_runs=max(0, len(lines) - RUNS_SHOWN),
         ended=() if lines or backfilled else await _ended(ledger, held_by),
         last_process=None if held_by else last_of(await ledger.runs.heartbeats.all()),
@@ -81,7 +81,7 @@ async def _backfills(ledger: Ledger, live: Sequence[LiveFlows]) -> list[Backfill
     found = []
     for pipeline, recorded_at in list(asked)[:RUNS_SHOWN]:
         numbers: dict[FlowState, int] = {}
-        for each in await ledger.flow_summaries.backfill(pipeline, recorded_at):
+        for each in await ledger.overviews.flows.backfill(pipeline, recorded_at):
             numbers[each.state] = numbers.get(each.state, 0) + each.number
         on_hold, running = numbers.get(FlowState.ON_HOLD, 0), numbers.get(FlowState.RUNNING, 0)
         found.append(

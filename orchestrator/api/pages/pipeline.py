@@ -17,7 +17,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.ledger.overviews.flow_summaries import PipelineGap
 from orchestrator.units import SECOND_US
-from orchestrator.views.pipelines import GapLine, PipelinePage, PipelinesPage, PipelineVersion
+from orchestrator.views.pages.pipelines import GapLine, PipelinePage, PipelinesPage, PipelineVersion
 
 FIRES_SHOWN: Final = 60
 GAPS_SHOWN: Final = 20
@@ -35,7 +35,7 @@ async def pipeline_page(ledger: Ledger, number: int) -> PipelinePage | None:
     each = next((each for each in await ledger.flows.pipelines.all() if each.id == number), None)
     if each is None:
         return None
-    now, summaries = ledger.now(), ledger.flow_summaries
+    now, summaries = ledger.now(), ledger.overviews.flows
     [state] = await pipeline_states(ledger, [each])
     flows = await summaries.latest(FIRES_SHOWN, pipeline=number)
     gaps = await summaries.gaps(GAPS_SHOWN, pipeline=number)
@@ -79,7 +79,7 @@ def _gap(gap: PipelineGap, each: Defined) -> GapLine:
 
 async def _versions(ledger: Ledger, pipeline: int) -> Sequence[PipelineVersion]:
     """Each with what has changed since the one before."""
-    rows = await ledger.flow_summaries.versions(pipeline, VERSIONS_SHOWN + 1)
+    rows = await ledger.overviews.flows.versions(pipeline, VERSIONS_SHOWN + 1)
     bodies = await ledger.flows.pipelines.definitions(row.id for row in rows)
     befores = [bodies[row.id] for row in rows[1:]]
     changes = [definition_changes(before, bodies[row.id]) for before, row in zip(befores, rows, strict=False)]

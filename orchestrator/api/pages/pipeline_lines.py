@@ -16,7 +16,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.flows.pipelines import Defined
 from orchestrator.ledger.overviews.flow_summaries import LiveFlows, PipelineGap, SkippedFire
-from orchestrator.views.pipelines import FlowResult, PipelineFire, PipelineLine
+from orchestrator.views.pages.pipelines import FlowResult, PipelineFire, PipelineLine
 
 FIRES_SHOWN: Final = 14
 
@@ -31,7 +31,7 @@ async def pipeline_lines(ledger: Ledger, states: Sequence[PipelineState] | None 
     defined = await ledger.flows.pipelines.all()
     if states is None:
         states = await pipeline_states(ledger, defined)
-    summaries, now = ledger.flow_summaries, ledger.now()
+    summaries, now = ledger.overviews.flows, ledger.now()
     fires = fires_of(
         defined,
         await summaries.latest(FIRES_SHOWN),

@@ -6,7 +6,7 @@ from orchestrator.api.pages.endpoints import endpoint_page, endpoints_page
 from orchestrator.api.pages.sample_charts import SPAN_DEFAULT, SPANS
 from orchestrator.dashboard.page import NotFoundError, Page, PageRequest
 from orchestrator.errors import UsageError
-from orchestrator.views.endpoints import EndpointPage, EndpointsPage
+from orchestrator.views.pages.endpoints import EndpointPage, EndpointsPage
 
 NEAREST_MAX: Final = 5
 
@@ -27,7 +27,7 @@ async def _one(request: PageRequest) -> EndpointPage:
     number = request.numbers["endpoint"]
     found = await endpoint_page(request.ledger, request.holder, number, span_of(request))
     if found is None:
-        known = await request.ledger.endpoint_summaries.all(NEAREST_MAX)
+        known = await request.ledger.overviews.endpoints.all(NEAREST_MAX)
         nearest = {row.endpoint: f"/endpoints/{row.id}" for row in known}
         raise NotFoundError(f"There is no endpoint {number} in this ledger.", nearest)
     return found

@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.api.pages.engine import engine_page
 from orchestrator.dashboard.page import Page, PageRequest
 from orchestrator.dashboard.pages.endpoints import span_of
-from orchestrator.views.engine import EnginePage
+from orchestrator.views.pages.engine import EnginePage
 
 
 async def _compose(request: PageRequest) -> EnginePage:

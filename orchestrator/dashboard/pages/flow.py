@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.api.pages.flow import flow_page
 from orchestrator.dashboard.page import NotFoundError, Page, PageRequest
-from orchestrator.views.flow_page import FlowPage
+from orchestrator.views.pages.flow_page import FlowPage
 
 
 async def _compose(request: PageRequest) -> FlowPage:

@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.api.pages.now import now_page
 from orchestrator.dashboard.page import Page, PageRequest
-from orchestrator.views.now import NowPage
+from orchestrator.views.pages.now import NowPage
 
 
 async def _compose(request: PageRequest) -> NowPage:

@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.api.pages.pipeline import pipeline_page, pipelines_page
 from orchestrator.dashboard.page import NotFoundError, Page, PageRequest
-from orchestrator.views.pipelines import PipelinePage, PipelinesPage
+from orchestrator.views.pages.pipelines import PipelinePage, PipelinesPage
 
 
 async def _all(request: PageRequest) -> PipelinesPage:

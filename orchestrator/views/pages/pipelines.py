@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from orchestrator.views.costs import CostView
-from orchestrator.views.needs import NeedLine
+from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.series import FireSign
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from orchestrator.views.flows import FlowStatus, NotificationStatus, StageStatus
-from orchestrator.views.pipelines import FlowResult
+from orchestrator.views.pages.pipelines import FlowResult
 from orchestrator.views.series import TimeBar
 
 

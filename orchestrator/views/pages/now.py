@@ -2,8 +2,8 @@
 
 import msgspec
 
-from orchestrator.views.needs import NeedLine
-from orchestrator.views.pipelines import BackfillLine, PipelineLine
+from orchestrator.views.pages.needs import NeedLine
+from orchestrator.views.pages.pipelines import BackfillLine, PipelineLine
 from orchestrator.views.run_lines import RunLine
 from orchestrator.views.status import LastProcess
 
