@@ -30,12 +30,10 @@ from orchestrator.cli.service import BEGIN, TRY_AND_REHEARSE, UPKEEP
 
 PANELS: Final[Mapping[str, Members]] = {
     "Run a batch": {**BEGIN, **RUN_A_BATCH},
-    "Look after runs": LOOK_AFTER_RUNS,
+    "Look after runs": {**LOOK_AFTER_RUNS, **MONITORING},
     "Pipelines": PIPELINES,
-    "Watch": MONITORING,
-    "Try and rehearse": TRY_AND_REHEARSE,
     "The account": ACCOUNT,
-    "Upkeep": UPKEEP,
+    "Try, rehearse, keep up": {**TRY_AND_REHEARSE, **UPKEEP},
 }
 """The commands, by the panel of the help that has them."""
 

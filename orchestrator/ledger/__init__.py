@@ -16,6 +16,7 @@ from orchestrator.ledger.sqlite.file_locks import (
     locked_since,
     network_file_system,
     refuse_abandoned,
+    who_and_since,
 )
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
 from orchestrator.ledger.sqlite.webhook_key import webhook_key
@@ -41,4 +42,5 @@ __all__ = [
     "refuse_abandoned",
     "this_boot",
     "webhook_key",
+    "who_and_since",
 ]

@@ -230,7 +230,6 @@ def install_help(commands: typer.Typer) -> None:
 _PROGRAM_EXAMPLES: Final = (
     "orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",
     "orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl",
-    "orchestrator retry prompts --where class=timed_out",
 )
 
 

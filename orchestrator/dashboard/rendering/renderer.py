@@ -10,6 +10,7 @@ from jinja2 import Environment
 
 from orchestrator.dashboard.rendering.environment import Urls
 from orchestrator.errors import flag_name, with_settings_named
+from orchestrator.ledger import who_and_since
 from orchestrator.views.actions import ActionLine
 from orchestrator.views.json_values import as_printed
 
@@ -83,6 +84,7 @@ class Renderer:
             url=self._urls.url,
             static=self._urls.static,
             headings=self._headings,
+            at_work=None if scene.holder is None else who_and_since(scene.holder),
             **{name: getattr(scene, name) for name in scene.__dataclass_fields__},
         )
 

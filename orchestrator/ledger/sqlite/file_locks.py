@@ -221,11 +221,19 @@ def holder(ledger: Path) -> str | None:
 def locked_since(ledger: Path) -> int | None:
     """When the ledger's lock was last taken (microseconds UTC), by its text; None where that does not tell."""
     try:
-        text = _beside(ledger, LOCK).read_text().rpartition(SINCE)[2].strip()
-        since = datetime.strptime(text, SINCE_FORMAT).replace(tzinfo=UTC)
+        return who_and_since(_beside(ledger, LOCK).read_text())[1]
     except (OSError, ValueError):
         return None
-    return int(since.timestamp()) * SECOND_US
+
+
+def who_and_since(text: str) -> tuple[str, int | None]:
+    """The two parts of what `holder` says: who it is, and since when (microseconds UTC); None: it does not tell."""
+    who, _, since = text.rpartition(SINCE)
+    try:
+        begun = datetime.strptime(since.strip(), SINCE_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return text, None
+    return who, int(begun.timestamp()) * SECOND_US
 
 
 def refuse_second_name(ledger: Path) -> None:

@@ -17,6 +17,7 @@ from orchestrator.ledger.sqlite.file_locks import (
     holder,
     intake_lock,
     refuse_network_file_system,
+    who_and_since,
 )
 from tests.simulation.clock import EPOCH_AT
 
@@ -214,3 +215,11 @@ def test_a_lock_that_comes_and_goes_is_never_held_twice(tmp_path: Path) -> None:
             ended.result()
     assert set(most) == {1}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_holder_says_of_itself_has_two_parts() -> None:
+    assert who_and_since("process 7 (run a since b) since 2026-01-01 00:00:00 UTC") == (
+        "process 7 (run a since b)",
+        EPOCH_AT,
+    )
+    assert who_and_since("another process") == ("another process", None)

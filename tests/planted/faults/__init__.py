@@ -20,6 +20,7 @@ from tests.planted.faults import (
     notifying,
     outcomes,
     pacing,
+    pages,
     pausing,
     pipelines,
     processes,
@@ -39,6 +40,7 @@ from tests.planted.faults.fault import Fault
 
 FAULTS: Final[tuple[Fault, ...]] = (
     *rules.FAULTS,
+    *pages.FAULTS,
     *processes.FAULTS,
     *answers.FAULTS,
     *outcomes.FAULTS,

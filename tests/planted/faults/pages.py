@@ -1,0 +1,118 @@
+"""Who may see and do what in a browser, and what pages cost."""
+
+from tests.planted.faults.fault import Fault
+
+_DOOR = "tests/dashboard/access/test_door.py"
+_LOGIN = "tests/dashboard/access/test_login.py"
+_READER = "tests/dashboard/reading/test_ledger_reader.py"
+_CACHE = "tests/dashboard/reading/test_view_cache.py"
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        name="a link signs in more than once",
+        path="orchestrator/dashboard/access/key_file.py::KeyFolder.use_link",
+        old="self._link(token).unlink()",
+        new="self._link(token).stat()",
+        tests=(f"{_LOGIN}::test_a_link_signs_in_once_after_a_question",),
+    ),
+    Fault(
+        name="a link is never too old",
+        path="orchestrator/dashboard/access/tokens.py::Tokens.person_of_link",
+        old="return _read(self._links, token, LINK_S)",
+        new="return _read(self._links, token, SESSION_S)",
+        tests=(f"{_LOGIN}::test_a_link_is_too_old_after_five_minutes",),
+    ),
+    Fault(
+        name="wrong keys can be tried without end",
+        path="orchestrator/dashboard/access/wrong_keys.py::WrongKeys.are_too_many",
+        old="return len(self._wrong) == WRONG_MAX and self._clock.now() - self._wrong[0] < MINUTE_US",
+        new="return False",
+        tests=(f"{_LOGIN}::test_five_wrong_keys_a_minute_are_looked_at",),
+    ),
+    Fault(
+        name="a cookie can be read by a script",
+        path="orchestrator/dashboard/login_pages.py::Login._sent",
+        old="httponly=True,",
+        new="httponly=False,",
+        tests=(f"{_LOGIN}::test_the_cookie_is_for_this_dashboard_and_no_script",),
+    ),
+    Fault(
+        name="a name that somebody else leads here is ours",
+        path="orchestrator/dashboard/access/door.py::Door._refusal",
+        old='if not is_health and not is_our_host(request.headers.get("host", ""), own):',
+        new="if False:",
+        tests=(f"{_DOOR}::test_a_name_that_somebody_else_led_here_gets_nothing",),
+    ),
+    Fault(
+        name="a page of somebody else's can have things done",
+        path="orchestrator/dashboard/access/door.py::Door._refusal",
+        old="if not is_from_our_page(request.headers, own):",
+        new="if False:",
+        tests=(f"{_DOOR}::test_only_a_page_of_ours_can_have_anything_done",),
+    ),
+    Fault(
+        name="who only looks can act",
+        path="orchestrator/dashboard/access/visitors.py::Visitors.may_act",
+        old="return person is not None and person.may_act and not self.settings.read_only",
+        new="return person is not None and not self.settings.read_only",
+        tests=(f"{_LOGIN}::test_a_viewer_looks_and_does_nothing_whatever_is_sent",),
+    ),
+    Fault(
+        name="the header of a proxy is believed of anybody",
+        path="orchestrator/dashboard/access/visitors.py::Visitors._by_proxy",
+        old="if header is None or peer is None or peer.host not in self.settings.proxies:",
+        new="if header is None or peer is None:",
+        tests=(f"{_DOOR}::test_the_proxy_names_people_and_nobody_else_can",),
+    ),
+    Fault(
+        name="viewers see inputs and outputs",
+        path="orchestrator/dashboard/site.py::Site._shows",
+        old="is_viewer = person is None or not person.may_act",
+        new="is_viewer = False",
+        tests=(f"{_DOOR}::test_payloads_are_for_those_who_may_act_unless_hidden_for_all",),
+    ),
+    Fault(
+        name="a redacted member can be searched for",
+        path="orchestrator/dashboard/payloads.py::Payloads.may_search",
+        old="return not any(_overlap(member, path) for member in members for path in self.redacted)",
+        new="return True",
+        tests=("tests/dashboard/test_payloads.py::test_nobody_can_ask_for_what_is_redacted_until_the_answer_is_yes",),
+    ),
+    Fault(
+        name="a body of unknown length is read to its end",
+        path="orchestrator/dashboard/access/door.py::Door.__call__",
+        old="receive = limited(receive)",
+        new="",
+        tests=(f"{_DOOR}::test_a_body_is_64_kib_at_most_whether_it_says_so_or_not",),
+    ),
+    Fault(
+        name="a question to the ledger goes on after its time",
+        path="orchestrator/ledger/sqlite/connection.py::ThreadedConnection._hurried",
+        old="timer = loop.call_later(patience_s, self._conn.interrupt)",
+        new="timer = loop.call_later(600 * patience_s, self._conn.interrupt)",
+        tests=(f"{_READER}::test_a_question_that_takes_too_long_is_really_ended",),
+    ),
+    Fault(
+        name="pages can write into the ledger",
+        path="orchestrator/ledger/sqlite/database.py::_hasty",
+        old='"PRAGMA query_only = ON"',
+        new='"PRAGMA query_only = OFF"',
+        tests=(f"{_READER}::test_nothing_can_be_written_through_it",),
+    ),
+    Fault(
+        name="each tab has its view computed",
+        path="orchestrator/dashboard/reading/view_cache.py::ViewCache._holds",
+        old="return age < FRESH_US or (age < UNCHANGED_US and await self._reader.version() == place.version)",
+        new="return False",
+        tests=(f"{_CACHE}::test_tabs_that_ask_at_once_share_what_is_computed",),
+    ),
+    Fault(
+        name="the dashboard keeps the key of its parent",
+        path="orchestrator/cli/framework/dashboard_child.py::child_environment",
+        old="kept = {name: value for name, value in environ.items() if _KEPT.fullmatch(name)}",
+        new="kept = dict(environ)",
+        tests=(
+            "tests/cli/framework/test_dashboard_child.py::test_the_child_gets_no_key_and_nothing_that_settings_may_name",
+        ),
+    ),
+)
