@@ -5,6 +5,7 @@ opened. What answers strangers' requests must not hold what they are after.
 """
 
 from collections.abc import Callable, Iterable, MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from orchestrator.dashboard.application import open_dashboard
 from orchestrator.ledger.actions.asker import user_name
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.telemetry.traces.trace_service import send_traces
 from orchestrator.web.server import Listener
 
 GRACE_S: Final = 2.0
@@ -68,14 +70,16 @@ async def serve_dashboard(
 ) -> None:
     """Serves until `stop` is set; tells `ready` once it answers.
 
-    Raises `UsageError` where it cannot listen there, or the settings would let anybody in, and `StorageError` where its
-    key cannot be kept.
+    Raises `UsageError` where it cannot listen there, the settings would let anybody in, or traces cannot be sent, and
+    `StorageError` where its key cannot be kept.
     """
     refuse_unsafe(settings)
     app = _ToBeMade()
     listener = Listener(app, settings.listen, grace_s=GRACE_S, connections_max=CONNECTIONS_MAX)
     settings = msgspec.structs.replace(settings, listen=listener.address)
     async with open_dashboard(ledger, settings, clock=clock) as app.app, anyio.create_task_group() as tasks:
+        if settings.trace is not None:
+            await tasks.start(partial(send_traces, ledger, settings.trace, clock=clock))
         await tasks.start(listener.serve)
         ready(dashboard_place(ledger, settings, clock))
         await stop.wait()

@@ -69,7 +69,7 @@ class Feed:
         """
         async with aclosing(self.changes()) as changes:
             async for _ in changes:
-                while page := await self._page(place):
+                while page := await self.page(place):
                     yield page
                     place = page[-1].place
 
@@ -86,7 +86,8 @@ class Feed:
             yield
             others = await self._changed(committed, others)
 
-    async def _page(self, place: int) -> list[FeedEvent]:
+    async def page(self, place: int) -> list[FeedEvent]:
+        """The next ones after `place`, as many as are read at once; none at the end."""
         return await self._access.structs(FeedEvent, _PAGE, {"after": place})
 
     async def _changed(self, committed: anyio.Event, others: int) -> int:

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from orchestrator.ledger.monitoring.tallies import Tallies
+from orchestrator.ledger.monitoring.traced_jobs import TracedJobs
 from orchestrator.ledger.reports.audit import Audit
 from orchestrator.ledger.reports.ended_jobs import JobsByEnd
 from orchestrator.ledger.reports.event_feed import Feed
@@ -13,7 +15,6 @@ from orchestrator.ledger.reports.job_queries import JobQueries
 from orchestrator.ledger.reports.retention import Pruning
 from orchestrator.ledger.reports.run_list import RunList
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
-from orchestrator.ledger.reports.tallies import Tallies
 from orchestrator.ledger.sqlite.database import Database
 from orchestrator.ledger.transactions.group_commit import GroupCommitWriter
 from orchestrator.ledger.transactions.repository import Access, Repository
@@ -32,8 +33,9 @@ class Reports(Repository):
         self.audit = Audit(access, database)
         self.upkeep = Upkeep(access, database)
         self.exports = Exports(access)
-        self.run_list = RunList(access)
         self.tallies = Tallies(access)
+        self.traced_jobs = TracedJobs(access)
+        self.run_list = RunList(access)
         self.ended_jobs = JobsByEnd(access)
 
     async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:

@@ -72,7 +72,7 @@ def intake_lock(ledger: Path, run: str, *, now: int) -> Iterator[None]:
     path = _beside(ledger, INTAKE_LOCK + hashlib.sha256(os.fsencode(run)).hexdigest()[:DIGEST_CHARS])
     while True:
         with _opened(path) as descriptor:
-            if not _is_free(descriptor):
+            if not lock_if_free(descriptor):
                 _refuse_abandoned(path, f"no rows can be read for the run {run!r}:")
                 raise IntakeBusyError(f"{_text(descriptor)} is reading rows for the run {run!r}")
             if not _is_at(path, descriptor):
@@ -181,21 +181,21 @@ def _forget_dead_intakes(ledger: Path) -> None:
     real = _beside(ledger, "")
     for path in real.parent.glob(glob.escape(real.name + INTAKE_LOCK) + "*"):
         with suppress(OSError, UsageError), _opened(path) as descriptor:
-            if _is_free(descriptor) and _is_at(path, descriptor):
+            if lock_if_free(descriptor) and _is_at(path, descriptor):
                 path.unlink()
 
 
 def _locked(descriptor: int) -> bool:
     """Takes the lock; a few tries, since `holder` holds it for a moment when somebody looks."""
     for _ in range(LOCK_TRIES):
-        if _is_free(descriptor):
+        if lock_if_free(descriptor):
             return True
         time.sleep(LOCK_PAUSE_S)
     return False
 
 
-def _is_free(descriptor: int) -> bool:
-    """Takes the lock if nobody has it."""
+def lock_if_free(descriptor: int) -> bool:
+    """Takes the lock of an open file if nobody has it; whether it did. It is let go with the file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -11,7 +11,7 @@ import msgspec
 from orchestrator.core.service.addresses import Address, interface_url, parse_address
 from orchestrator.settings.configuration_file import DASHBOARD_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.setting import Panel, Setting, settings_in
-from orchestrator.settings.value_types import SWITCH, listed, one_of, parsed
+from orchestrator.settings.value_types import SWITCH, Kind, listed, one_of, parsed
 
 LISTEN_DEFAULT: Final = Address("127.0.0.1", 8901)
 
@@ -47,6 +47,16 @@ def _member(text: str) -> str:
     if text.partition(".")[0] not in ("input", "output") or not all(text.split(".")):
         raise ValueError(f'"{text:.40}" is no part of a payload; write input.email or output')
     return text
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise ValueError(f'"{text:.40}" is no share of jobs; write a number from 0 to 1, as 0.01')
+    return share
 
 
 class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +133,17 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
             "A member of inputs or outputs that is neither shown nor searched, as `input.email`. Repeatable.",
         ),
     ] = ()
+
+    trace: Annotated[
+        float | None,
+        _served(
+            "trace",
+            parsed("SHARE", _share, "{:g}".format, kind=Kind.NUMBER),
+            "Sends [traces](monitoring.md#traces) of that share of the jobs as they end, to where"
+            " `OTEL_EXPORTER_OTLP_ENDPOINT` says; 0.01 is one job in a hundred.",
+            default="none",
+        ),
+    ] = None
 
     @property
     def prefix(self) -> str:

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, REQUEST_BOUNDS_S, TIME_BOUNDS_S, Histogram
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.tallies import KnownEndpoint
+from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse
 from orchestrator.telemetry.metrics.labels import ClosedLabel
 from orchestrator.telemetry.metrics.readings import Distribution, Readings

@@ -1,7 +1,8 @@
 """What is said of the processes at work, of the ledger as a file, and of what goes to and fro beside jobs."""
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,7 @@ from orchestrator.telemetry.metrics.endpoint_readings import distribution, secon
 from orchestrator.telemetry.metrics.readings import Readings
 
 _FILES: Final = (("database", ""), ("log", "-wal"))
-_WEBHOOKS: Final = ("accepted", "refused")
+_SPOILT: Final = ("hints", "unavailable")
 
 
 async def read_process(
@@ -37,8 +38,15 @@ async def read_process(
     into.add("engine_loop_lag_seconds", value=distribution(lag, LAG_BOUNDS_S))
     into.add("ledger_commit_seconds", value=distribution(commits, COMMIT_BOUNDS_S))
     into.add("sample_timestamp_seconds", value=seconds(max((each.at for each in totals.values()), default=None)))
-    for result in _WEBHOOKS:
-        into.add("webhooks_total", result, value=sum(each.webhooks.get(result, 0) for each in totals.values()))
+    _add_webhooks(sum((Counter(each.webhooks) for each in totals.values()), Counter()), into)
+
+
+def _add_webhooks(counted: Mapping[str, int], into: Readings) -> None:
+    """By what became of them; those that were received are told apart into the others."""
+    spoilt = {name: counted.get(name, 0) for name in _SPOILT}
+    accepted = counted.get("received", 0) - sum(spoilt.values())
+    for result, n in {"accepted": accepted, **spoilt, "refused": counted.get("refused", 0)}.items():
+        into.add("webhooks_total", result, value=n)
 
 
 def read_files(path: Path, into: Readings) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.tallies import KnownEndpoint
+from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.runs.heartbeats import Heartbeat
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.samples.samples import RunSample

@@ -11,6 +11,7 @@ from orchestrator.dashboard.access.tokens import Tokens
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
+from orchestrator.settings.value_types import Kind
 from tests.cli.command_line import call
 from tests.engine.rows import empty_ledger
 
@@ -67,6 +68,9 @@ def test_the_key_of_programs_is_that_of_this_ledger(ledger: Path) -> None:
         ["--proxy", "somewhere"],
         ["--redact", "email"],
         ["--listen", "here"],
+        ["--trace", "0"],
+        ["--trace", "1.5"],
+        ["--trace", "some"],
     ],
 )
 def test_what_cannot_be_served_is_refused_by_its_flag(ledger: Path, words: list[str]) -> None:
@@ -83,6 +87,7 @@ VALUES = {
     "operator": "ana",
     "payloads": "hide",
     "redact": "input.email",
+    "trace": "0.01",
 }
 
 
@@ -90,7 +95,8 @@ VALUES = {
 def test_each_setting_is_the_same_by_flag_variable_and_file(setting: Setting[object], tmp_path: Path) -> None:
     text = VALUES.get(setting.key, "true")
     file = tmp_path / "orchestrator.toml"
-    file.write_text(f"[dashboard]\n{setting.key} = {text if text == 'true' else json.dumps(text)}\n")
+    is_bare = text == "true" or setting.value_type.kind is Kind.NUMBER
+    file.write_text(f"[dashboard]\n{setting.key} = {text if is_bare else json.dumps(text)}\n")
     given = [text] if setting.key in ("proxy", "operator", "redact") else text
     found = [
         choose({setting.key.replace("-", "_"): given}, {}, DASHBOARDS)[setting],

@@ -103,6 +103,8 @@ async def test_what_the_process_wrote_down_is_told_as_it_stands(tmp_path: Path) 
     assert (margin.bounds[:4], margin.at_most[:4], margin.total) == ((0.0, 15.0, 60.0, 150.0), (0, 0, 1, 1), 40.0)
     assert found("engine_cpu_seconds_total", "0") == 12.5
     assert found("janitor_failing", "prune") == 1
+    assert found("webhooks_total", "accepted") == 4
+    assert found("webhooks_total", "hints") == 2
     assert found("webhooks_total", "refused") == 1
     assert found("run_spend", "run-1-1") == 3.12
     assert found("run_budget", "run-1-1") == 25.0

@@ -74,7 +74,7 @@ PROCESS: Final = ProcessTotals(
     cpu_s=12.5,
     lag=Histogram((3,), 0.01),
     commits=Histogram((0, 9), 0.02),
-    webhooks={"accepted": 6, "refused": 1},
+    webhooks={"received": 6, "hints": 2, "refused": 1},
 )
 
 

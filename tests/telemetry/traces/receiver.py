@@ -1,0 +1,74 @@
+"""A receiver of traces, by OTLP over HTTP, in a thread of the test process."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+@dataclass
+class Receiver:
+    """What came in, and what it is answered."""
+
+    url: str = ""
+    answers: list[int] = field(default_factory=list)
+    """Statuses of the next answers; then 200."""
+
+    requests: list[Any] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    holds: threading.Event | None = None
+    """Answers wait for it, if it is there."""
+
+    came: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def spans(self) -> list[Any]:
+        """All that were taken, one after the other."""
+        return [
+            span
+            for request in self.requests
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    @property
+    def numbers(self) -> list[str]:
+        return [span.span_id.hex() for span in self.spans]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status = receiver.answers.pop(0) if receiver.answers else 200
+            if status == 200:
+                receiver.headers.append(dict(self.headers.items()))
+                receiver.requests.append(ExportTraceServiceRequest.FromString(body))
+                receiver.came.set()
+            if receiver.holds is not None:
+                receiver.holds.wait()
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as its base has it
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    receiver.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield receiver
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
