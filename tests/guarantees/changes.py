@@ -51,4 +51,5 @@ CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "G8": ("Large outputs and inputs are read in pages bounded in bytes, and few at a time where the line is narrow.",),
     "G9": ("Schedules, stages and what is handed from one to the next are new.",),
     "G10": ("Resumable jobs are new.",),
+    "G11": ("Pages that act are new.",),
 }

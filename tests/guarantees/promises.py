@@ -348,4 +348,29 @@ PROMISES: Final = (
         ),
         figures={"emulator.long_jobs": ("",)},
     ),
+    Promise(
+        number="G11",
+        title="a form acts once, and on what was confirmed",
+        text=(
+            "What is asked from a page is done once for each confirmation, whatever is clicked, in how many tabs, and over "
+            "restarts of the dashboard; and on no more than the page had counted. Who asked what, by which way, and what came "
+            "of it stands in the ledger, in the transaction that did it or asked for it."
+        ),
+        assumptions=(
+            "Whoever acts does so by the form that the confirmation shows: each confirmation has an id of its own, so two of them are two wishes.",
+        ),
+        breaks=(
+            "What ends or fails between the count and the act, of jobs that are cancelled: fewer of them are no reason to ask again.",
+            "A message that is sent again: that it was asked and that it was done are two transactions, and a process that is killed between leaves an action of which it says that nobody knows what came of it.",
+        ),
+        tests=(
+            "tests/dashboard/actions/test_confirmed_form.py::test_a_form_acts_once_in_two_tabs_at_once_and_after_a_restart_of_the_dashboard",
+            "tests/dashboard/actions/test_confirmed_form.py::test_another_count_than_was_confirmed_asks_again_and_does_nothing",
+            "tests/dashboard/actions/test_confirmed_form.py::test_what_fails_after_the_count_is_not_among_those_that_were_confirmed",
+            "tests/dashboard/actions/test_confirmed_form.py::test_what_was_begun_and_cut_off_says_that_it_is_not_known",
+            "tests/dashboard/actions/test_at_work.py::test_what_nobody_does_now_is_done_once_by_whoever_works_next",
+            "tests/conformance/test_actions.py::test_a_form_acts_once_whatever_it_asks_for",
+            "tests/api/flows/test_asked_flows.py::test_what_the_command_line_asks_is_an_action_in_the_transaction_that_does_it",
+        ),
+    ),
 )

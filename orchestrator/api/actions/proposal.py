@@ -34,6 +34,8 @@ class ProposalRequest:
     """Of the run, flow, pipeline ..., from the path."""
 
     fields: Mapping[str, str]
+    key: str = ""
+    """What stands in the path in place of a number, as the id of a message."""
 
     @property
     def path(self) -> Path:

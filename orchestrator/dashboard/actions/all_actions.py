@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.api.actions import flow_proposals, job_proposals, limit_proposals, pipeline_proposals, run_proposals
+from orchestrator.api.actions import (
+    flow_proposals,
+    job_proposals,
+    limit_proposals,
+    message_proposals,
+    pipeline_proposals,
+    run_proposals,
+)
 from orchestrator.dashboard.actions.confirmed_form import ConfirmedForm, Propose
 from orchestrator.dashboard.page import FormRoute
 
@@ -62,4 +69,7 @@ ROUTES: Final[tuple[FormRoute, ...]] = (
             "continue": pipeline_proposals.continue_schedule,
         },
     ),
+    ConfirmedForm(
+        path="/messages/{message}/resend", proposal=message_proposals.send_again, subject="message", heading="Messages"
+    ).route,
 )

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -79,7 +80,8 @@ class ConfirmedForm:
             ledger=opened,
             now=request.now,
             holder=request.holder,
-            number=request.numbers[self.subject],
+            number=request.numbers[self.subject] if f"{{{self.subject}:int}}" in self.path else 0,
+            key=str(request.numbers[self.subject]),
             fields=request.fields,
         )
         try:
@@ -169,4 +171,4 @@ async def _refused(request: FormRequest, given: Dependencies, proposal: Proposal
 
 
 def _filled(path: str, numbers: Mapping[str, int]) -> str:
-    return re.sub(r"\{(\w+):int\}", lambda found: str(numbers[found[1]]), path)
+    return re.sub(r"\{(\w+)(?::int)?\}", lambda found: quote(str(numbers[found[1]]), safe=""), path)

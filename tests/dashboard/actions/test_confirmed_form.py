@@ -5,8 +5,10 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.pipelines.pipeline import Notify
 from orchestrator.dashboard.actions.all_actions import ROUTES
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import ActionWay, Asker
@@ -15,7 +17,7 @@ from orchestrator.settings.monitoring.dashboard_settings import DashboardSetting
 from tests.dashboard.actions.forms import actions_in, confirmed, failed_run, fields_of
 from tests.dashboard.harness import VIEWER, dashboard
 from tests.ledger.ledgers import a_run, brought_to, opened
-from tests.ledger.pipelines import applied
+from tests.ledger.pipelines import a_pipeline, applied
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -165,11 +167,9 @@ async def test_there_is_nothing_to_be_asked_of_what_is_not_there(tmp_path: Path)
         pass
     async with dashboard(path, clock=clock) as site:
         for route in ROUTES:
-            for name in ("run", "flow", "pipeline", "endpoint"):
-                asked = route.path.replace(f"{{{name}:int}}", "9")
-                if "{" not in asked:
-                    assert (await site.post(asked)).status == 404, asked
-                    assert (await site.get(asked)).status in (404, 405), asked
+            asked = re.sub(r"\{\w+(:int)?\}", "9", route.path)
+            assert (await site.post(asked)).status == 404, asked
+            assert (await site.get(asked)).status in (404, 405), asked
 
 
 async def test_what_was_begun_and_cut_off_says_that_it_is_not_known(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_what_was_begun_and_cut_off_says_that_it_is_not_known(tmp_path: Pa
         assert "it is not known what came of it" in (await site.get("/actions")).text
 
 
-ASKED = [re.sub(r"\{\w+:int\}", "1", route.path) for route in ROUTES]
+ASKED = [re.sub(r"\{\w+(:int)?\}", "1", route.path) for route in ROUTES]
 
 
 async def test_no_form_acts_for_viewers_or_strangers_or_from_elsewhere_or_where_all_is_read_only(
@@ -247,3 +247,23 @@ async def test_the_list_of_actions_is_narrowed_goes_on_and_is_json_too(tmp_path:
         assert "Nothing was asked that is like that" in (await site.get("/actions?what=cancel")).text
         assert (await site.get("/actions?after=x")).status == 400
         assert (await site.get("/actions/99")).status == 404
+
+
+async def test_a_message_is_sent_again_once_and_it_is_told_where_there_is_none(tmp_path: Path) -> None:
+    path, clock = tmp_path / "l.db", VirtualClock()
+    async with opened(path, clock=clock) as ledger:
+        telling = replace(a_pipeline(), notify=Notify(url="https://hooks.example/x"))
+        of = await applied(ledger, telling, now=ledger.now())
+        assert await ledger.flows.pipelines.pause(of, now=ledger.now(), until=None, note="x")
+        assert await ledger.flows.outbox.count_owed() == 1
+    async with dashboard(path, clock=clock) as site:
+        fields = fields_of(await site.post("/messages/p1/resend", {"back": "/actions"}))
+        for _ in range(2):
+            done = await site.post("/messages/p1/resend", fields)
+            assert done.headers["location"] == "/actions?did=1"
+        action = await site.json("/actions/1")
+        assert (action["state"], action["done"], action["subject"]) == ("done", 1, "p1")
+        assert (await confirmed(site, "/messages/r99/resend")).status == 303
+        await anyio.sleep(3)
+        assert (await site.json("/actions/2"))["state"] == "refused"
+        assert (await site.post("/messages/x9/resend")).status == 404
