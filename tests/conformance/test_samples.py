@@ -4,13 +4,14 @@ from collections.abc import Iterable
 
 import pytest
 
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.samples.buckets import Histogram
 from orchestrator.core.samples.steps import POINTS_MAX, longest_step
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse, ProcessTotals, RunSample
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import DAY_US, HOUR_US, SECOND_US
-from tests.ledger.ledgers import OpenLedger, a_run
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -135,3 +136,19 @@ async def test_each_step_is_forgotten_after_its_time(open_file: OpenLedger) -> N
         assert await ledger.samples.forget_expired(NOON, most=9) == 3
         assert await ledger.samples.forget_expired(NOON + 61 * SECOND_US, most=9) == 3
         assert await ledger.samples.forget_expired(NOON + 61 * SECOND_US, most=9) == 0
+
+
+async def test_of_samples_of_a_clock_that_was_ahead_the_last_one_stands_now(open_file: OpenLedger) -> None:
+    """So that counters go on from it, and no chart ends in the future."""
+    clock = VirtualClock()
+    now = clock.now()
+    async with open_file(clock=clock) as ledger:
+        run = await a_run(ledger, 1)
+        await brought_to(ledger, State.SUCCEEDED, now + HOUR_US)
+        await written(ledger, run.id, [now - HOUR_US, now + HOUR_US // 2, now + HOUR_US])
+    async with open_file(clock=clock) as ledger:
+        assert ledger.was_ahead_us > 0
+        [before, last] = (await ledger.samples.of_run(run.id, now - 2 * HOUR_US, now + 2 * HOUR_US)).samples
+        assert before.at == now - HOUR_US
+        assert last.at <= clock.now()
+        assert last.ends == {"succeeded": (now + HOUR_US) // SECOND_US}

@@ -4,10 +4,10 @@ import json
 import sqlite3
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class JobRow(NamedTuple):
@@ -60,6 +60,19 @@ class EndpointRow(NamedTuple):
     """When it was written down that a submission had been answered."""
 
 
+class SampleRow(NamedTuple):
+    at: int
+    body: Mapping[str, Any]
+
+
+class History(NamedTuple):
+    counts: Mapping[str, Mapping[str, int]]
+    """Those of each run that are not zero."""
+    runs: Mapping[str, tuple[SampleRow, ...]]
+    """The samples of each run, oldest first; so of endpoints, by their numbers."""
+    endpoints: Mapping[str, tuple[SampleRow, ...]]
+
+
 class Books(NamedTuple):
     """Everything in a ledger that the checks look at."""
 
@@ -81,6 +94,7 @@ class Books(NamedTuple):
     told_s: Mapping[str, float]
     """How long the executions of each run took, as the service told."""
     endpoints: tuple[EndpointRow, ...]
+    history: History
 
     def of_remote(self, remote_id: str) -> SubmissionRow | None:
         """The submission that the service knows as `remote_id`."""
@@ -151,8 +165,31 @@ def read_books(ledger: Path) -> Books:
                     " event = 'accepted') FROM endpoints"
                 )
             ),
+            history=_history(rows),
             integrity=str(db.execute("PRAGMA integrity_check").fetchone()[0]),
         )
+
+
+def _history(rows: Callable[[str], list[tuple[object, ...]]]) -> History:
+    return History(
+        counts=_by_run(rows("SELECT runs.name, counts.name, n FROM counts JOIN runs ON runs.id = run_id WHERE n <> 0")),
+        runs=_samples(rows("SELECT name, at, body FROM run_samples JOIN runs ON runs.id = run_id ORDER BY at")),
+        endpoints=_samples(rows("SELECT endpoint_id, at, body FROM endpoint_samples ORDER BY at")),
+    )
+
+
+def _samples(rows: Iterable[tuple[object, ...]]) -> dict[str, tuple[SampleRow, ...]]:
+    found: defaultdict[str, list[SampleRow]] = defaultdict(list)
+    for of, at, body in rows:
+        found[str(of)].append(SampleRow(at, json.loads(body)))  # type: ignore[arg-type]  # SQLite's types are the columns'
+    return {of: tuple(samples) for of, samples in found.items()}
+
+
+def _by_run(rows: Iterable[tuple[object, ...]]) -> dict[str, dict[str, int]]:
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for run, name, n in rows:
+        found[str(run)][str(name)] = n  # type: ignore[assignment]  # it is a number
+    return dict(found)
 
 
 def _unpacked(output: object) -> object:

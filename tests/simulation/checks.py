@@ -37,6 +37,7 @@ from tests.simulation.facts import Facts, RunFacts
 from tests.simulation.fates import Fate
 from tests.simulation.plan import Rate, Trouble
 from tests.simulation.process import SECRETS
+from tests.simulation.sample_checks import no_counter_of_samples_falls, the_last_samples_say_what_the_ledger_says
 
 BUDGET_US = 90 * SECOND_US
 """Who could reach the service for this long, or a third of the retention, had the budget to collect a result: requests
@@ -466,6 +467,8 @@ CHECKS: tuple[Check, ...] = (
     no_budget_is_passed,
     nothing_is_sent_that_brakes_hold,
     what_is_healthy_is_not_stopped,
+    no_counter_of_samples_falls,
+    the_last_samples_say_what_the_ledger_says,
 )
 
 

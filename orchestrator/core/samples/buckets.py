@@ -91,12 +91,6 @@ class GrowingHistogram:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._sum_s += seconds
 
-    def go_on_from(self, before: Histogram) -> None:
-        """All that was `before` is in it as well."""
-        for position, count in enumerate(before.counts[: len(self._counts)]):
-            self._counts[position] += count
-        self._sum_s += before.sum_s
-
     @property
     def values(self) -> Histogram:
         """As it stands."""

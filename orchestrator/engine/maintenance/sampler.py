@@ -56,6 +56,8 @@ class Sampler:
 
     _latest_endpoints: dict[int, EndpointSample] = field(init=False, default_factory=dict)
     _due: int = field(init=False, default=0)
+    _at: int = field(init=False, default=0)
+    """When the last sample was taken: no other one is earlier, whatever clocks say."""
 
     def __post_init__(self) -> None:
         self.steps = StepMeter(self.endpoints.settings_of, self.ledger.now)
@@ -69,7 +71,7 @@ class Sampler:
         before = await self.ledger.samples.latest_of_process()
         if before is None:
             return
-        self._process_before = before
+        self._process_before, self._at = before, before.at
         self._why_before = next(
             (beat.report.stopped or "" for beat in await self.ledger.runs.heartbeats.all() if beat.slot == 0), ""
         )
@@ -103,7 +105,8 @@ class Sampler:
         """Takes a sample now; `due`: that of this moment. Raises `StorageError`."""
         due = self.ledger.now() if due is None else due
         self.runs.unfinished |= self.steps.reopened
-        working = {*self.runs.unfinished, *self.runs.unservable, *self._latest_runs}
+        # A result that comes late is of a run that was over.
+        working = {*self.runs.unfinished, *self.runs.unservable, *self._latest_runs, *self.steps.of_run}
         working |= {run for run, session in self.runs.sessions.items() if session.progress.unfinished}
         await self._learn(sorted(working))
         step_s = longest_step(self._due or due - round(self.every_s * SECOND_US), due)
@@ -112,7 +115,7 @@ class Sampler:
             return self._look(facts, untold, step_s)
 
         taken = await self.ledger.samples.take(working, look)
-        self._due = max(due, self._due)
+        self._due, self._at = max(due, self._due), taken.at
         self._latest_runs = {run: sample for run, sample in {**taken.runs, **taken.ended}.items() if not sample.is_last}
         self.runs.unfinished -= working - self._latest_runs.keys()  # others may have come meanwhile
         for run in working - self._latest_runs.keys():
@@ -126,6 +129,7 @@ class Sampler:
         runs = {run: self._of_run(run, facts, beside, said.of(run), run in said.runs) for run in facts.counts}
         once = {run for run, sample in runs.items() if sample.is_last or self._is_first(run)}
         return Sampling(
+            at=max(facts.at, self._at + 1),
             step_s=step_s,
             runs={run: sample for run, sample in runs.items() if run not in once},
             ended={run: runs[run] for run in once},

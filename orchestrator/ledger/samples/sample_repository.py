@@ -17,7 +17,7 @@ from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, R
 from orchestrator.ledger.schema.job_tables import endpoints, heartbeats, runs
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 from orchestrator.ledger.schema.sample_tables import endpoint_samples, process_totals, run_samples
-from orchestrator.ledger.sqlite.statements import BATCH, batch_of, field, upsert
+from orchestrator.ledger.sqlite.statements import BATCH, batch_of, field, upsert, without_index
 from orchestrator.ledger.transactions.repository import Access, Repository
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import SECOND_US
@@ -66,7 +66,7 @@ class SampleSeries(Repository, Generic[Sampled]):
         )
         self._expired = (
             select(of, row.at)
-            .select_from(owner.table.join(table, of == owner))
+            .select_from(owner.table.join(table, of == without_index(owner)))  # else it goes through all samples
             .where(row.step_s == bindparam("step"), row.at < bindparam("before"))
             .limit(bindparam("most"))
         )
@@ -126,6 +126,7 @@ class SampleSeries(Repository, Generic[Sampled]):
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """What is written down at one moment: how these stood, each with its step."""
 
+    at: int
     step_s: int
     runs: Mapping[int, RunSample]
     ended: Mapping[int, RunSample]
@@ -157,10 +158,10 @@ class Samples(Repository):
         async def block(transaction: Transaction) -> Sampling:
             facts = await sample_facts(self._access.within(transaction.connection), among)
             seen = look(facts, transaction.applied)
-            await self.runs.write(transaction, seen.step_s, facts.at, seen.runs)
-            await self.runs.write(transaction, COARSEST_S, facts.at, seen.ended)
-            await self.endpoints.write(transaction, seen.step_s, facts.at, seen.endpoints)
-            await self.processes.write(transaction, seen.step_s, facts.at, {SLOT: seen.process})
+            await self.runs.write(transaction, seen.step_s, seen.at, seen.runs)
+            await self.runs.write(transaction, COARSEST_S, seen.at, seen.ended)
+            await self.endpoints.write(transaction, seen.step_s, seen.at, seen.endpoints)
+            await self.processes.write(transaction, seen.step_s, seen.at, {SLOT: seen.process})
             return seen
 
         return await self._access.write(block)

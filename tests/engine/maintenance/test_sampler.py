@@ -14,6 +14,8 @@ import pytest
 
 from orchestrator.core.gates.brakes import Brake, MaxFailures
 from orchestrator.core.gates.gates import Gate
+from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.jobs.transitions import cancelled_on_request
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.samples.rates import grown
 from orchestrator.emulator.contract.faults import Faults
@@ -26,7 +28,7 @@ from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.engine.maintenance.test_crashes import Killer
 from tests.engine.process import process
-from tests.engine.scripted import COMPLETED, CUT, FAILED, Reply, Scripted, in_turn, numbered
+from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, Reply, Scripted, in_turn, numbered
 from tests.ledger.ledgers import obeyed
 from tests.simulation.clock import VirtualClock
 from tests.simulation.run import run, run_until_crash
@@ -276,3 +278,29 @@ def test_over_kills_what_is_counted_never_falls_and_comes_to_what_the_ledger_has
 
 def decoded(body: bytes) -> RunSample:
     return msgspec.json.decode(body, type=RunSample)
+
+
+async def test_of_runs_that_are_over_nothing_more_is_said(tmp_path: Path) -> None:
+    """Whoever works says how it stands every few seconds: with an entry for each run that it ever met, for ever."""
+    transport = Scripted(run=numbered(), status=IN_PROGRESS)
+    async with process(tmp_path / "l.db", transport, jobs=2, name="only collected") as p:
+        await p.begin()
+        await p.until(State.OUTSTANDING, 2)
+    transport.scripts["status"] = lambda _: COMPLETED
+    async with process(tmp_path / "l.db", transport, jobs=1, name="served", sample_every_s=10) as p:
+        await p.begin()
+        assert set(p.engine.recent_report().runs) == {1, 2}
+        await p.finish()
+        await anyio.sleep(90)
+        assert await p.ledger.runs.has_ended(1)
+        assert set(p.engine.recent_report().runs) == set()
+
+
+async def test_steps_of_the_same_transaction_are_in_its_sample(tmp_path: Path) -> None:
+    async with process(tmp_path / "l.db", Scripted(run=numbered()), jobs=3) as p:
+        for n in (1, 2, 3):
+            job = (await p.ledger.jobs.of(ids=[n]))[n]
+            p.ledger.writer.submit(cancelled_on_request(job, at=p.clock.now()), lambda _: None)
+        await p.engine.maintenance.sampler.take()
+        last = (await p.ledger.samples.runs.latest([1]))[1]
+        assert (last.counts, last.ends) == ({"cancelled": 3}, {"cancelled": 3})

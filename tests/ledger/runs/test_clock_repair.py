@@ -38,6 +38,7 @@ ROWS: dict[str, tuple[dict[str, Any], ...]] = {
         {"news": next(iter(RunNews)), "told_at": None},
         {"id": 2, "news": next(iter(RunNews)), "given_up_at": None},
     ),
+    "episodes": ({"news": next(iter(RunNews))},),
     "gaps": ({"kind": next(iter(GapKind)), "after_at": 1},),
     "gathers": ({"by": next(iter(By))},),
     "commands": ({"outcome": "done"},),

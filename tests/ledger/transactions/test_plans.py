@@ -116,6 +116,22 @@ QUESTIONS: dict[str, tuple[str, Question]] = {
         cleared,
     ),
     "not there": ("jobs_at_service (state=?)", ended_by_wish),
+    "samples": (
+        "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at>? AND at<?)",
+        lambda ledger: ledger.samples.of_run(1, AT, 2 * AT),
+    ),
+    "latest samples": (
+        "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at=?)",
+        lambda ledger: ledger.samples.runs.latest([1, 2]),
+    ),
+    "expired samples": (
+        "SEARCH run_samples USING PRIMARY KEY (run_id=? AND step_s=? AND at<?)",
+        lambda ledger: ledger.samples.forget_expired(AT, most=9),
+    ),
+    "unsampled": (
+        "SEARCH events USING INTEGER PRIMARY KEY (rowid>?)",
+        lambda ledger: ledger.samples.unsampled.after(5, most=9),
+    ),
     "history": ("events_of_job", lambda ledger: ledger.jobs.history.of(1)),
     "events": (
         "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",

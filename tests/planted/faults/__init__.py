@@ -28,6 +28,7 @@ from tests.planted.faults import (
     refusing,
     resuming,
     rules,
+    samples,
     selecting,
     shown,
     tables,
@@ -41,6 +42,7 @@ from tests.planted.faults.fault import Fault
 FAULTS: Final[tuple[Fault, ...]] = (
     *rules.FAULTS,
     *pages.FAULTS,
+    *samples.FAULTS,
     *processes.FAULTS,
     *answers.FAULTS,
     *outcomes.FAULTS,
