@@ -8,11 +8,12 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, Flow
 from orchestrator.core.pipelines.overlap_policy import Ruled
 from orchestrator.core.pipelines.schedule_calendar import Fire
 from orchestrator.ledger.flows.fires import FoundFires
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
 from tests.factories import a_row
-from tests.ledger.ledgers import OpenLedger, a_run, brought_to
+from tests.ledger.ledgers import OpenLedger, a_run, brought_to, obeyed
 from tests.ledger.pipelines import a_pipeline, applied
-from tests.simulation.clock import EPOCH_AT
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -92,3 +93,22 @@ async def test_a_flow_that_a_newer_one_takes_the_turn_of_has_ended(open_file: Op
         assert await ledger.reports.tallies.flow_ends() == {of.id: {"cancelled": 1}}
         assert await ledger.reports.tallies.missed() == {of.id: 3}
         assert await ledger.reports.tallies.pipelines() == {of.id: "p"}
+
+
+async def test_messages_are_counted_by_target_as_they_wait_and_as_they_end(open_file: OpenLedger) -> None:
+    async with open_file(clock=VirtualClock()) as ledger:
+        outbox, tallies = ledger.flows.run_outbox, ledger.reports.tallies
+        for name, notify in (("one", "ops:failed"), ("two", "ops:failed"), ("three", "env:HOOK")):
+            run = await a_run(ledger, name=name, settings=RunSettings(notify=notify))
+            await obeyed(ledger, "cancel", run=run.id)
+            await ledger.jobs.cancels.end(run.id, most=1)
+        assert await tallies.messages_waiting() == {"ops": 2, "": 1}
+        assert await tallies.message_ends() == {}
+        [first], [second] = await outbox.of(1), await outbox.of(2)
+        await outbox.undelivered(first.id, "no answer", due_at=ledger.now())
+        assert await tallies.message_ends() == {}
+        await outbox.delivered(first.id)
+        await outbox.delivered(first.id)  # it was
+        await outbox.undelivered(second.id, "no answer", due_at=None)
+        assert await tallies.messages_waiting() == {"": 1}
+        assert await tallies.message_ends() == {"ops": {"told": 1, "given_up": 1}}

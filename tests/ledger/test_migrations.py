@@ -456,3 +456,24 @@ def test_flows_of_an_older_ledger_have_ended_as_they_stand(tmp_path: Path) -> No
             (1, "failed", 2),
             (1, "partial", 1),
         ]
+
+
+def test_messages_of_an_older_ledger_that_were_settled_are_counted(tmp_path: Path) -> None:
+    path = old_ledger(tmp_path / "l.db", "0034")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            """
+            INSERT INTO outbox (pipeline_id, news, body, owed_at, due_at, told_at, given_up_at, target) VALUES
+                (1, 'failed', x'7b7d', 1, 1, 2, NULL, 'ops'),
+                (1, 'failed', x'7b7d', 1, 1, NULL, 2, 'ops'),
+                (1, 'failed', x'7b7d', 1, 1, NULL, NULL, 'ops');
+            INSERT INTO run_outbox (run_id, news, body, owed_at, due_at, told_at, target) VALUES
+                (1, 'failed', x'7b7d', 1, 1, 2, 'ops');
+            """
+        )
+    migrate(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT * FROM message_ends ORDER BY 2").fetchall() == [
+            ("ops", "given_up", 1),
+            ("ops", "told", 2),
+        ]

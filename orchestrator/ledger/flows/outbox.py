@@ -16,10 +16,20 @@ from orchestrator.core.pipelines.due_fires import Gap
 from orchestrator.core.pipelines.notifications import StageCounts
 from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
 from orchestrator.core.pipelines.receivers import receivers_for, receivers_of_pipeline
-from orchestrator.ledger.schema.flow_tables import UNSETTLED, definitions, flows, outbox, pipelines, stages
+from orchestrator.ledger.schema.flow_tables import (
+    UNSETTLED,
+    definitions,
+    flows,
+    message_ends,
+    outbox,
+    pipelines,
+    stages,
+)
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.schema.row_codec import columns
-from orchestrator.ledger.transactions.repository import Access, Repository
+from orchestrator.ledger.sqlite.statements import upsert
+from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
+from orchestrator.ledger.transactions.transaction import Transaction
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
@@ -64,6 +74,7 @@ class _Telling(msgspec.Struct, frozen=True):
 
 
 _decoder: Final = msgspec.json.Decoder(_Telling)
+_COUNT_END: Final = upsert(message_ends, lambda new: {"n": message_ends.c.n + new.n})
 _OWE: Final = insert(outbox).inline()
 _lane: Final = case((outbox.c.target == "", outbox.c.pipeline_id), else_=0)
 _RECEIVERS_DUE: Final = (
@@ -125,12 +136,14 @@ class Messages(Repository):
 
     async def delivered(self, number: int) -> None:
         """Somebody has taken it."""
-        await self._settle(number, told_at=self._access.now(), problem="")
+        await self._settle(number, "told", {"told_at": self._access.now(), "problem": ""})
 
     async def undelivered(self, number: int, problem: str, *, due_at: int | None) -> None:
         """Nobody has, so that it is sent again then; without a time it is given up."""
-        then = {"given_up_at": self._access.now()} if due_at is None else {"due_at": due_at}
-        await self._settle(number, problem=problem, **then)
+        if due_at is None:
+            await self._settle(number, "given_up", {"problem": problem, "given_up_at": self._access.now()})
+        else:
+            await self._settle(number, "", {"problem": problem, "due_at": due_at})
 
     async def unwanted(self, number: int) -> None:
         """Who was to be told does not want to hear of it: it is forgotten."""
@@ -152,9 +165,14 @@ class Messages(Repository):
         meant = update(table).where(one).values(due_at=now, told_at=None, given_up_at=None)
         return await self._access.execute(meant)
 
-    async def _settle(self, number: int, **changes: Any) -> None:
+    @in_transaction
+    async def _settle(self, transaction: Transaction, number: int, result: str, changes: Mapping[str, Any]) -> None:
+        """Changes a message that is still to be sent; where that ends it with a `result`, it is counted."""
         meant = update(self._table).where(self._table.c.id == number, self._unsettled)
-        await self._access.execute(meant.values(tries=self._table.c.tries + 1, **changes))
+        changed = meant.values(tries=self._table.c.tries + 1, **changes).returning(self._table.c.target)
+        target = (await transaction.connection.execute(changed)).scalar()
+        if result and target is not None:
+            await transaction.connection.execute(_COUNT_END, {"target": target, "result": result, "n": 1})
 
 
 class Outbox(Messages):

@@ -1,14 +1,26 @@
 """Sums over all of a ledger, for monitoring: a few small questions, whose cost does not grow with the jobs."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import Executable, bindparam, func, select
+from sqlalchemy import Executable, bindparam, func, select, union_all
 
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.ledger.schema.flow_tables import flow_ends, flows, gaps, pipelines, stages
+from orchestrator.ledger.schema.flow_tables import (
+    RUN_NEWS_UNSETTLED,
+    UNSETTLED,
+    flow_ends,
+    flows,
+    gaps,
+    message_ends,
+    outbox,
+    pipelines,
+    run_outbox,
+    stages,
+)
 from orchestrator.ledger.schema.job_tables import counts, endpoints, runs
 from orchestrator.ledger.transactions.repository import Repository
 
@@ -76,6 +88,13 @@ _MISSED: Final = (
     .where(gaps.c.kind == GapKind.MISSED.value)
     .group_by(gaps.c.pipeline_id)
 )
+_WAITING: Final = union_all(
+    select(outbox.c.target, func.count()).where(UNSETTLED).group_by(outbox.c.target),
+    select(run_outbox.c.target, func.count()).where(RUN_NEWS_UNSETTLED).group_by(run_outbox.c.target),
+)
+_MESSAGE_ENDS: Final = select(message_ends.c.target, message_ends.c.result, message_ends.c.n).order_by(
+    message_ends.c.target
+)
 _NAMES: Final = select(pipelines.c.id, pipelines.c.name).order_by(pipelines.c.id)
 
 
@@ -125,6 +144,20 @@ class Tallies(Repository):
     async def missed(self) -> Mapping[int, int]:
         """By pipeline, how many fires were missed so far."""
         return {row[0]: int(row[1]) for row in await self._access.rows(_MISSED)}
+
+    async def messages_waiting(self) -> Mapping[str, int]:
+        """By target, how many messages are still to be sent; "" is for addresses that are written out."""
+        found: Counter[str] = Counter()
+        for target, n in await self._access.rows(_WAITING):
+            found[target] += n
+        return found
+
+    async def message_ends(self) -> Mapping[str, Mapping[str, int]]:
+        """By target, how often somebody was `told`, and how often a message was `given_up`."""
+        found: dict[str, dict[str, int]] = {}
+        for target, result, n in await self._access.rows(_MESSAGE_ENDS):
+            found.setdefault(target, {})[result] = n
+        return found
 
     async def pipelines(self) -> Mapping[int, str]:
         """The names of all pipelines, oldest first."""

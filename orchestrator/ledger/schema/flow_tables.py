@@ -205,6 +205,19 @@ run_outbox = Table(
 )
 """Notifications of single runs, owed by the transaction that ends them."""
 
+message_ends = Table(
+    "message_ends",
+    metadata,
+    Column("target", TEXT, nullable=False),  # as in the messages
+    Column("result", TEXT, nullable=False),  # `told`, or `given_up`
+    Column("n", INTEGER, nullable=False),
+    PrimaryKeyConstraint("target", "result"),
+    **KEPT_BY_KEY,
+)
+"""How often messages to each target came to an end, counted by the transactions that end them: the messages themselves
+are forgotten one day, and what only grows must not fall with them.
+"""
+
 episodes = Table(
     "episodes",
     metadata,

@@ -10,6 +10,7 @@ from typing import Final
 ENDPOINTS_MAX: Final = 20
 PIPELINES_MAX: Final = 50
 RUNS_MAX: Final = 50
+TARGETS_MAX: Final = 20
 
 OTHER: Final = "other"
 """What all that are beyond are called."""

@@ -7,6 +7,7 @@ from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.telemetry.metrics.collector import MetricsText, exposed
 from orchestrator.telemetry.metrics.endpoint_readings import read_endpoints
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, ClosedLabel
+from orchestrator.telemetry.metrics.message_readings import read_messages
 from orchestrator.telemetry.metrics.pipeline_readings import read_pipelines
 from orchestrator.telemetry.metrics.process_readings import read_files, read_process
 from orchestrator.telemetry.metrics.readings import MetricsSnapshot, Readings
@@ -30,6 +31,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     await read_standings(ledger, endpoints, label, present, into)
     await read_runs(ledger, is_at_work=bool(present), into=into)
     await read_pipelines(ledger, into)
+    await read_messages(ledger, into)
     await read_process(ledger, beats, present, into)
     read_files(ledger.path, into)
     return into.snapshot()

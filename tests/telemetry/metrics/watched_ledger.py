@@ -16,7 +16,7 @@ from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
 from tests.factories import SETTINGS, a_row
-from tests.ledger.ledgers import a_run, brought_to
+from tests.ledger.ledgers import a_run, brought_to, obeyed
 from tests.ledger.pipelines import a_pipeline, applied, every
 
 OPERATION: Final = OperationUse(
@@ -106,5 +106,11 @@ async def a_watched_ledger(ledger: Ledger, *, endpoints: int = 1, pipelines: int
             assert flow is not None
             for each in (FlowEvent.STARTED, event):
                 await ledger.flows.step(flow.id, each)
+    for name, notify in (("told", "ops:failed"), ("hooked", "https://hooks.example/secret")):
+        told = await a_run(
+            ledger, name=name, endpoint="endpoint-1", settings=msgspec.structs.replace(SETTINGS, notify=notify)
+        )
+        await obeyed(ledger, "cancel", run=told.id)
+        await ledger.jobs.cancels.end(told.id, most=1)
     held = RunReport(blocked_by=Hold("breaker", "20 of 20 failed"))
     await ledger.runs.heartbeats.beat(ProcessReport(runs={1: held}, janitor=JanitorSummary(at=now, failing=("prune",))))
