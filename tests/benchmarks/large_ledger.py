@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.ledger.migrations import migrate
+from orchestrator.units import SECOND_US
 from tests.benchmarks import large_samples
 from tests.benchmarks.large_samples import sample_rows
 from tests.dashboard import showcase
@@ -38,21 +39,31 @@ _JOB_TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "intake_id": ":intake",
         "line": "of.line + n.copy * :lines",
         "submission_id": "of.submission_id + n.submission",
+        "ended_at": "of.ended_at - n.copy * :pace",
     },
     "payloads": {"job_id": "of.job_id + n.job"},
     "outcomes": {"job_id": "of.job_id + n.job", "submission_id": "of.submission_id + n.submission"},
-    "failed_executions": {"job_id": "of.job_id + n.job"},
-    "submissions": {"id": "of.id + n.submission", "job_id": "of.job_id + n.job"},
+    "failed_executions": {"job_id": "of.job_id + n.job", "at": "of.at - n.copy * :pace"},
+    "submissions": {
+        "id": "of.id + n.submission",
+        "job_id": "of.job_id + n.job",
+        "sent_at": "of.sent_at - n.copy * :pace",
+        "ended_at": "of.ended_at - n.copy * :pace",
+    },
     "events": {
         "id": "of.id + n.event",
         "job_id": "of.job_id + n.job",
         "submission_id": "of.submission_id + n.submission",
+        "at": "of.at - n.copy * :pace",
     },
 }
 """What is another in a copy of a row; all else stays."""
 
 SAMPLED: Final = 8
 """So many of the other runs have samples."""
+
+PACE_US: Final = 8 * SECOND_US
+"""Each copy happened so long before the one before it."""
 
 _NEVER_COPIED: Final = ("outstanding", "submitting", "uncertain")
 """Nobody at the service knows of a copy."""
@@ -159,7 +170,7 @@ def _copied(connection: sqlite3.Connection, source: int, run: int, used: int, co
     intake = connection.execute("SELECT max(id) FROM intakes WHERE run_id = ?", (run,)).fetchone()[0]
     values = {
         "source": source, "run": run, "intake": intake, "lines": lines, "after": used, "until": used + copies,
-        "least": 0 if source != run else None,
+        "pace": PACE_US,
     }  # fmt: skip
     states = ", ".join(f"'{state}'" for state in _NEVER_COPIED)
     connection.execute(

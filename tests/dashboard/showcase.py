@@ -166,7 +166,7 @@ def _inputs(folder: Path, names: Sequence[str], jobs: int) -> None:
     _rows(folder / "night-1.jsonl", [{"n": n} for n in range(jobs)])
     _rows(folder / "week.jsonl", [{"n": 40 * n} for n in range(50)])
     _rows(folder / "broken.jsonl", [{"n": n, "broken": True} for n in range(200)])
-    _rows(folder / "night-2.jsonl", [{"n": n, "seconds": 0.3} for n in range(10 * jobs)])
+    _rows(folder / "night-2.jsonl", [{"n": n, "seconds": 0.6} for n in range(10 * jobs)])
 
 
 def _rows(path: Path, inputs: Sequence[Mapping[str, object]]) -> None:

@@ -61,7 +61,7 @@ async def flow_shown(ledger: Ledger, flow: Flow, held_by: str | None) -> FlowSho
     stages = await ledger.flows.stages([flow.id])
     runs = await ledger.runs.all([stage.run for stage in stages if stage.run is not None])
     numbers = [run.id for run in runs]
-    now = {run.id: run for run in await runs_now(ledger, held_by, among=numbers)}
+    now = {run.id: run for run in await runs_now(ledger, held_by, among=numbers, is_counted=False)}
     counts = await ledger.runs.counts_by_run(numbers)
     return FlowShown(
         flow=status_of(flow, ledger.path),

@@ -105,8 +105,13 @@ def worked_on_by(ledger: Path) -> str | None:
     return holder(ledger)
 
 
-async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None) -> list[RunStatus]:
-    """Every run of `ledger` as it stands, or those of these numbers, oldest first; `held_by` says who works on it."""
+async def runs_now(
+    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None, is_counted: bool = True
+) -> list[RunStatus]:
+    """Every run of `ledger` as it stands, or those of these numbers, oldest first; `held_by` says who works on it.
+
+    `is_counted`: see `retried_kinds`.
+    """
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     worked_on = ledger_state(ledger.path, seen, held_by, now)
@@ -122,14 +127,14 @@ async def runs_now(ledger: Ledger, held_by: str | None, *, among: Collection[int
         for run in seen.runs
         if run.accepted
     ]
-    return [await _with_retried(ledger, run, status) for run, status in found]
+    return [await _with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
 
 
-async def _with_retried(ledger: Ledger, run: Run, status: RunStatus) -> RunStatus:
+async def _with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_counted: bool) -> RunStatus:
     """`status` of `run`, with what its executions failed of that were tried again, as long as it is not finished."""
     if not status.retried_executions or not unfinished(status.jobs):
         return status
-    return msgspec.structs.replace(status, largest_retried=await largest_retried(ledger, run))
+    return msgspec.structs.replace(status, largest_retried=await largest_retried(ledger, run, is_counted=is_counted))
 
 
 async def picture(

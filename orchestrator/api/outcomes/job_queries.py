@@ -1,5 +1,6 @@
 """The jobs of a run that a filter means, the kinds of its failures, and one job as a whole."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from orchestrator.api.outcomes.retried_failures import retried_kinds
 from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.filters.filter import And, ClusterIs, Filter
 from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
@@ -17,6 +19,7 @@ from orchestrator.engine.commands.cancel_jobs import UNFINISHED
 from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.ledger.reports.failed_executions import RetriedKindRow
 from orchestrator.ledger.reports.job_queries import Cluster
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
@@ -90,12 +93,12 @@ async def failures(ledger: Path, name: str | None, limit: int) -> Failures:
         return await failures_of(opened, await run_named(opened, name), limit)
 
 
-async def failures_of(ledger: Ledger, run: Run, limit: int) -> Failures:
-    """The `limit` largest kinds of failures of `run`."""
+async def failures_of(ledger: Ledger, run: Run, limit: int, *, is_counted: bool = True) -> Failures:
+    """The `limit` largest kinds of failures of `run`; see `retried_kinds`."""
     kinds, total = await ledger.reports.job_queries.clustered(run.id)
     largest = await ledger.reports.job_queries.clusters(run.id, most=limit)
     rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
-    rows += await _retried(ledger, run, rows, limit)
+    rows += _retried(rows, limit, await retried_kinds(ledger, run, is_counted=is_counted))
     counts = await ledger.runs.counts(run=run.id)
     return Failures(
         run=run.name, jobs=total, kinds=kinds, clusters=rows, retried_executions=counts.get(RETRIED_EXECUTIONS, 0)
@@ -118,11 +121,12 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
     )
 
 
-async def _retried(ledger: Ledger, run: Run, rows: list[ClusterRow], limit: int) -> list[ClusterRow]:
+def _retried(
+    rows: list[ClusterRow], limit: int, found: Sequence[tuple[RetriedKindRow, RetriedKind]]
+) -> list[ClusterRow]:
     """The kinds of executions that were tried again: those that are in `rows` stand there from now on, and the others
     are returned, of which no job has failed.
     """
-    found = await retried_kinds(ledger, run)
     named = {cluster_name(kind.error_key): view for kind, view in found}
     rows[:] = [replace(row, retried=named.get(row.cluster)) for row in rows]
     others = [(kind, view) for kind, view in found if not kind.failed_jobs][: max(0, limit - len(rows))]

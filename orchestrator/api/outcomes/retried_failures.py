@@ -11,19 +11,28 @@ KINDS_SHOWN: Final = 3
 """So many kinds of failures tell most of what went wrong."""
 
 
-async def largest_retried(ledger: Ledger, run: Run) -> tuple[RetriedKind, ...]:
-    """The largest of those of `run`."""
-    return tuple(view for _, view in (await retried_kinds(ledger, run))[:KINDS_SHOWN])
+async def largest_retried(ledger: Ledger, run: Run, *, is_counted: bool = True) -> tuple[RetriedKind, ...]:
+    """The largest of those of `run`; see `retried_kinds`."""
+    return tuple(view for _, view in (await retried_kinds(ledger, run, is_counted=is_counted))[:KINDS_SHOWN])
 
 
-async def retried_kinds(ledger: Ledger, run: Run) -> list[tuple[RetriedKindRow, RetriedKind]]:
-    """Those of `run`, the largest first: as the ledger has each, and as it is shown."""
+async def retried_kinds(
+    ledger: Ledger, run: Run, *, is_counted: bool = True
+) -> list[tuple[RetriedKindRow, RetriedKind]]:
+    """Those of `run`, the largest first: as the ledger has each, and as it is shown.
+
+    To count whose jobs have not ended all failed executions since the run began are looked at, which no page can wait
+    for: without `is_counted` that is left out.
+    """
     rows = await ledger.reports.failed_executions.kinds(run.id)
-    unfinished = await ledger.reports.failed_executions.open(run.id) if rows else {}
-    return [(row, _shown(row, run.settings.price_per_second, unfinished.get(row.error_key, 0))) for row in rows]
+    unfinished = await ledger.reports.failed_executions.open(run.id) if rows and is_counted else {}
+    return [
+        (row, _shown(row, run.settings.price_per_second, unfinished.get(row.error_key, 0) if is_counted else None))
+        for row in rows
+    ]
 
 
-def _shown(row: RetriedKindRow, price: float | None, unfinished: int) -> RetriedKind:
+def _shown(row: RetriedKindRow, price: float | None, unfinished: int | None) -> RetriedKind:
     execution_s = execution_s_of(row.total_ms, row.n, row.untold)
     return RetriedKind(
         count=row.n,

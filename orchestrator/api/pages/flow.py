@@ -26,7 +26,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
     shown = await flow_shown(ledger, flow, held_by)
     rows = await ledger.flows.stages([number])
     numbers = [each.run for each in rows if each.run is not None]
-    runs = {run.id: run for run in await runs_now(ledger, held_by, among=numbers)}
+    runs = {run.id: run for run in await runs_now(ledger, held_by, among=numbers, is_counted=False)}
     ended = await ledger.reports.run_list.ended_at(numbers)
     stages = [_stage(status, each, runs, ended) for status, each in zip(shown.stages, rows, strict=True)]
     definitions = await ledger.flows.pipelines.definitions([flow.definition])

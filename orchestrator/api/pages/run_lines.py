@@ -56,7 +56,7 @@ async def _lines(
     ended = await ledger.reports.run_list.ended_at(numbers)
     runs = {run.id: run for run in await ledger.runs.all(numbers)}
     found: dict[int, RunLine] = {}
-    for status in await runs_now(ledger, held_by, among=numbers):
+    for status in await runs_now(ledger, held_by, among=numbers, is_counted=False):
         if status.id in runs:
             spent = run_costs(runs[status.id], executed, status.jobs).spent
             found[status.id] = _line(status, parts.get(status.id), spent, ended.get(status.id), now)

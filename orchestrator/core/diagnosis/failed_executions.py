@@ -27,8 +27,8 @@ class RetriedKind(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "
     cost: float | None = None
     """At the price of the run; None where none is known."""
 
-    unfinished: int = 0
-    """How many jobs had one, and have not ended."""
+    unfinished: int | None = 0
+    """How many jobs had one, and have not ended; None: nobody has counted them."""
 
 
 class FailedExecutionView(msgspec.Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
