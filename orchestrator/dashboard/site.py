@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import anyio
 import msgspec
@@ -101,7 +101,7 @@ class Site:
             self.views.forget_one(key)
             return _attached(cached.view)
         as_json = wants_json(request)
-        scene = replace(self._scene(request, page.heading, cached.at, cached.holder), did=did)
+        scene = replace(self._scene(request, page.heading, cached.at, cached.holder), did=did, query=urlencode(query))
         body = self._body(page, scene, cached, cached.view, None if as_json else live)
         return _tagged(request, body, JSON if as_json else HTML)
 

@@ -4,6 +4,9 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.api.outcomes.job_queries import filter_of
+from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, check_filter
+from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import ActionRow, SubjectKind
 from orchestrator.settings.command_names import with_its_ledger
@@ -24,32 +27,35 @@ _PATHS: Final = {
 }
 
 _WAITS: Final = "it is carried out by the next process that works on this ledger"
+_HIDDEN: Final = "a filter of what is hidden here"
 _CUT_OFF: Final = "it is not known what came of it: whoever did it ended before it could say"
 
 
 async def action_list(
-    ledger: Ledger, held_by: str | None, *, by: str = "", what: str = "", before: int | None = None
+    ledger: Ledger,
+    held_by: str | None,
+    *,
+    by: str = "",
+    what: str = "",
+    before: int | None = None,
+    shows: PayloadPolicy | None = None,
 ) -> ActionList:
     """A page of the actions of which who has `by` in it, and what `what`, behind the one numbered `before`."""
     rows = await ledger.actions.page(before=before, most=PAGE + 1, by=by, what=what)
     shown = rows[:PAGE]
-    lines = tuple(_line(row, ledger, held_by) for row in shown)
+    lines = tuple(_line(row, ledger, held_by, shows) for row in shown)
     return ActionList(actions=lines, by=by, what=what, after=shown[-1].id if len(rows) > PAGE else None)
 
 
-async def action_line(ledger: Ledger, held_by: str | None, number: int) -> ActionLine | None:
+async def action_line(
+    ledger: Ledger, held_by: str | None, number: int, *, shows: PayloadPolicy | None = None
+) -> ActionLine | None:
     """The action of that number, or None."""
     row = await ledger.actions.one(number)
-    return None if row is None else _line(row, ledger, held_by)
+    return None if row is None else _line(row, ledger, held_by, shows)
 
 
-async def latest_action(ledger: Ledger, held_by: str | None, kind: SubjectKind, number: int) -> ActionLine | None:
-    """What was asked last of one run, flow ..., or None."""
-    rows = await ledger.actions.about(kind, number, 1)
-    return _line(rows[0], ledger, held_by) if rows else None
-
-
-def _line(row: ActionRow, ledger: Ledger, held_by: str | None) -> ActionLine:
+def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPolicy | None) -> ActionLine:
     state, outcome = _state(row, ledger.now(), held_by)
     left = None if row.asked_n is None or row.done_n is None else max(0, row.asked_n - row.done_n)
     return ActionLine(
@@ -62,7 +68,7 @@ def _line(row: ActionRow, ledger: Ledger, held_by: str | None) -> ActionLine:
         number=row.number,
         subject=row.subject,
         path=_PATHS[row.kind].format(row.number) if row.number is not None and row.kind in _PATHS else None,
-        where=row.where,
+        where=_where_shown(row.where, ledger.now(), shows),
         options=msgspec.json.decode(row.options, type=dict[str, str]),
         asked=row.asked_n,
         done=row.done_n,
@@ -71,6 +77,17 @@ def _line(row: ActionRow, ledger: Ledger, held_by: str | None) -> ActionLine:
         outcome=with_its_ledger(outcome, ledger.path),
         done_at=row.done_at,
     )
+
+
+def _where_shown(where: str, now: int, shows: PayloadPolicy | None) -> str:
+    """A filter, unless it repeats of inputs or messages what is not to be shown."""
+    if shows is None or not where:
+        return where
+    try:
+        check_filter(shows, filter_of(where, now=now))
+    except UsageError:
+        return _HIDDEN
+    return where
 
 
 def _state(row: ActionRow, now: int, held_by: str | None) -> tuple[str, str]:

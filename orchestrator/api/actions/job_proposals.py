@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at_work, typed_command
 from orchestrator.api.actions.run_proposals import resume_command_of, run_meant
-from orchestrator.api.outcomes.job_queries import JobsPreview, jobs_preview, where_of
+from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_preview, where_of
+from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
 from orchestrator.api.runs.commands import cancel_jobs, retry
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
@@ -40,6 +41,7 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
     run = await run_meant(request.ledger, request.number)
     given = request.text("where")
     where = await where_of(request.ledger, run, given, request.text("cluster") or None)
+    check_filter(request.shows, filter_of(where, now=request.now))
     ended = request.text("until") or _moment(request.now)
     counted_where = f"ended<={ended} ({where})" if where.strip() else f"ended<={ended}"
     found = await jobs_preview(request.ledger, run, counted_where, of=GIVEN_UP, inputs_max=INPUTS_MAX)
@@ -57,7 +59,7 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
         paid=_paid(run, found),
         when=once_at_work(request.holder, await resume_command_of(request, run)),
         count=found.count,
-        sample=_sample(found),
+        sample=_sample(request, found),
         inputs=tuple(
             AskedField(name=each.key, label=_LABELS[each.key], value=request.text(each.key), note=_NOTES[each.key])
             for each in OWN
@@ -71,6 +73,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
     """Jobs without an outcome are cancelled, here and at the service: those of a filter, or all."""
     run = await run_meant(request.ledger, request.number)
     where = request.text("where")
+    check_filter(request.shows, filter_of(where, now=request.now))
     found = await jobs_preview(request.ledger, run, where, of=UNFINISHED, inputs_max=INPUTS_MAX)
     filter_words = ["--where", where] if where else []
     return Proposal(
@@ -87,7 +90,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
         when=once_at_work(request.holder, await resume_command_of(request, run)),
         count=found.count,
         may_shrink=True,
-        sample=_sample(found),
+        sample=_sample(request, found),
         typed=None if where else run.name,
         hidden={"where": where},
         problem=_problem(found, "has no outcome yet"),
@@ -139,10 +142,9 @@ def _paid(run: Run, found: JobsPreview) -> str:
     return f"{each} Their last executions took {lasting(found.execution_s)} in all{cost}."
 
 
-def _sample(found: JobsPreview) -> tuple[str, ...]:
-    return tuple(
-        f"{job.custom_id}: {shortened(job.error or job.class_ or job.state, SAMPLE_CHARS)}" for job in found.sample
-    )
+def _sample(request: ProposalRequest, found: JobsPreview) -> tuple[str, ...]:
+    shown = (row_shown(request.shows, job) for job in found.sample)
+    return tuple(f"{job.custom_id}: {shortened(job.error or job.class_ or job.state, SAMPLE_CHARS)}" for job in shown)
 
 
 def _problem(found: JobsPreview, which: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, ShowAll
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
@@ -34,6 +35,9 @@ class ProposalRequest:
     """Of the run, flow, pipeline ..., from the path."""
 
     fields: Mapping[str, str]
+    shows: PayloadPolicy = field(default_factory=ShowAll)
+    """What of inputs, outputs and messages may be shown, and searched."""
+
     key: str = ""
     """What stands in the path in place of a number, as the id of a message."""
 

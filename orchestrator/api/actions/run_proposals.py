@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from orchestrator.api.actions.proposal import FREE, GoneError, Proposal, ProposalRequest, once_at_work, typed_command
 from orchestrator.api.admin.brakes import brakes_of, brakes_set
+from orchestrator.api.pages.runs.payload_policy import are_texts_hidden
 from orchestrator.api.runs.commands import control_run, prioritize
 from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.core.jobs.lifecycle import State, unfinished
@@ -69,6 +70,8 @@ async def release_run(request: ProposalRequest) -> Proposal:
     run, counts = await _run_of(request)
     stands = await brakes_of(request.ledger, run)
     why = stands.breaker_why or stands.why_blocked
+    if why and are_texts_hidden(request.shows):  # it may repeat what a worker said
+        why = "its page says by what"
     cause = (f"It is held: {why}",) if why else ("Nothing that is known now holds it.",)
     return Proposal(
         act=_act(run, Action.CONTINUE),

@@ -81,6 +81,7 @@ class ConfirmedForm:
             now=request.now,
             holder=request.holder,
             number=request.numbers[self.subject] if f"{{{self.subject}:int}}" in self.path else 0,
+            shows=request.shows,
             key=str(request.numbers[self.subject]),
             fields=request.fields,
         )

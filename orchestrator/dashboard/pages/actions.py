@@ -21,13 +21,14 @@ async def compose_list(request: PageRequest) -> ActionList:
         by=request.query.get("by", "").strip(),
         what=request.query.get("what", "").strip(),
         before=int(after) if after else None,
+        shows=request.shows,
     )
 
 
 async def compose_one(request: PageRequest) -> ActionLine:
     """One of them."""
     number = request.numbers["action"]
-    found = await action_line(request.ledger, request.holder, number)
+    found = await action_line(request.ledger, request.holder, number, shows=request.shows)
     if found is None:
         raise NotFoundError(f"There is no action {number}, or no more: they are kept for 400 days.")
     return found

@@ -22,6 +22,7 @@ def action(
         return Markup()
     told: dict[str, Any] = {name: value for name, value in (fields or {}).items() if value not in (None, "")}
     if "here" in context and BACK not in told:
-        told[BACK] = context["here"]
+        query = context.get("query", "")
+        told[BACK] = f"{context['here']}?{query}" if query else context["here"]
     form = context.environment.get_template("action.html")
     return Markup(form.render(label=label, address=context["url"](path), fields=told, note=note))  # noqa: S704  it escapes

@@ -40,6 +40,9 @@ class Scene:
     here: str
     """The path of the page, from the root."""
 
+    query: str = ""
+    """What follows it, as it is written: which part of a list it is."""
+
     heading: str = ""
     holder: str | None = None
     may_act: bool = False

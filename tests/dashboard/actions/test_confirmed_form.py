@@ -13,7 +13,7 @@ from orchestrator.dashboard.actions.all_actions import ROUTES
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.commands.command import Action
-from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
+from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings, PayloadChoice
 from tests.dashboard.actions.forms import actions_in, confirmed, failed_run, fields_of
 from tests.dashboard.harness import VIEWER, dashboard
 from tests.ledger.ledgers import a_run, brought_to, opened
@@ -267,3 +267,39 @@ async def test_a_message_is_sent_again_once_and_it_is_told_where_there_is_none(t
         await anyio.sleep(3)
         assert (await site.json("/actions/2"))["state"] == "refused"
         assert (await site.post("/messages/x9/resend")).status == 404
+
+
+async def test_who_asks_from_a_part_of_a_list_is_back_there(tmp_path: Path) -> None:
+    path, clock = tmp_path / "l.db", VirtualClock()
+    async with opened(path, clock=clock) as ledger:
+        run = await failed_run(ledger)
+    await anyio.sleep(10)
+    async with dashboard(path, clock=clock) as site:
+        listed = await site.get(f'/runs/{run.id}/jobs?where=state=failed id~"1"&did=9')
+        [back] = set(re.findall(r'name="back" value="([^"]*)"', listed.html))
+        assert back == "/runs/1/jobs?where=state%3Dfailed+id%7E%221%22".replace("%7E", "~")
+        done = await confirmed(site, f"/runs/{run.id}/retry", {"back": back})
+        assert done.headers["location"] == f"{back}&did=1"
+
+
+async def test_what_is_hidden_is_found_out_by_no_count_and_shown_by_no_sample_or_action(tmp_path: Path) -> None:
+    path, clock = tmp_path / "l.db", VirtualClock()
+    async with opened(path, clock=clock) as ledger:
+        run = await failed_run(ledger)
+        act = Act(verb="retry", subject=SubjectKind.RUN, number=run.id, name="night", where='input.email="a@b"')
+        await ledger.actions.note(Asker(way=ActionWay.COMMAND), act, Ended("done"))
+    await anyio.sleep(10)
+    async with dashboard(path, DashboardSettings(payloads=PayloadChoice.HIDE), clock=clock) as site:
+        for where in ('input.email="a@b"', 'error~"bad"'):
+            for verb in ("retry", "cancel-jobs"):
+                asked = await site.post(f"/runs/{run.id}/{verb}", {"where": where})
+                assert asked.status == 400
+                assert "hidden here" in asked.text
+        assert (await site.post(f"/runs/{run.id}/retry", {"where": "class=failed"})).status == 200
+        for page in ("/actions", "/actions/1"):
+            assert "a@b" not in (await site.get(page)).html
+            assert "a filter of what is hidden here" in (await site.get(page)).text
+    async with dashboard(path, clock=clock) as site:
+        assert "a@b" in (await site.get("/actions")).html
+    async with dashboard(path, DashboardSettings(redact=("input.email",)), clock=clock, person=VIEWER) as site:
+        assert "a@b" not in (await site.get("/actions")).html

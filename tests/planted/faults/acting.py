@@ -50,6 +50,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(_FORM + "test_who_is_signed_in_stands_there_and_where_to_go_back_is_ours",),
     ),
     Fault(
+        name="a count tells what is hidden",
+        path="orchestrator/api/actions/job_proposals.py::retry_jobs",
+        old="check_filter(request.shows, filter_of(where, now=request.now))",
+        new="",
+        tests=(_FORM + "test_what_is_hidden_is_found_out_by_no_count_and_shown_by_no_sample_or_action",),
+    ),
+    Fault(
         name="what came of a command stands nowhere",
         path="orchestrator/ledger/commands/commands.py::Commands.change_ledger",
         old="await actions_carried_out(connection, command.id)",
