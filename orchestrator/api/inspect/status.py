@@ -31,7 +31,7 @@ from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 RATE_WINDOW_US: Final = 60 * SECOND_US
 """Jobs a second are those of the last minute, or of the time since the run was made."""
 
-_TOLD_ANYHOW: Final = frozenset({Cause.RESULTS_EXPIRE, Cause.NO_PROCESS, Cause.RUN_BLOCKED, Cause.PAUSED})
+_TOLD_ANYHOW: Final = frozenset({Cause.RESULTS_EXPIRE, Cause.NO_PROCESS, Cause.PAUSED})
 """What the verdict on a run says by itself."""
 
 UNTOLD_US: Final = 24 * HOUR_US
@@ -199,7 +199,11 @@ def _status(
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
-    stop = hold if hold is not None and hold.stops else None
+    kept = seen.brakes.get(run.id)
+    is_braked = (
+        hold is not None and kept is not None and kept.gate == hold.gate
+    )  # a tripped breaker lets single ones go
+    stop = hold if hold is not None and (hold.stops or is_braked) else None
     others = [each for each in found if each.cause not in _TOLD_ANYHOW] if stop is None else []
     figures = RunFigures(
         now=now,
@@ -209,6 +213,8 @@ def _status(
         is_paused=controls.pause,
         is_cancelled=controls.cancel,
         stopped=None if stop is None else with_its_ledger(stop.why, of),
+        are_singles_sent=stop is not None and not stop.stops,
+        crawl_s=said.crawl_s,
         hindrance=said.finding or next((each.sentence for each in others), None),
         jobs_per_s=0.0 if jobs_per_s is None and held_by and age_us > RATE_WINDOW_US else jobs_per_s,
         finish_by=run.settings.finish_by or None,

@@ -16,7 +16,7 @@ from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.units import SECOND_US
 from orchestrator.views.pages.now import NowPage
 from orchestrator.views.pages.pipelines import BackfillLine
-from orchestrator.views.run_lines import RunLine
+from orchestrator.views.runs.run_lines import RunLine
 
 RUNS_SHOWN: Final = 30
 """Unfinished runs, or flows, on the first page."""

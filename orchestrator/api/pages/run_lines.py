@@ -11,7 +11,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import FlowOfRun
 from orchestrator.units import SECOND_US
 from orchestrator.views.costs import CostView
-from orchestrator.views.run_lines import RunLine
+from orchestrator.views.runs.run_lines import RunLine
 from orchestrator.views.status import RunStatus
 
 FLOW_MARKS: Final[Mapping[FlowState, str]] = {

@@ -34,7 +34,7 @@ from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status
-from orchestrator.views.job_progress import JobProgress
+from orchestrator.views.runs.job_progress import JobProgress
 
 RETRIED_S_MAX: Final = 600.0
 """How long a retry may take to be carried out: some seconds for a hundred thousand jobs."""

@@ -14,7 +14,7 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.jobs.segments import UnfinishedRow
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import MILLISECOND_US, SECOND_US
-from orchestrator.views.job_progress import JobProgress, RunProgress
+from orchestrator.views.runs.job_progress import JobProgress, RunProgress
 
 LOOK_S: Final = 2.0
 """How often to look whether there is something new, while that is followed."""

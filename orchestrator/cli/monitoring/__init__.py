@@ -3,6 +3,6 @@
 from typing import Final
 
 from orchestrator.cli.framework.command_groups import Members
-from orchestrator.cli.monitoring import dashboard, metrics
+from orchestrator.cli.monitoring import dashboard, metrics, report
 
-MONITORING: Final[Members] = {"dashboard": dashboard.commands, "metrics": metrics.commands}
+MONITORING: Final[Members] = {"dashboard": dashboard.commands, "metrics": metrics.commands, "report": report.report}

@@ -16,7 +16,7 @@ from orchestrator.settings import connection_settings
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
-    from orchestrator.views.job_progress import JobProgress, RunProgress
+    from orchestrator.views.runs.job_progress import JobProgress, RunProgress
 
 LIMIT: Final = 100
 MESSAGE_WIDTH: Final = 40

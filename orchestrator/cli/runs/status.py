@@ -161,6 +161,7 @@ def run_text(run: RunStatus, *, width: int | None = None, colours: bool | None =
         "since (UTC)": minute(run.created_at),
         "jobs": f"{run.jobs['total']:,}, {percent(finished(run.jobs), run.jobs['total'])} done",
         **{f"  {state}": f"{n:,}" for state, n in jobs.items()},
+        **({} if run.verdict is None else {"verdict": run.verdict.sentence}),
         "now": "; ".join(_parts(run, counted=False)) or ("nothing left to do" if _is_finished(run) else "it waits"),
         "worked on by": run.held_by or "nobody",
     }
@@ -197,6 +198,14 @@ def _kinds(retried: Sequence[RetriedKind]) -> str:
     )
 
 
+def _end(run: RunStatus) -> list[str]:
+    """When it will be over, where something tells."""
+    if run.verdict is None or run.verdict.eta_at is None:
+        return []
+    late = ", too late for finish-by" if run.verdict.is_late else ""
+    return [f"done about {minute(run.verdict.eta_at)} UTC{late}"]
+
+
 def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     """What there is to say of a run; `counted`: with its jobs in each state."""
     jobs, uncertain = run.jobs, run.uncertain
@@ -206,6 +215,7 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
         parts += [f"{jobs[state]:,} {state}" for state in (*STATES[:4], "cancelled") if jobs.get(state)]
     if run.jobs_per_s is not None and finished(jobs) < jobs["total"]:
         parts.append(rate(run.jobs_per_s))
+    parts += _end(run)
     if run.window_used is not None and run.window_allowed is not None:
         parts.append(window(run.window_used, run.window_allowed, run.window_s, run.throttled or 0))
     if uncertain.seen:

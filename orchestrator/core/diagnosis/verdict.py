@@ -45,7 +45,7 @@ class RunStanding(StrEnum):
 
     PAUSED = "paused"
     ON_HOLD = "held"
-    """Nothing more is sent before somebody, or the time, changes what stops it."""
+    """Nothing more is sent, or single jobs only, before somebody, or the time, changes what stops it."""
 
     SENDING = "sending"
     COLLECTING = "collecting"
@@ -89,7 +89,15 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     is_cancelled: bool = False
     stopped: str | None = None
-    """Why nothing more of it is sent before somebody changes something, in a sentence."""
+    """Why nothing more of it is sent before somebody, or the time, changes something; or single jobs only, to find out
+    whether all may go.
+    """
+
+    are_singles_sent: bool = False
+    """Whether single jobs are, while it is stopped."""
+
+    crawl_s: float | None = None
+    """How long a job takes at the pace of these; None or 0 where nothing tells."""
 
     hindrance: str | None = None
     """What else holds it up, or makes it slower, in a sentence."""
@@ -183,9 +191,13 @@ def _end_of(counts: Mapping[str, int]) -> RunStanding:
 
 
 def _eta_at(run: RunFigures, left: int) -> int | None:
-    if not left or not run.jobs_per_s or not run.is_worked_on:
+    waits = run.counts.get(State.QUEUED, 0) and (run.stopped is not None or run.is_paused)
+    if not left or not run.is_worked_on or (waits and not run.crawl_s):
         return None
-    left_us = left / run.jobs_per_s * SECOND_US
+    per_s = 1 / run.crawl_s if waits and run.crawl_s else run.jobs_per_s
+    if not per_s:
+        return None
+    left_us = left / per_s * SECOND_US
     return run.now + int(left_us) if left_us <= ETA_US_MAX else None
 
 
@@ -200,9 +212,11 @@ def _sentence(run: RunFigures, standing: RunStanding, total: int, left: int, eta
         parts[0] += f", {at_service:,} at the service" if standing is not RunStanding.COLLECTING else ""
     parts += _pace(run, eta_at)
     parts += _hindrances(run, standing)
-    return f"{_LEADS[standing]} {'; '.join(parts)}."
+    lead = _SINGLES if standing is RunStanding.ON_HOLD and run.are_singles_sent else _LEADS[standing]
+    return f"{lead} {'; '.join(parts)}."
 
 
+_SINGLES: Final = "Held: single jobs only are sent."
 _LEADS: Final[Mapping[RunStanding, str]] = {
     RunStanding.CANCELLING: "Being cancelled.",
     RunStanding.WAITING: "Nobody works on it.",
@@ -236,7 +250,7 @@ def _pace(run: RunFigures, eta_at: int | None) -> Iterator[str]:
     if run.finish_by is not None and run.now > run.finish_by:
         yield f"{by} is over"
     if eta_at is None:
-        if run.is_worked_on and run.jobs_per_s == 0:
+        if run.is_worked_on and run.jobs_per_s == 0 and run.stopped is None and not run.is_paused:
             yield "none has ended of late"
         return
     end = f"done about {utc_minute(eta_at, run.now)}"

@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.api.pages.runs.failures_page import failures_page
 from orchestrator.dashboard.page import Page, PageRequest
 from orchestrator.dashboard.reading.queries import run_of
-from orchestrator.views.run_pages import FailuresPage
+from orchestrator.views.runs.run_pages import FailuresPage
 
 
 async def _compose(request: PageRequest) -> FailuresPage:

@@ -7,7 +7,7 @@ from orchestrator.api.pages.runs.job_page import job_page, job_payload
 from orchestrator.dashboard.page import KeptFile, NotFoundError, Page, PageRequest
 from orchestrator.dashboard.reading.queries import run_of
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX
-from orchestrator.views.run_pages import JobShown
+from orchestrator.views.runs.run_pages import JobShown
 
 PARTS: Final = {"input": "json", "output": "json", "metadata": "json", "error": "txt"}
 """What of a job can be kept as a file, and how such a file's name ends."""

@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.api.pages.runs.jobs_page import JobsAsked, jobs_page
 from orchestrator.dashboard.page import Page, PageRequest
 from orchestrator.dashboard.reading.queries import run_of
-from orchestrator.views.run_pages import JobsPage
+from orchestrator.views.runs.run_pages import JobsPage
 
 
 async def _compose(request: PageRequest) -> JobsPage:

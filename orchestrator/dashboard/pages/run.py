@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.api.pages.runs.run_page import run_page
 from orchestrator.dashboard.page import Page, PageRequest
 from orchestrator.dashboard.reading.queries import run_of
-from orchestrator.views.run_pages import RunPage
+from orchestrator.views.runs.run_pages import RunPage
 
 
 async def _compose(request: PageRequest) -> RunPage:

@@ -5,7 +5,7 @@ from typing import Final
 from orchestrator.api.pages.runs.runs_page import runs_page
 from orchestrator.dashboard.page import Page, PageRequest
 from orchestrator.dashboard.reading.queries import whole_number
-from orchestrator.views.run_pages import RunsPage
+from orchestrator.views.runs.run_pages import RunsPage
 
 
 async def _compose(request: PageRequest) -> RunsPage:

@@ -10,7 +10,7 @@ import msgspec
 
 from orchestrator.core.service.addresses import Address, interface_url, parse_address
 from orchestrator.settings.configuration_file import DASHBOARD_TABLE, ENVIRONMENT_PREFIX, Section, by_key
-from orchestrator.settings.setting import Panel, Setting, settings_in
+from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, listed, one_of, parsed
 
 LISTEN_DEFAULT: Final = Address("127.0.0.1", 8901)
@@ -160,6 +160,9 @@ class DashboardSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DASHBOARD_FLAGS: Final = settings_in(DashboardSettings)
+
+PAYLOADS: Final[Setting[PayloadChoice]] = setting_of(DashboardSettings, "payloads")
+REDACT: Final[Setting[tuple[str, ...]]] = setting_of(DashboardSettings, "redact")
 
 DASHBOARDS: Final = Section(by_key(DASHBOARD_FLAGS), f"{ENVIRONMENT_PREFIX}DASHBOARD_", DASHBOARD_TABLE)
 """Its table of the file, and its variables."""

@@ -4,7 +4,7 @@ import msgspec
 
 from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.pages.pipelines import BackfillLine, PipelineLine
-from orchestrator.views.run_lines import RunLine
+from orchestrator.views.runs.run_lines import RunLine
 from orchestrator.views.status import LastProcess
 
 

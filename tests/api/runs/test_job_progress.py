@@ -10,7 +10,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger.commands.command import Action, CancelledRun
 from orchestrator.units import SECOND_US
-from orchestrator.views.job_progress import RunProgress
+from orchestrator.views.runs.job_progress import RunProgress
 from tests.engine.collecting.test_segment_tracker import resumable as settings
 from tests.engine.collecting.test_segment_tracker import shows
 from tests.engine.process import process

@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 from orchestrator.cli.runs.progress import show_jobs_changed, show_jobs_progress
-from orchestrator.views.job_progress import JobProgress, RunProgress
+from orchestrator.views.runs.job_progress import JobProgress, RunProgress
 from tests.cli.command_line import Result, requested, shown
 
 NOW = 1_767_225_600_000_000

@@ -55,6 +55,11 @@ def test_a_run_that_is_over(counts: dict[str, int], standing: RunStanding, sente
             RunStanding.ON_HOLD,
             "Held: nothing more is sent. 40 of 100 to go, 10 at the service; the first 20 failed.",
         ),
+        (
+            {"stopped": "20 of 20 failed", "are_singles_sent": True, "jobs_per_s": 2.0},
+            RunStanding.ON_HOLD,
+            "Held: single jobs only are sent. 40 of 100 to go, 10 at the service; 20 of 20 failed.",
+        ),
         ({"is_unserved": True}, RunStanding.WAITING, "Nobody works on it. 40 of 100 to go, 10 at the service."),
         (
             {"is_worked_on": False, "safe_offline_s": 720.5},
@@ -106,6 +111,17 @@ def test_when_it_will_be_over_and_whether_that_is_in_time() -> None:
     over = of(jobs_per_s=40 / 600, finish_by=NOON - HOUR_US)
     assert over.is_late is True
     assert over.sentence.endswith("; finish-by 11:00 UTC is over; done about 12:10 UTC.")
+
+
+def test_a_run_that_is_held_goes_at_the_pace_of_single_jobs_or_has_no_end() -> None:
+    assert of(stopped="no", jobs_per_s=2.0).eta_at is None
+    assert of(is_paused=True, jobs_per_s=2.0).eta_at is None
+    single = of(stopped="no", are_singles_sent=True, jobs_per_s=2.0, crawl_s=60.0)
+    assert single.eta_at == NOON + 40 * MINUTE_US
+    assert "; done about 12:40 UTC; no." in single.sentence
+    assert of(stopped="no", are_singles_sent=True, jobs_per_s=2.0, crawl_s=0.0).eta_at is None
+    collected = {"counts": {"outstanding": 10}, "is_paused": True}
+    assert of(jobs_per_s=1.0, **collected).eta_at == NOON + 10 * SECOND_US, "what is sent is still collected"
 
 
 def test_without_a_rate_there_is_no_end() -> None:

@@ -1,9 +1,10 @@
 """Ledgers with all that pages of runs show, made by the engine on virtual time: made once, and copied for each test."""
 
 import json
+import sqlite3
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,8 @@ from orchestrator.units import SECOND_US
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.engine.process import process
 from tests.factories import a_row
-from tests.ledger.ledgers import obeyed
-from tests.simulation.clock import VirtualClock
+from tests.ledger.ledgers import obeyed, opened
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 from tests.simulation.long_work import LongWork
 from tests.simulation.world import SimulatedService
 
@@ -85,7 +86,6 @@ async def _made(folder: Path) -> bytes:
         await p.begin()
         await p.finish()
         await anyio.sleep(60)
-        await _sampled(p.ledger, p.run.created_at)
     long = SimulatedService(
         clock, workers=2, long_work=LongWork(work_s=4_000, report_every_s=60, checkpoint_every_s=300)
     )
@@ -104,11 +104,19 @@ async def _made(folder: Path) -> bytes:
         await p.begin()
         await anyio.sleep(1_200)
         await obeyed(p.ledger, "pause", run=TRAINING)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM run_samples WHERE run_id = ?", (NIGHT,))
+        connection.execute("DELETE FROM endpoint_samples")
+        connection.commit()
+    async with opened(path, clock=clock) as ledger:
+        await _sampled(ledger, EPOCH_AT)
     return path.read_bytes()
 
 
 async def _sampled(ledger: Ledger, since: int) -> None:
-    """How the night stood, each ten seconds from then on, with a gap: as the engine writes it down."""
+    """How the night stood, each ten seconds from then on, with a pause, a gap and a change of limits: in the place of
+    what the engine has written down, of which no test could say so much.
+    """
 
     async def block(transaction: Transaction) -> None:
         for number in (0, 1, 2, 3, 4, 5, 9, 10):

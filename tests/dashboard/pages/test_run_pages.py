@@ -8,10 +8,13 @@ import anyio
 import msgspec
 import pytest
 
+from orchestrator.core.filters.filter import EVERY
 from orchestrator.dashboard.page import KeptFile, NotFoundError, PageRequest
 from orchestrator.dashboard.pages import failures, job, jobs, run, runs
 from orchestrator.dashboard.payloads import Payloads
 from orchestrator.ledger import read_ledger
+from orchestrator.ledger.reports.ended_jobs import FROM_LATEST
+from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.views.json_values import as_printed
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.dashboard.pages.a_night import HOSTILE, JOBS, NIGHT, SECRET, TRAINING, a_night, night_ledger
@@ -137,7 +140,7 @@ async def test_how_far_resumable_jobs_are_and_what_can_be_done_with_a_run_that_i
     for label in ("Continue …", "Limits …", "Brakes …", "Priority …", "Cancel …"):
         assert label in page.text
     assert "Pause …" not in page.text
-    assert "Nothing is known of that time." in page.text
+    assert "at the service: lowest" in page.text, "the engine has written that down"
     progress = (await site.json(f"/runs/{TRAINING}"))["progress"]
     assert progress[0]["share"] == pytest.approx(0.285)
     assert progress[0]["checkpoint_at"] is not None
@@ -192,7 +195,7 @@ async def test_jobs_stand_in_the_order_of_the_input_a_page_at_a_time(site: Dashb
     assert "Next 50" in page.text
 
 
-async def test_jobs_that_ended_last_stand_first_and_none_is_missing_at_ties(site: Dashboard) -> None:
+async def test_jobs_that_ended_last_stand_first(site: Dashboard) -> None:
     found: list[dict[str, int]] = []
     after: str | None = ""
     pages = 0
@@ -206,6 +209,21 @@ async def test_jobs_that_ended_last_stand_first_and_none_is_missing_at_ties(site
     assert pages == 2
     failed = await site.json(f"/runs/{NIGHT}/jobs?order=ended&where=state=failed input.n>50")
     assert [each["state"] for each in failed["jobs"]] == ["failed"] * 6
+
+
+async def test_jobs_that_ended_at_one_moment_are_on_one_page_each_and_none_is_missing(tmp_path: Path) -> None:
+    path, clock = await night_ledger(tmp_path), VirtualClock()
+    async with read_ledger(path, clock=clock, connect=async_creator(path)) as ledger:
+        place = FROM_LATEST
+        found: list[SelectedJob] = []
+        while True:
+            page = await ledger.reports.ended_jobs.page(NIGHT, EVERY, after=place, most=1)
+            found += page.jobs
+            place = page.after
+            if page.is_last:
+                break
+        assert len({each.ended_at for each in found}) < JOBS, "some did"
+        assert sorted(each.job for each in found) == list(range(1, JOBS + 1))
 
 
 async def test_jobs_are_chosen_by_a_filter_and_counted_where_that_is_known_or_asked(site: Dashboard) -> None:

@@ -99,4 +99,39 @@ FAULTS: tuple[Fault, ...] = (
             "tests/cli/framework/test_profiles.py::test_who_only_looks_is_not_refused_for_a_profile_that_the_shell_has_and_the_file_has_not",
         ),
     ),
+    Fault(
+        name="what workers said is shown to those from whom payloads are hidden",
+        path="orchestrator/api/pages/runs/payload_policy.py::message_shown",
+        old="if shows.are_hidden:\n    found = _ERROR_TYPE.match(summary_of(message))\n"
+        '    return "" if found is None else found[0]',
+        new="",
+        tests=(
+            "tests/dashboard/pages/test_run_pages.py::test_where_payloads_are_hidden_no_page_no_json_and_no_file_has_any_of_them",
+        ),
+    ),
+    Fault(
+        name="jobs are looked for by inputs that are hidden",
+        path="orchestrator/api/pages/runs/jobs_page.py::jobs_page",
+        old="check_filter(shows, chosen)",
+        new="",
+        tests=("tests/dashboard/pages/test_run_pages.py::test_jobs_cannot_be_looked_for_by_what_is_hidden",),
+    ),
+    Fault(
+        name="of jobs that ended at one moment a page of the latest leaves some out",
+        path="orchestrator/ledger/reports/ended_jobs.py::_behind",
+        old="tuple_(after.ended_at, after.job) > _PLACE",
+        new="jobs.c.ended_at < after.ended_at",
+        tests=(
+            "tests/dashboard/pages/test_run_pages.py::test_jobs_that_ended_at_one_moment_are_on_one_page_each_and_none_is_missing",
+        ),
+    ),
+    Fault(
+        name="a run whose breaker lets single jobs go is called sending",
+        path="orchestrator/api/inspect/status.py::_status",
+        old="stop = hold if hold is not None and (hold.stops or is_braked) else None",
+        new="stop = hold if hold is not None and hold.stops else None",
+        tests=(
+            "tests/api/inspect/test_verdicts.py::test_a_run_whose_breaker_lets_single_jobs_go_is_held_and_ends_at_their_pace",
+        ),
+    ),
 )

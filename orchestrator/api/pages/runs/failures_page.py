@@ -11,7 +11,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.units import HOUR_US
 from orchestrator.views.jobs import ClusterRow
-from orchestrator.views.run_pages import FailureKindShown, FailuresPage
+from orchestrator.views.runs.run_pages import FailureKindShown, FailuresPage
 
 KINDS_MAX: Final = 50
 """So many kinds stand on a page; there are rarely more than a few dozen."""

@@ -6,7 +6,7 @@ from typing import Final
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.jobs import WholeJob
-from orchestrator.views.run_pages import AttemptShown
+from orchestrator.views.runs.run_pages import AttemptShown
 from orchestrator.views.series import Stretch
 
 ATTEMPTS_SHOWN: Final = 50

@@ -26,7 +26,7 @@ from orchestrator.ledger.flows.lineage import Kin
 from orchestrator.ledger.reports.run_list import FlowOfRun
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.views.jobs import WholeJob
-from orchestrator.views.run_pages import JobDeadlines, JobShown, Relative, ShownText
+from orchestrator.views.runs.run_pages import JobDeadlines, JobShown, Relative, ShownText
 
 STEPS_FIRST: Final = 20
 STEPS_LAST: Final = 180

@@ -17,7 +17,7 @@ from orchestrator.ledger.reports.ended_jobs import FROM_LATEST, EndedPlace
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX
-from orchestrator.views.run_pages import JobsPage
+from orchestrator.views.runs.run_pages import JobsPage
 
 JOBS_A_PAGE: Final = 50
 ORDERS: Final = ("line", "ended")

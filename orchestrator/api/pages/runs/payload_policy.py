@@ -10,7 +10,7 @@ from orchestrator.core.filters.filter import Filter, Member, asks_message, leave
 from orchestrator.core.text.error_text import error_kind, summary_of
 from orchestrator.errors import UsageError
 from orchestrator.views.jobs import ClusterRow, JobRow
-from orchestrator.views.run_pages import ShownText
+from orchestrator.views.runs.run_pages import ShownText
 
 TEXT_BYTES_MAX: Final = 65_536
 """So much of a payload stands on a page; the whole can be kept as a file."""

@@ -15,7 +15,7 @@ from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.samples.sample_repository import SampledTime
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US, SECOND_US
-from orchestrator.views.run_pages import ChartData, RunCharts
+from orchestrator.views.runs.run_pages import ChartData, RunCharts
 from orchestrator.views.series import Band, Bucket, Series, Unit
 
 WINDOWS: Final[Mapping[str, int | None]] = {

@@ -20,7 +20,7 @@ from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.units import SECOND_US
-from orchestrator.views.run_pages import RunPage, SettingShown
+from orchestrator.views.runs.run_pages import RunPage, SettingShown
 from orchestrator.views.status import RunStatus
 
 KINDS_SHOWN: Final = 8

@@ -9,7 +9,7 @@ from orchestrator.core.text.name_match import meant_by, nearest
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import FlowOfRun
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.views.run_pages import FlowPlace
+from orchestrator.views.runs.run_pages import FlowPlace
 
 NEAREST_MAX: Final = 5
 

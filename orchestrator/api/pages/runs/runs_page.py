@@ -7,7 +7,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
-from orchestrator.views.run_pages import RunsPage
+from orchestrator.views.runs.run_pages import RunsPage
 
 RUNS_A_PAGE: Final = 50
 NAME_CHARS_MAX: Final = 200

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from orchestrator.views.costs import CostView
-from orchestrator.views.job_progress import JobProgress
 from orchestrator.views.jobs import ClusterRow, JobRow, WholeJob
-from orchestrator.views.run_lines import RunLine
+from orchestrator.views.runs.job_progress import JobProgress
+from orchestrator.views.runs.run_lines import RunLine
 from orchestrator.views.series import Band, Bucket, Series, Stretch
 from orchestrator.views.status import RunStatus
 
