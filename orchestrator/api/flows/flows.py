@@ -53,16 +53,22 @@ async def flow_called(ledger: Path, name: str, dependencies: Dependencies | None
 async def flow_show(ledger: Path, name: str, dependencies: Dependencies | None = None) -> FlowShown:
     """A flow and its stages. Raises `UsageError` where there is none."""
     async with looking_at(ledger, dependencies) as opened:
-        return await flow_shown(opened, await flow_named(opened, name), holder(ledger))
+        flow = await flow_named(opened, name)
+        stages = await opened.flows.stages([flow.id])
+        return await flow_of_runs(opened, flow, stages, await stage_runs(opened, holder(ledger), stages))
 
 
-async def flow_shown(ledger: Ledger, flow: Flow, held_by: str | None) -> FlowShown:
-    """A flow of an open ledger, and its stages; `held_by` says who works on it."""
-    stages = await ledger.flows.stages([flow.id])
-    runs = await ledger.runs.all([stage.run for stage in stages if stage.run is not None])
-    numbers = [run.id for run in runs]
-    now = {run.id: run for run in await runs_now(ledger, held_by, among=numbers, is_counted=False)}
-    counts = await ledger.runs.counts_by_run(numbers)
+async def stage_runs(ledger: Ledger, held_by: str | None, stages: Sequence[StageRow]) -> Mapping[int, RunStatus]:
+    """How the runs of these stages stand, by their numbers."""
+    numbers = [stage.run for stage in stages if stage.run is not None]
+    return {run.id: run for run in await runs_now(ledger, held_by, among=numbers, is_counted=False)}
+
+
+async def flow_of_runs(
+    ledger: Ledger, flow: Flow, stages: Sequence[StageRow], now: Mapping[int, RunStatus]
+) -> FlowShown:
+    """A flow whose stages stand so."""
+    counts = await ledger.runs.counts_by_run(now)
     return FlowShown(
         flow=status_of(flow, ledger.path),
         version=await ledger.flows.pipelines.version(flow.definition),

@@ -138,13 +138,15 @@ async def _with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_count
 
 
 async def picture(
-    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
+    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None, with_ends: bool = True
 ) -> tuple[RunSummaries, ProcessReport, Mapping[int, float]]:
     """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
-    how many seconds no result can expire, by run.
+    how many seconds no result can expire, by run. With `with_ends` it counts which jobs have ended of late: of all this
+    takes longest.
     """
     now = ledger.now()
-    seen = await ledger.reports.overview(ends_from=now - RATE_WINDOW_US if held_by else None, among=among)
+    ends_from = now - RATE_WINDOW_US if held_by and with_ends else None
+    seen = await ledger.reports.overview(ends_from=ends_from, among=among)
     said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
     return seen, said, await _safe_s(ledger, seen, said, now)
 

@@ -1,6 +1,6 @@
 """What needs a person, found in an open ledger: by kept counts, and a few questions whatever it holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,17 +15,10 @@ from orchestrator.core.diagnosis.needs import needs
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
-from orchestrator.units import DAY_US, HOUR_US
 from orchestrator.views.pages.needs import NeedLine
 
 RUNS_MAX: Final = 200
 """So many unfinished runs are looked at: the newest."""
-
-HOLDS_MAX: Final = 10
-"""Of so many runs that are held it is looked up since when."""
-
-_LOOKS_US: Final = (HOUR_US, DAY_US, 30 * DAY_US)
-"""Samples are read of the last hour first: of a longer time there are fewer."""
 
 
 async def needs_now(
@@ -36,7 +29,7 @@ async def needs_now(
     """
     now = ledger.now()
     among = await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=RUNS_MAX)
-    seen, said, safe_s = await picture(ledger, held_by, among=among)
+    seen, said, safe_s = await picture(ledger, held_by, among=among, with_ends=False)
     flows = await ledger.reports.run_list.flows_of(among)
     runs = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {})) or run.id in seen.pending]
     of_runs = {
@@ -44,7 +37,7 @@ async def needs_now(
         for run in runs
     }
     blocked = [number for number, state in of_runs.items() if state.blocked_by is not None or state.hold is not None]
-    since = await _blocked_since(ledger, blocked[-HOLDS_MAX:], now)
+    since = await ledger.samples.holds_since(blocked)
     places = {
         state.name: RunPlace(
             number=number,
@@ -73,27 +66,6 @@ async def needs_now(
         owed_problem=problem,
     )
     return needs(facts)
-
-
-async def _blocked_since(ledger: Ledger, runs: Sequence[int], now: int) -> Mapping[int, int]:
-    """Since when each of these is held as it was sampled last; of those that no sample tells of nothing."""
-    latest = await ledger.samples.runs.latest(runs)
-    found = {}
-    for number, sample in latest.items():
-        if sample.hold:
-            found[number] = await _hold_began(ledger, number, sample.hold, now) or sample.at
-    return found
-
-
-async def _hold_began(ledger: Ledger, run: int, hold: str, now: int) -> int | None:
-    began: int | None = None
-    for back_us in _LOOKS_US:
-        samples = (await ledger.samples.of_run(run, now - back_us, now)).samples
-        for sample in reversed(samples):
-            if sample.hold != hold:
-                return began
-            began = sample.at if began is None else min(began, sample.at)
-    return began
 
 
 def need_line(need: Need) -> NeedLine:

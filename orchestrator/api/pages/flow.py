@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from orchestrator.api.flows.flows import flow_shown
+from orchestrator.api.flows.flows import flow_of_runs, stage_runs
 from orchestrator.api.flows.lineage import RowOfFlow, lineage_of
-from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.pages.flow_results import flow_results
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
@@ -23,11 +22,10 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
     flow = await ledger.overviews.flows.numbered(number)
     if flow is None:
         return None
-    shown = await flow_shown(ledger, flow, held_by)
     rows = await ledger.flows.stages([number])
-    numbers = [each.run for each in rows if each.run is not None]
-    runs = {run.id: run for run in await runs_now(ledger, held_by, among=numbers, is_counted=False)}
-    ended = await ledger.reports.run_list.ended_at(numbers)
+    runs = await stage_runs(ledger, held_by, rows)
+    shown = await flow_of_runs(ledger, flow, rows, runs)
+    ended = await ledger.reports.run_list.ended_at(runs)
     stages = [_stage(status, each, runs, ended) for status, each in zip(shown.stages, rows, strict=True)]
     definitions = await ledger.flows.pipelines.definitions([flow.definition])
     names = [stage.name for stage in definitions[flow.definition].stages]

@@ -35,6 +35,7 @@ FORGOTTEN_US: Final = 7 * DAY_US
 """Of a pipeline that nobody scheduled, a failure that is older needs nobody any more."""
 
 MEND: Final = "mend what it says first: what is tried again is paid again"
+TRYING: Final = "mend what it says: single jobs find out by themselves whether all may go again"
 GO_ON_OR_RETRY: Final = "see what has failed, and retry that once it is mended; or let the flow go on without it"
 FAILED_FIRST: Final = "see why it failed, and mend that first: what is done again is paid again"
 
@@ -44,8 +45,8 @@ _HOLDS: Final = frozenset({Cause.RUN_BLOCKED, Cause.STOPPED})
 _BREAKS: Final = frozenset({Brake.BREAKER, Brake.FAILURES, Brake.CANARY})
 """What holds a run since too much of it fails."""
 
-_GOES_ON: Final = frozenset({*_BREAKS, Brake.BUDGET})
-"""As long as these let single jobs go, it is found out by itself whether all may."""
+_GOES_ON: Final = frozenset({Brake.FAILURES, Brake.CANARY, Brake.BUDGET})
+"""As long as these let single jobs go, nothing is wrong yet."""
 
 _CHANGED: Final = frozenset({Brake.BUDGET, Brake.DEADLINE})
 """Nobody goes past these without changing them."""
@@ -118,7 +119,8 @@ def _of_hold(need: Need, hold: Hold, place: RunPlace) -> Need | None:
         return need if hold.stops else replace(need, kind=NeedKind.ON_HOLD)
     if place.flow is not None:
         need = replace(need, subject=Subject.FLOW, number=place.flow, name=place.flow_name)
-    return replace(need, kind=NeedKind.BREAKER, cause=hold.why, advice=MEND, cure=Cure.CONTINUE)
+    need = replace(need, kind=NeedKind.BREAKER, cause=hold.why)
+    return replace(need, advice=MEND, cure=Cure.CONTINUE) if hold.stops else replace(need, advice=TRYING)
 
 
 def _together(facts: NeedFacts, found: Iterable[Need]) -> list[Need]:

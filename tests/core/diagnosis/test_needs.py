@@ -14,7 +14,7 @@ from orchestrator.core.diagnosis.need_facts import (
     RunPlace,
     Subject,
 )
-from orchestrator.core.diagnosis.needs import FAILED_FIRST, FORGOTTEN_US, MEND, needs
+from orchestrator.core.diagnosis.needs import FAILED_FIRST, FORGOTTEN_US, MEND, TRYING, needs
 from orchestrator.core.gates.brakes import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US
@@ -92,7 +92,13 @@ def test_a_run_that_ends_too_late_needs_somebody_before_it_does() -> None:
     assert (need.kind, need.cause, need.cure) == (NeedKind.LATE, "it will miss it", Cure.CHANGE_BRAKES)
 
 
-@pytest.mark.parametrize("brake", [Brake.BREAKER, Brake.FAILURES, Brake.CANARY, Brake.BUDGET])
+def test_a_breaker_that_tries_single_jobs_needs_somebody_and_no_button() -> None:
+    """It finds out by itself whether it was mended; until somebody has done that each of them is paid in vain."""
+    [need] = of(replace(RUN, blocked_by=Hold(Brake.BREAKER, "half of 40 failed", stops=False)))
+    assert (need.kind, need.cause, need.advice, need.cure) == (NeedKind.BREAKER, "half of 40 failed", TRYING, None)
+
+
+@pytest.mark.parametrize("brake", [Brake.FAILURES, Brake.CANARY, Brake.BUDGET])
 def test_what_is_found_out_by_itself_needs_nobody(brake: Brake) -> None:
     assert of(replace(RUN, blocked_by=Hold(brake, "the canary is out", stops=False))) == ()
 

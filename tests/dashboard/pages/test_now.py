@@ -4,15 +4,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
+from orchestrator.ledger import dispatcher_lock
+from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.dashboard.harness import dashboard
 from tests.dashboard.nights import HOSTILE, NIGHT_S, clock_at, looking, nights
 from tests.engine.process import process
 from tests.engine.rows import empty_ledger
-from tests.engine.scripted import Scripted, numbered
+from tests.engine.scripted import Scripted, numbered, says
 from tests.ledger.ledgers import opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
@@ -165,3 +169,25 @@ async def test_a_run_at_work_is_a_line_with_its_figures(tmp_path: Path) -> None:
     [line] = page["runs"]
     assert (line["name"], line["run"], line["total"], line["done"]) == ("night", 1, 5, 0)
     assert "0 % of 5" in text
+
+
+async def test_a_run_whose_breaker_has_tripped_needs_somebody_with_since_when(tmp_path: Path) -> None:
+    clock, path = VirtualClock(), empty_ledger(tmp_path / "l.db")
+    failing = Scripted(run=numbered(), status=lambda asked: says("FAILED", asked.remote_id, error="boom"))
+    settings = RunSettings(max_attempts=1)
+    with dispatcher_lock(path, now=clock.now(), doing="serve"):
+        at_work = process(
+            path, failing, clock=clock, jobs=80, settings=settings, breaker=BreakerRules(), sample_every_s=10
+        )
+        async with at_work as found:
+            await found.begin()
+            await found.wait(lambda: found.progress.count("failed") >= 20)
+            await anyio.sleep(120)
+            async with dashboard(path, clock=clock) as site:
+                [need] = (await site.json("/"))["needs"]
+                shown = await site.get("/")
+    assert (need["kind"], need["name"], need["path"]) == ("breaker", "run", "/runs/1")
+    assert "boom" in need["cause"]
+    assert need["since"] is not None
+    assert need["since"] < clock.now()
+    assert "1 thing needs you" in shown.text

@@ -115,4 +115,27 @@ FAULTS: tuple[Fault, ...] = (
             "tests/cli/framework/test_dashboard_child.py::test_the_child_gets_no_key_and_nothing_that_settings_may_name",
         ),
     ),
+    Fault(
+        name="a run that a budget stopped is offered to go on as it is",
+        path="orchestrator/core/diagnosis/needs.py::_of_hold",
+        old="kind=NeedKind.ON_HOLD, cause=hold.why, cure=Cure.CHANGE_BRAKES",
+        new="kind=NeedKind.ON_HOLD, cause=hold.why, cure=Cure.CONTINUE",
+        tests=("tests/core/diagnosis/test_needs.py::test_to_go_past_an_amount_or_a_time_that_is_changed",),
+    ),
+    Fault(
+        name="a breaker that tries single jobs needs nobody",
+        path="orchestrator/core/diagnosis/needs.py",
+        old="frozenset({Brake.FAILURES, Brake.CANARY, Brake.BUDGET})",
+        new="frozenset({Brake.BREAKER, Brake.FAILURES, Brake.CANARY, Brake.BUDGET})",
+        tests=(
+            "tests/core/diagnosis/test_needs.py::test_a_breaker_that_tries_single_jobs_needs_somebody_and_no_button",
+        ),
+    ),
+    Fault(
+        name="a version of a pipeline shows where messages go",
+        path="orchestrator/core/pipelines/definition_changes.py::_changes",
+        old="if not _NOT_SHOWN.isdisjoint(path):",
+        new="if False:",
+        tests=("tests/core/pipelines/test_definition_changes.py::test_whom_messages_go_to_is_never_shown",),
+    ),
 )
