@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.api.pages.runs.payload_policy import check_where
+
 REDACTED: Final = "[redacted]"
 """What stands in place of a value that is not to be shown."""
 
@@ -43,6 +45,10 @@ class Payloads:
         if self.are_hidden:
             return not any(member.split(".")[0] in ("input", "output") for member in members)
         return not any(_overlap(member, path) for member in members for path in self.redacted)
+
+    def refuse_where(self, where: str, now: int) -> None:
+        """Raises `UsageError` for a filter of which the number of jobs would tell what is hidden."""
+        check_where(self, where, now)
 
 
 def _overlap(member: str, path: str) -> bool:

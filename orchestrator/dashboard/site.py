@@ -37,6 +37,9 @@ FORM_S_MAX: Final = 10.0
 DID: Final = "did"
 """The name in a query of the action that was asked from there."""
 
+WHERE: Final = "where"
+"""The field of a form that holds a filter."""
+
 LIVE: Final = "live"
 """The name in a query of the parts that are asked for."""
 
@@ -129,6 +132,9 @@ class Site:
         with _within(FORM_S_MAX):
             sent = await request.form()
         person, now, holder = person_of(request), self.clock.now(), self.reader.holder()
+        fields = {name: value for name, value in sent.items() if isinstance(value, str)}
+        shows = self._shows(request)
+        shows.refuse_where(fields.get(WHERE, ""), now)
         async with self.reader.borrowed() as ledger:  # whether it can be read at all
             asked = FormRequest(
                 ledger=ledger,
@@ -136,9 +142,9 @@ class Site:
                 holder=holder,
                 numbers=request.path_params,
                 query=dict(request.query_params),
-                shows=self._shows(request),
+                shows=shows,
                 person="" if person is None else person.name,
-                fields={name: value for name, value in sent.items() if isinstance(value, str)},
+                fields=fields,
                 dependencies=self.dependencies,
             )
         try:

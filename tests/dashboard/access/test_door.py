@@ -144,6 +144,13 @@ async def test_payloads_are_for_those_who_may_act_unless_hidden_for_all(tmp_path
     assert await shown(OPERATOR, redact=("input.email",)) == (False, ("input.email",))
 
 
+@pytest.mark.parametrize(("where", "status"), [("input.email=a@b", 400), ("input.n=1", 200), ("input.email=(", 200)])
+async def test_what_is_hidden_cannot_be_found_out_by_acting_on_it(tmp_path: Path, where: str, status: int) -> None:
+    """A confirmation says how many jobs a filter means. One that is none is for the form to refuse."""
+    async with sample_site(tmp_path, redact=("input.email",)) as site:
+        assert (await site.post("/samples/1/pause", {"where": where})).status == status
+
+
 async def test_what_an_operator_was_shown_is_not_kept_for_a_viewer(tmp_path: Path) -> None:
     samples = SamplePages()
     async with sample_site(tmp_path, samples) as site:

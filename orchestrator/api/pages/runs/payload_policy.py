@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
 
 from orchestrator.core.filters.filter import Filter, Member, asks_message, leaves
+from orchestrator.core.filters.filter_parser import FilterError, parse
 from orchestrator.core.text.error_text import error_kind, summary_of
 from orchestrator.errors import UsageError
 from orchestrator.views.jobs import ClusterRow, JobRow
@@ -88,6 +90,12 @@ def check_filter(shows: PayloadPolicy, chosen: Filter) -> None:
     tells_texts = asks_message(chosen) and are_texts_hidden(shows)
     if tells_texts or (shows.are_hidden and named) or not shows.may_search(named):
         raise UsageError("inputs, outputs and messages are hidden here, so that jobs cannot be looked for by them")
+
+
+def check_where(shows: PayloadPolicy, where: str, now: int) -> None:
+    """The same of a filter as it was written: how many jobs it means would tell, too. What is none passes."""
+    with suppress(FilterError):
+        check_filter(shows, parse(where, now=now))
 
 
 def payload_shown(shows: PayloadPolicy, part: str, raw: bytes | None) -> ShownText:
