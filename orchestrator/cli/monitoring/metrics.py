@@ -1,14 +1,17 @@
 """`orchestrator metrics`: what monitoring is told, the alerts on it, and a dashboard of it."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestrator.cli.framework.command_groups import ShownGroup
-from orchestrator.cli.framework.runner import at_ledger
+from orchestrator.cli.framework.runner import at_ledger, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.core.text.wording import counted
+from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, DashboardSettings
+from orchestrator.settings.sources import choose
 
 if TYPE_CHECKING:
     from orchestrator.telemetry.metrics.metric_files import WrittenMetrics  # at run time `--help` would pay for it
@@ -19,7 +22,9 @@ Target = Annotated[
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url", metavar="URL", help="Where the pages of the dashboard are, for links to them. Default: none."
+        "--url",
+        metavar="URL",
+        help="Where the dashboard is, for links to its pages. Default: as the file says.",
     ),
 ]
 
@@ -70,7 +75,7 @@ def metrics_rules(url: Url = None) -> None:
     """
     from orchestrator.telemetry.alerts.rule_file import rule_file
 
-    streams.put_now(rule_file(url).encode())
+    streams.put_now(rule_file(url or _known_url()).encode())
 
 
 @commands.command("grafana")
@@ -81,7 +86,13 @@ def metrics_grafana(url: Url = None) -> None:
     """
     from orchestrator.telemetry.alerts.grafana_dashboard import grafana_dashboard
 
-    streams.put_now(grafana_dashboard(url))
+    streams.put_now(grafana_dashboard(url or _known_url()))
+
+
+def _known_url() -> str | None:
+    """Where the dashboard is by the environment and the file; None where neither says it."""
+    with exit_if_refused():
+        return choose({}, os.environ, DASHBOARDS).build(DashboardSettings).url
 
 
 def show_written(found: "WrittenMetrics", *, as_json: bool) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from orchestrator.core.jobs.lifecycle import State
+from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, REQUEST_BOUNDS_S, TIME_BOUNDS_S, Histogram
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse
+from orchestrator.settings.values import LOCAL
 from orchestrator.telemetry.metrics.labels import ClosedLabel
 from orchestrator.telemetry.metrics.readings import Distribution, Readings
 from orchestrator.units import SECOND_US
@@ -40,6 +42,7 @@ async def read_endpoints(
     """
     jobs = await ledger.reports.tallies.jobs()
     samples = await ledger.samples.endpoints.latest([each.id for each in endpoints])
+    safe = await _safe_until(ledger, jobs, samples, fresh_from=fresh_from)
     for each in endpoints:
         endpoint, found = label(each.name), jobs.get(each.id, {})
         for state in State:
@@ -49,11 +52,41 @@ async def read_endpoints(
         _add_operations(endpoint, sample.operations, into, is_fresh=sample.at >= fresh_from)
         into.latest("last_collected_timestamp_seconds", endpoint, value=seconds(sample.collected_at))
         if found.get(State.OUTSTANDING.value, 0):
-            into.earliest("safe_until_timestamp_seconds", endpoint, value=seconds(sample.safe_until))
+            into.earliest("safe_until_timestamp_seconds", endpoint, value=seconds(safe.get(each.id)))
         if sample.at >= fresh_from:
             into.earliest("webhook_share_ratio", endpoint, value=sample.webhook_share)
             if sample.workers_at is not None:
                 _add_each("workers", (endpoint,), sample.workers, WORKER_STATES, into)
+
+
+async def _safe_until(
+    ledger: Ledger,
+    jobs: Mapping[int, Mapping[str, int]],
+    samples: Mapping[int, EndpointSample],
+    *,
+    fresh_from: int,
+) -> Mapping[int, int]:
+    """Until when no result at each endpoint can expire, where one can.
+
+    A process that was killed may have sent its first jobs after its last sample. So where that says nothing, and is
+    old, the outstanding jobs are asked: somebody has to be called for them.
+    """
+    safe = {of: sample.safe_until for of, sample in samples.items() if sample.safe_until is not None}
+    unsaid = {
+        of
+        for of, found in jobs.items()
+        if found.get(State.OUTSTANDING.value) and of not in safe and (of not in samples or samples[of].at < fresh_from)
+    }
+    if not unsaid:
+        return safe
+    waiting = await ledger.jobs.margins.waiting(now=ledger.now())
+    learned = await ledger.runs.learned.all()
+    for run in await ledger.runs.all(list(waiting)):
+        if run.endpoint_id in unsaid and run.service_url != LOCAL:
+            retention_us = learned.get(run.endpoint_id, Learned()).retention_us(run.settings.retention_us)
+            until = waiting[run.id].safe_until(retention_us)
+            safe[run.endpoint_id] = min(until, safe.get(run.endpoint_id, until))
+    return safe
 
 
 def _add_counters(endpoint: str, sample: EndpointSample, into: Readings) -> None:

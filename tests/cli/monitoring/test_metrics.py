@@ -74,3 +74,6 @@ def test_rules_and_the_dashboard_of_grafana_need_no_ledger(tmp_path: Path, monke
     assert 'dashboard: "https://box.example/o/pipelines"' in rules
     assert "dashboard:" not in said(["metrics", "rules"]).stdout
     assert json.loads(said(["metrics", "grafana"]).stdout)["uid"] == "orchestrator"
+    (tmp_path / "orchestrator.toml").write_text('[dashboard]\nurl = "https://box.example/o"\n')
+    assert 'dashboard: "https://box.example/o/pipelines"' in said(["metrics", "rules"]).stdout
+    assert json.loads(said(["metrics", "grafana"]).stdout)["links"][0]["url"] == "https://box.example/o"

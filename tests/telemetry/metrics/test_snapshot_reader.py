@@ -11,6 +11,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.ledger import Ledger, dispatcher_lock
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
+from orchestrator.settings.values import LOCAL
 from orchestrator.telemetry.metrics.collector import exposed
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, OTHER, PIPELINES_MAX, RUNS_MAX
 from orchestrator.telemetry.metrics.readings import Distribution, MetricsSnapshot, Value
@@ -154,6 +155,21 @@ async def test_results_that_cannot_expire_are_safe_until_no_time(tmp_path: Path)
         assert not (await found_in(ledger)).has("safe_until_timestamp_seconds")
         await brought_to(ledger, State.OUTSTANDING, ledger.now())
         assert (await found_in(ledger)).has("safe_until_timestamp_seconds")
+
+
+async def test_jobs_that_were_sent_after_the_last_sample_of_a_dead_process_are_watched(tmp_path: Path) -> None:
+    async with a_ledger(tmp_path) as ledger:
+        await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], endpoint="x")
+        await a_run(ledger, [a_row(1, "c")], endpoint="local:f", service_url=LOCAL, name="here")
+        now = ledger.now()
+        await sampled(ledger, at=now, endpoints={1: EndpointSample(), 2: EndpointSample()})
+        await brought_to(ledger, State.OUTSTANDING, now, job=1)
+        await brought_to(ledger, State.OUTSTANDING, now + 1, job=3)
+        found = await found_in(ledger)
+    safe_s = found("safe_until_timestamp_seconds", "x")
+    assert isinstance(safe_s, float)
+    assert now / SECOND_US < safe_s < now / SECOND_US + 3600
+    assert found("safe_until_timestamp_seconds", "local:f") is None  # such jobs run again
 
 
 async def test_what_was_counted_goes_on_whoever_asks_and_is_there(tmp_path: Path) -> None:
