@@ -113,7 +113,7 @@ class ConfirmedForm:
             paid=proposal.paid,
             when=proposal.when,
             count=proposal.count,
-            of=proposal.of,
+            of=_of(proposal.of, proposal.count),
             sample=tuple(proposal.sample),
             command=proposal.command,
             typed=proposal.typed,
@@ -155,8 +155,9 @@ def _objection(proposal: Proposal, fields: Mapping[str, str], form: str) -> str:
         proposal.may_shrink and proposal.count is not None and counted is not None and proposal.count < counted
     ):
         was = "none" if counted is None else f"{counted:,}"
+        of = _of(proposal.of, proposal.count)
         now = "none" if proposal.count is None else f"{proposal.count:,}"
-        return f"It concerns {now} {proposal.of} by now, and {was} were confirmed: look, and confirm it again."
+        return f"It concerns {now} {of} by now, and {was} were confirmed: look, and confirm it again."
     if proposal.typed is not None and fields.get(TYPED, "").strip() not in (proposal.typed, shown_text(proposal.typed)):
         return f"Type {proposal.typed} to confirm it."
     return ""
@@ -169,6 +170,11 @@ async def _refused(request: FormRequest, given: Dependencies, proposal: Proposal
             await opened.actions.note(given.asked, proposal.act, Ended(why, is_refused=True))
         except AskedBefore:
             return
+
+
+def _of(plural: str, count: int | None) -> str:
+    """What is counted, as it is called where there is one, or so many."""
+    return re.sub(r"^(job|row|flow)s\b", r"\1", plural) if count == 1 else plural
 
 
 def _filled(path: str, numbers: Mapping[str, int]) -> str:
