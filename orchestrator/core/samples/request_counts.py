@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from orchestrator.core.samples.buckets import REQUEST_BOUNDS_S, GrowingHistogram
+from orchestrator.core.samples.buckets import REQUEST_BOUNDS_S, GrowingHistogram, Histogram
 from orchestrator.units import SECOND_US
 
 NO_ANSWER: Final = "none"
 TOO_MANY: Final = 429
 CODES: Final = ("2xx", "3xx", "4xx", str(TOO_MANY), "5xx", NO_ANSWER)
 """What an answer is counted as."""
+
+SORTED_AT: Final = 5_000
+"""So many answers are kept unsorted at most."""
 
 
 def code_of(status: int) -> str:
@@ -22,24 +25,39 @@ def code_of(status: int) -> str:
 
 
 class RequestCounts:
-    """Of one operation, as the answers come."""
+    """Of one operation, as the answers come. They are sorted once somebody looks: each request pays next to nothing."""
 
-    __slots__ = ("_codes", "latency")
+    __slots__ = ("_answers", "_codes", "_latency")
 
     def __init__(self) -> None:
         self._codes = Counter[str]()
-        self.latency = GrowingHistogram(REQUEST_BOUNDS_S)
+        self._latency = GrowingHistogram(REQUEST_BOUNDS_S)
+        self._answers: list[tuple[int, int]] = []
 
     def answered(self, status: int, took_us: int) -> None:
         """An answer was read to its end."""
-        self._codes[code_of(status)] += 1
-        self.latency.add(took_us / SECOND_US)
+        self._answers.append((status, took_us))
+        if len(self._answers) >= SORTED_AT:
+            self._sort()
 
     def unanswered(self) -> None:
         """No answer came, or there was no way to the service."""
         self._codes[NO_ANSWER] += 1
 
+    def _sort(self) -> None:
+        for status, n in Counter(status for status, _ in self._answers).items():
+            self._codes[code_of(status)] += n
+        self._latency.add_all([took_us for _, took_us in self._answers], SECOND_US)
+        self._answers.clear()
+
     @property
     def codes(self) -> Mapping[str, int]:
         """So many were counted as each."""
+        self._sort()
         return dict(self._codes)
+
+    @property
+    def latency(self) -> Histogram:
+        """How long the answers took."""
+        self._sort()
+        return self._latency.values

@@ -5,6 +5,7 @@ these, so that steps can be counted again that nobody had written down when a pr
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -38,6 +39,10 @@ _SETTLED: Final = {
 }
 _ENDS_EXECUTION: Final = frozenset({Event.RETRIED, Event.ABANDONED, Event.CONTINUED})
 _TELLING: Final = FAILED | MAY_HAVE_RUN - {Trouble.UNCERTAIN}
+
+
+TimesOfExecution = tuple[int | None, int | None, int | None]
+"""Of an execution that succeeded: its delay and its time in milliseconds, and the margin in microseconds."""
 
 
 class CountedStep(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +126,16 @@ class StepCounts:
             self._took(step, price_per_s or 0.0)
         if step.margin_us is not None:
             self.margin.add(step.margin_us / SECOND_US)
+
+    def add_successes(self, told: Sequence[TimesOfExecution], price_per_s: float | None = None) -> None:
+        """So many jobs at once have come to the result of their latest submission, which was at the service."""
+        self.ends[State.SUCCEEDED.value] += len(told)
+        self.executions["succeeded"] += len(told)
+        self.queue.add_all([delay_ms for delay_ms, _, _ in told if delay_ms is not None], MILLISECONDS)
+        took_ms = [execution_ms for _, execution_ms, _ in told if execution_ms is not None]
+        self.execution.add_all(took_ms, MILLISECONDS)
+        self.spent += (price_per_s or 0.0) * sum(took_ms) / MILLISECONDS
+        self.margin.add_all([margin_us for _, _, margin_us in told if margin_us is not None], SECOND_US)
 
     def _took(self, step: CountedStep, price_per_s: float) -> None:
         if step.delay_ms is not None:

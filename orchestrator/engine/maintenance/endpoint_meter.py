@@ -64,7 +64,7 @@ def _operations(served: ServedEndpoint, before: EndpointSample, chosen: Collecti
             is_chosen=operation.value in chosen,
             share=round(meter.share, 4),
             codes=added(earlier.codes, counts.codes),
-            latency=merged(earlier.latency, counts.latency.values),
+            latency=merged(earlier.latency, counts.latency),
         )
     return found
 

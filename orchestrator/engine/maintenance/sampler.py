@@ -105,6 +105,7 @@ class Sampler:
         """Takes a sample now; `due`: that of this moment. Raises `StorageError`."""
         due = self.ledger.now() if due is None else due
         self.runs.unfinished |= self.steps.reopened
+        self.steps.add_up()
         # A result that comes late is of a run that was over.
         working = {*self.runs.unfinished, *self.runs.unservable, *self._latest_runs, *self.steps.of_run}
         working |= {run for run, session in self.runs.sessions.items() if session.progress.unfinished}
@@ -124,6 +125,7 @@ class Sampler:
         self._latest_endpoints |= taken.endpoints
 
     def _look(self, facts: SampleFacts, untold: Sequence[Transition], step_s: int) -> Sampling:
+        self.steps.add_up()
         beside = self.steps.beside(untold)
         said = self.report()
         runs = {run: self._of_run(run, facts, beside, said.of(run), run in said.runs) for run in facts.counts}

@@ -95,6 +95,18 @@ def test_times_and_what_they_cost_are_added_up() -> None:
     assert (found.spent, found.paid_twice) == (2.0, 1)
 
 
+def test_many_successes_at_once_come_to_what_each_alone_would() -> None:
+    told = [(200, 3_000, 20 * S), (None, 1_000, None), (10, None, S)]
+    at_once, one_by_one = StepCounts(), StepCounts()
+    at_once.add_successes(told, 0.5)
+    for each in told:
+        one_by_one.add(CountedStep(Event.COMPLETED, State.OUTSTANDING, None, *each), 0.5)
+    for name in ("ends", "executions", "spent"):
+        assert getattr(at_once, name) == getattr(one_by_one, name)
+    for name in ("margin", "queue", "execution"):
+        assert getattr(at_once, name).values == getattr(one_by_one, name).values
+
+
 def test_without_a_price_nothing_is_known_to_be_spent() -> None:
     assert counts(CountedStep(Event.COMPLETED, State.OUTSTANDING, execution_ms=3_000)).spent == 0.0
 
