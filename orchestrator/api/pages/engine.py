@@ -52,8 +52,9 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
         lag_p99_s=quantile(lag, LAG_BOUNDS_S, 0.99),
         commit_p50_s=quantile(commits, COMMIT_BOUNDS_S, 0.5),
         commit_p99_s=quantile(commits, COMMIT_BOUNDS_S, 0.99),
-        webhooks_accepted=stood.webhooks.get("accepted", 0),
-        webhooks_refused=sum(n for result, n in stood.webhooks.items() if result != "accepted"),
+        webhooks_received=stood.webhooks.get("received", 0),
+        webhooks_unusable=stood.webhooks.get("hints", 0) + stood.webhooks.get("unavailable", 0),
+        webhooks_refused=stood.webhooks.get("refused", 0),
         webhook_url=next((beat.report.webhook_url for beat in beats if held_by and beat.report.webhook_url), None),
         webhook_share=await _webhook_share(ledger),
         ledger=str(ledger.path),
@@ -73,7 +74,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
         memory=(gauge_line(time, "memory", lambda sample: sample.resident_bytes, Unit.BYTES),),
         lag=quantile_lines(time, lambda sample: sample.lag, LAG_BOUNDS_S, _SHARES),
         commits=quantile_lines(time, lambda sample: sample.commits, COMMIT_BOUNDS_S, _SHARES),
-        webhooks=(rate_line(time, "webhooks", lambda sample: sum(sample.webhooks.values())),),
+        webhooks=(rate_line(time, "received", lambda sample: sample.webhooks.get("received", 0)),),
     )
 
 

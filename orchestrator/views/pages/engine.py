@@ -50,8 +50,15 @@ class EnginePage(msgspec.Struct, frozen=True, kw_only=True):
     lag_p99_s: float | None = None
     commit_p50_s: float | None = None
     commit_p99_s: float | None = None
-    webhooks_accepted: int = 0
+    webhooks_received: int = 0
+    """With a valid token, by this process and those before it."""
+
+    webhooks_unusable: int = 0
+    """Of these: without a usable body, or not to be kept at that moment. Their jobs are asked for."""
+
     webhooks_refused: int = 0
+    """Besides: without a valid token."""
+
     webhook_url: str | None = None
     webhook_share: Mapping[str, float] = {}
     """By endpoint: the share of finished jobs whose webhook came, of late."""

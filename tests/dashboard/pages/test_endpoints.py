@@ -13,6 +13,9 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.actions.asker import ActionWay, Asker
 from orchestrator.ledger.commands.command import Action, NewLimits
+from orchestrator.ledger.samples.sample_repository import SLOT
+from orchestrator.ledger.samples.samples import ProcessTotals
+from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US
 from tests.dashboard.harness import Dashboard, dashboard
@@ -20,6 +23,7 @@ from tests.dashboard.nights import HOSTILE, clock_at
 from tests.engine.process import Process, process
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import Asked, Reply, Scripted, numbered, says
+from tests.ledger.ledgers import opened
 from tests.simulation.clock import VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -137,7 +141,7 @@ async def test_the_engine_says_who_works_and_how_it_stands(tmp_path: Path) -> No
     assert page["janitor"]["failing"] == []
     assert page["file_bytes"] > 0
     assert page["disk_free_bytes"] > 0
-    assert (page["webhooks_accepted"], page["webhooks_refused"], page["webhook_url"]) == (0, 0, None)
+    assert (page["webhooks_received"], page["webhooks_refused"], page["webhook_url"]) == (0, 0, None)
     assert len(page["memory"][0]["points"]) > 10
     assert "works on this ledger" in text
     assert "Count the rows of each table" in text
@@ -208,3 +212,19 @@ async def test_parts_are_refreshed_by_themselves(tmp_path: Path) -> None:
             answer: Any = await site.get(f"{address}?live={part}")
             assert f'<section data-live="{part}">' in answer.html
             assert "<main" not in answer.html
+
+
+async def test_webhooks_are_told_apart_by_what_became_of_them(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    async with opened(empty_ledger(tmp_path / "l.db"), clock=clock) as ledger:
+        stood = ProcessTotals(webhooks={"received": 70, "hints": 2, "unavailable": 1, "refused": 4})
+
+        async def written(transaction: Transaction) -> None:
+            await ledger.samples.processes.write(transaction, 10, clock.now(), {SLOT: stood})
+
+        await ledger.writer.run(written)
+    async with dashboard(tmp_path / "l.db", clock=clock) as site:
+        page = await site.json("/engine")
+        text = (await site.get("/engine")).text
+    assert (page["webhooks_received"], page["webhooks_unusable"], page["webhooks_refused"]) == (70, 3, 4)
+    assert "70, of which 3 had nothing usable; 4 refused" in text
