@@ -100,7 +100,7 @@ async def a_watched_ledger(ledger: Ledger, *, endpoints: int = 1, pipelines: int
         )
     for number in range(1, pipelines + 1):
         of = await applied(ledger, a_pipeline(f"pipeline-{number}", schedule=every(1)), now=now)
-        for fire, event in ((now - 1, FlowEvent.SUCCEEDED), (now, FlowEvent.FAILED)):
+        for fire, event in ((now - SECOND_US, FlowEvent.SUCCEEDED), (now, FlowEvent.FAILED)):
             [name] = await ledger.flows.add(of.id, of.name, of.definition, [fire], FlowKind.TRIGGERED)
             flow = await ledger.flows.named(name)
             assert flow is not None
