@@ -30,6 +30,7 @@ _VERBS: Final = {
     "schedules": ("list", "next", "history", "check", "pause", "continue", "remove"),
     "brakes": ("show", "set"),
     "limits": ("show", "set", "reset"),
+    "notify": ("list", "test", "resend"),
     "ledger": ("info", "backup", "compact"),
 }
 

@@ -1,6 +1,7 @@
 """Flows, and the schedules of their pipelines, as people and programs are shown them."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 import msgspec
 
@@ -136,3 +137,94 @@ class ScheduleTrouble(msgspec.Struct, frozen=True, kw_only=True):
     """late, missed, failing, untold or unseen."""
 
     text: str
+
+
+# --- messages
+
+
+class MessageStanding(StrEnum):
+    """What became of a message."""
+
+    OWED = "owed"
+    """It is still to be sent."""
+
+    TAKEN = "taken"
+    GIVEN_UP = "given up"
+
+
+class MessageLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One message. Times are microseconds UTC."""
+
+    id: str
+    """`p12` of a pipeline, `r12` of a run."""
+
+    name: str
+    """Of the flow, the pipeline or the run."""
+
+    run: int | None
+    flow: str | None
+    pipeline: int | None
+    news: str
+    target: str
+    """Empty: the address or the command that stands with its run or pipeline."""
+
+    standing: MessageStanding
+    owed_at: int
+    due_at: int
+    """When it is sent, or again, where it is owed."""
+
+    taken_at: int | None
+    given_up_at: int | None
+    tries: int
+    problem: str
+
+
+class TargetLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What is owed to one who is told."""
+
+    target: str
+    owed: int
+    since: int
+    """Since when the oldest of it is."""
+
+    problem: str
+    """Why the latest that could not be sent was not; empty where nothing is in the way."""
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages, the latest first."""
+
+    targets: tuple[TargetLine, ...]
+    """Those to whom something is owed."""
+
+    lines: tuple[MessageLine, ...]
+    waiting: bool
+    """Whether these are only those that nobody has taken yet."""
+
+    after: str | None
+    """What the next page begins behind; None: that was all."""
+
+    holder: str | None
+    """Who works on the ledger, and sends; None: nobody does."""
+
+
+class Resent(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of asking to send messages again."""
+
+    messages: int
+    by: str | None
+    """Who sends them: the process that works on the ledger; None: this one has tried."""
+
+    taken: int | None = None
+    """How many were taken at once, where this process has tried."""
+
+    problems: tuple[str, ...] = ()
+
+
+class TestDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a test message."""
+
+    target: str
+    kind: str
+    problem: str | None
+    """None: it was taken."""

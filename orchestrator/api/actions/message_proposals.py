@@ -1,41 +1,49 @@
 """What is asked of messages: to be sent again, one, or all of which somebody could not be told."""
 
-import re
-from typing import Final
-
 from orchestrator.api.actions.proposal import GoneError, Proposal, ProposalRequest, typed_command
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.messages.message_resend import message_meant, resend_message
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb
+from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 
-_ID: Final = re.compile(r"(?P<table>[pr])(?P<number>[0-9]{1,18})")
+ALL = "all"
+"""In the place of an id."""
 
 
 async def send_again(request: ProposalRequest) -> Proposal:
-    """A message is sent again under its own id, be it taken or given up."""
-    found = _ID.fullmatch(request.key)
+    """A message is sent again under its own id, be it taken or given up; or all that did not reach anybody."""
+    if request.key == ALL:
+        return await _all(request)
+    found = await message_meant(request.ledger, request.key)
     if found is None:
         raise GoneError(f"There is no message {request.key[:40]}.")
-    number = int(found["number"])
-    act = Act(verb=Verb.SEND_AGAIN, subject=SubjectKind.MESSAGE, number=number, name=request.key)
-
-    async def do(given: Dependencies) -> None:
-        """It is begun before, and settled after: who finds it without an outcome knows that nobody knows."""
-        async with beside(request.path, given) as opened:
-            action = await opened.actions.note(given.asked, act, None)
-            outbox = opened.flows.outbox if found["table"] == "p" else opened.flows.run_outbox
-            done = await outbox.send_again(number)
-            told = "it is sent by whoever works on the ledger" if done else "there is no such message any more"
-            assert action is not None
-            await opened.actions.settle(action, Ended(told, is_refused=not done, done=done))
-
     return Proposal(
-        act=act,
-        do=do,
+        act=Act(verb=Verb.SEND_AGAIN, subject=SubjectKind.MESSAGE, number=found, name=request.key),
+        do=lambda given: resend_message(request.path, request.key, given),
         title=f"Send message {request.key} again?",
         button="Send it again",
         command=typed_command(request.path, "notify", "resend", request.key),
         says=(f"{counted(1, 'message')} goes to the same receiver once more, under the same id.",),
-        when="" if request.holder else "Nobody works on this ledger: it is sent by the next process that does.",
+        when=_when(request, "it is sent"),
     )
+
+
+async def _all(request: ProposalRequest) -> Proposal:
+    outbox, of_runs = request.ledger.flows.outbox, request.ledger.flows.run_outbox
+    number = await outbox.count_unreached() + await of_runs.count_unreached()
+    return Proposal(
+        act=Act(verb=Verb.SEND_AGAIN, subject=SubjectKind.MESSAGE, name="those that did not reach anybody"),
+        do=lambda given: resend_message(request.path, None, given),
+        title=f"Send {counted(number, 'message')} again?",
+        button="Send them again",
+        command=typed_command(request.path, "notify", "resend"),
+        says=(f"{counted(number, 'message')} did not reach anybody. Each goes under its own id.",),
+        when=_when(request, "they are sent"),
+        count=number,
+        of="messages",
+        may_shrink=True,
+        problem="" if number else "There is no message that did not reach anybody.",
+    )
+
+
+def _when(request: ProposalRequest, what: str) -> str:
+    return "" if request.holder else f"Nobody works on this ledger: {what} by the next process that does."

@@ -3,6 +3,11 @@
 from typing import Final
 
 from orchestrator.cli.framework.command_groups import Members
-from orchestrator.cli.monitoring import dashboard, metrics, report
+from orchestrator.cli.monitoring import dashboard, metrics, notify, report
 
-MONITORING: Final[Members] = {"dashboard": dashboard.commands, "metrics": metrics.commands, "report": report.report}
+MONITORING: Final[Members] = {
+    "dashboard": dashboard.commands,
+    "metrics": metrics.commands,
+    "notify": notify.commands,
+    "report": report.report,
+}

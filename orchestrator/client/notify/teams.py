@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.client.notify.delivery import Outgoing
 from orchestrator.core.pipelines.message_text import Letter, filled
 
-TEXT_CHARS_MAX: Final = 4_000
+TEXT_CHARS_MAX: Final = 900
 """Of a block: a card must not be larger than 28 kB."""
 
 _MARKDOWN: Final = re.compile(r"([\\*_`\[\]#<>~-])")

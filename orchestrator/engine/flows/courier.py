@@ -113,7 +113,7 @@ class Courier(Generic[M]):
         try:
             async with self._places:
                 while (message := await self.outbox.first_due(*receiver, self.clock.now())) is not None:
-                    await self._tell(message)
+                    await self.send_once(message)
         except StorageError as error:
             log.warning("what became of a notification could not be written down: %s", error)
         else:
@@ -122,11 +122,12 @@ class Courier(Generic[M]):
             self._busy.discard(receiver)
             self._settled.set()
 
-    async def _tell(self, message: M) -> None:
+    async def send_once(self, message: M) -> Delivery:
+        """Sends one now, and writes down what came of it. Raises `StorageError`."""
         came = await self.send(replace(message, body=self.scrub(message.body)))
         if came.problem is None:
             await (self.outbox.delivered(message.id) if came.is_wanted else self.outbox.unwanted(message.id))
-            return
+            return came
         problem, now = self.scrub(came.problem.encode()).decode(), self.clock.now()
         due_at = next_try(tries=message.tries + 1, owed_at=message.owed_at, now=now, wanted_us=came.wait_us)
         if not came.is_wanted:
@@ -137,3 +138,4 @@ class Courier(Generic[M]):
             self.warn(f"{of}, and it is given up: {problem}")
         elif not message.tries:
             self.warn(f"{of}: {problem}; it is tried again")
+        return came

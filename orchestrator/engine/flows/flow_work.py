@@ -74,5 +74,6 @@ class FlowWork:
         self.ledger.writer.subscribe(self.run_notifier.on_steps)
         self.commands.ticks(self.scheduler.tick)
         self.commands.watch.subscribe(self.scheduler.on_change)
+        self.commands.watch.subscribe(self.run_notifier.on_change)
         for part in self._parts:
             await self.host.groups.taking.start(part.serve)

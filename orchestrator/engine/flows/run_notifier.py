@@ -87,6 +87,10 @@ class RunNotifier:
                 self._wakeup.wake()
                 return
 
+    def on_change(self) -> None:
+        """Another process may have asked that something is sent again."""
+        self._wakeup.wake()
+
     def _is_told_of(self, run: int) -> bool:
         settings = self.settings_of.get(run)
         return settings is not None and settings.notify is not None

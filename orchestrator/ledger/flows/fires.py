@@ -12,12 +12,12 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowKind, Flow
 from orchestrator.core.pipelines.overlap_policy import Ruled
 from orchestrator.core.pipelines.pipeline import flow_name
 from orchestrator.ledger.flows.flow_events import flow_end_count
-from orchestrator.ledger.flows.outbox import missed_owe
 from orchestrator.ledger.schema.flow_tables import fires, flows, gaps, pipelines, schedules
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, insert_new
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transitions.flow_news import missed_owe
 
 
 class FoundFires(NamedTuple):

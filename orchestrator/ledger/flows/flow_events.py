@@ -8,11 +8,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowEvent, FlowKind, FlowState, after, before
 from orchestrator.core.pipelines.notifications import OF_EVENT
-from orchestrator.ledger.flows.outbox import flow_owe, pause_owe
 from orchestrator.ledger.schema.flow_tables import flow_ends, flows, schedules, stages
 from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, relays
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
+from orchestrator.ledger.transitions.flow_news import flow_owe, pause_owe
 from orchestrator.settings.requests import ControlAction
 
 

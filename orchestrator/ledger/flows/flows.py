@@ -28,11 +28,11 @@ from orchestrator.ledger.flows.flow_events import (
     schedule_pause,
 )
 from orchestrator.ledger.flows.flow_rows import FLOWS, PART, Flow, PartOfFlow, StageRow
-from orchestrator.ledger.flows.outbox import flow_owe
 from orchestrator.ledger.schema.flow_tables import LIVE_ONLY, flows, stages
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transitions.flow_news import flow_owe
 from orchestrator.settings.requests import ControlAction
 
 _SHORT: Final = (

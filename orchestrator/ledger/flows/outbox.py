@@ -4,28 +4,22 @@ What is owed goes by the version of the pipeline that the flow keeps; where it i
 last: so a wrong address can be mended while messages wait.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Table, bindparam, case, delete, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Select, Table, bindparam, case, delete, func, literal_column, select, update
 
-from orchestrator.core.pipelines import notifications
-from orchestrator.core.pipelines.due_fires import Gap
-from orchestrator.core.pipelines.notifications import StageCounts
-from orchestrator.core.pipelines.pipeline import News, Notify, Schedule
-from orchestrator.core.pipelines.receivers import receivers_for, receivers_of_pipeline
+from orchestrator.core.pipelines.pipeline import News
+from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
+from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.schema.flow_tables import (
     UNSETTLED,
-    definitions,
     flows,
     message_ends,
     outbox,
     pipelines,
-    stages,
 )
-from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.schema.row_codec import columns
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
@@ -51,6 +45,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """The name of who is told; empty: the address or the command that stands with its run or pipeline."""
 
 
+class OwedToTarget(msgspec.Struct, frozen=True):
+    """What is owed to one who is told."""
+
+    target: str
+    number: int
+    since: int
+    problem: str
+    """Why the latest of it could not be sent; empty where nothing is in the way."""
+
+
 class Notification(Message, frozen=True, kw_only=True, array_like=True):
     """A message of a pipeline."""
 
@@ -65,37 +69,11 @@ class Notification(Message, frozen=True, kw_only=True, array_like=True):
     news: News
 
 
-class _Telling(msgspec.Struct, frozen=True):
-    """What of a pipeline says who is told."""
-
-    name: str
-    notify: Notify | None = None
-    schedule: Schedule | None = None
-
-
-_decoder: Final = msgspec.json.Decoder(_Telling)
-_COUNT_END: Final = upsert(message_ends, lambda new: {"n": message_ends.c.n + new.n})
-_OWE: Final = insert(outbox).inline()
 _lane: Final = case((outbox.c.target == "", outbox.c.pipeline_id), else_=0)
 _RECEIVERS_DUE: Final = (
     select(_lane.label("lane"), outbox.c.target).where(UNSETTLED, outbox.c.due_at <= bindparam("now")).distinct()
 )
-_OF_FLOW: Final = (
-    select(flows.c.name, flows.c.fire_at, flows.c.pipeline_id, definitions.c.body)
-    .select_from(flows.join(definitions, definitions.c.id == flows.c.definition_id))
-    .where(flows.c.id == bindparam("flow"))
-)
-_OF_PIPELINE: Final = (
-    select(definitions.c.body)
-    .select_from(pipelines.join(definitions, definitions.c.id == pipelines.c.definition_id))
-    .where(pipelines.c.id == bindparam("pipeline"))
-)
-_JOBS: Final = (
-    select(stages.c.stage, runs.c.name, counts.c.name, counts.c.n)
-    .select_from(stages.join(runs, runs.c.id == stages.c.run_id).outerjoin(counts, counts.c.run_id == stages.c.run_id))
-    .where(stages.c.flow_id == bindparam("flow"))
-    .order_by(stages.c.began_at, stages.c.stage, stages.c.again)
-)
+_COUNT_END: Final = upsert(message_ends, lambda new: {"n": message_ends.c.n + new.n})
 _NOTIFICATIONS: Final = (
     select(
         *columns(
@@ -119,9 +97,12 @@ _NOTIFICATIONS: Final = (
 class Messages(Repository):
     """The messages of one table of a ledger; `unsettled` says of which one is still to be sent."""
 
-    def __init__(self, access: Access, table: Table, unsettled: ColumnElement[bool]) -> None:
+    def __init__(self, access: Access, table: Table, unsettled: ColumnElement[bool], prefix: str) -> None:
         super().__init__(access)
         self._table = table
+        self.prefix = prefix
+        """What the ids begin with by which people name them."""
+
         self._unsettled = unsettled
 
     async def next_due(self, after: int = 0) -> int | None:
@@ -145,9 +126,39 @@ class Messages(Repository):
         else:
             await self._settle(number, "", {"problem": problem, "due_at": due_at})
 
+    async def count_unreached(self) -> int:
+        """How many were tried, and not taken the last time."""
+        return int(await self._access.value(select(func.count()).where(self._table.c.problem != literal_column("''"))))
+
+    async def owed_by_target(self) -> list[OwedToTarget]:
+        """What is owed to each who is told, as far as anything is."""
+        table, later = self._table, self._table.alias("later")
+        is_stuck = later.c.told_at.is_(None) & later.c.given_up_at.is_(None) & (later.c.problem != literal_column("''"))
+        problem = (
+            select(later.c.problem)
+            .where(later.c.target == table.c.target, is_stuck)
+            .order_by(later.c.id.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        owed = select(table.c.target, func.count(), func.min(table.c.owed_at), func.coalesce(problem, ""))
+        rows = await self._access.rows(owed.where(self._unsettled).group_by(table.c.target).order_by(table.c.target))
+        return [OwedToTarget(*row) for row in rows]
+
+    def _page(self, query: Select[Any], before: int | None, *, waiting: bool) -> Select[Any]:
+        """Of these the latest, from behind that number on, and only those that are still to be sent."""
+        query = query.order_by(None).order_by(self._table.c.id.desc())
+        if before is not None:
+            query = query.where(self._table.c.id < before)
+        return query.where(self._unsettled) if waiting else query
+
     async def unwanted(self, number: int) -> None:
         """Who was to be told does not want to hear of it: it is forgotten."""
         await self._access.execute(delete(self._table).where(self._table.c.id == number, self._unsettled))
+
+    async def there_is(self, number: int) -> bool:
+        """Whether there is one of that number."""
+        return bool(await self._access.value(select(func.count()).where(self._table.c.id == number)))
 
     async def claim(self, number: int, due_at: int, until: int) -> bool:
         """Whoever does not have the ledger to itself sends one only after this: nobody else does before `until`. False
@@ -156,14 +167,20 @@ class Messages(Repository):
         meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == due_at)
         return await self._access.execute(meant.values(due_at=until)) > 0
 
-    async def send_again(self, number: int | None) -> int:
-        """Has one sent again now, be it taken or given up, or all of which somebody could not be told; returns how
-        many.
+    @in_transaction
+    async def send_again(self, transaction: Transaction, number: int | None, *, asked: Asker | None = None) -> int:
+        """Has one sent again now, or all of which somebody could not be told; returns how many. Who `asked` for it
+        leaves an action. Raises `AskedBefore`.
         """
         table, now = self._table, self._access.now()
-        one = table.c.id == number if number is not None else table.c.problem != ""
+        one = table.c.id == number if number is not None else table.c.problem != literal_column("''")
         meant = update(table).where(one).values(due_at=now, told_at=None, given_up_at=None)
-        return await self._access.execute(meant)
+        done = (await transaction.connection.execute(meant)).rowcount
+        if asked is not None:
+            name = "those that did not reach anybody" if number is None else f"{self.prefix}{number}"
+            act = Act(verb=Verb.SEND_AGAIN, subject=SubjectKind.MESSAGE, number=number, name=name)
+            await action_add(transaction.connection, asked, act, now=now, ended=Ended("sent again", done=done))
+        return done
 
     @in_transaction
     async def _settle(self, transaction: Transaction, number: int, result: str, changes: Mapping[str, Any]) -> None:
@@ -179,7 +196,7 @@ class Outbox(Messages):
     """The notifications of a ledger. They are owed by the transactions of flows, fires and schedules."""
 
     def __init__(self, access: Access) -> None:
-        super().__init__(access, outbox, UNSETTLED)
+        super().__init__(access, outbox, UNSETTLED, "p")
 
     async def receivers_due(self, now: int) -> list[tuple[int, str]]:
         """Who is to be told now: the address of a pipeline, or a target of whichever pipeline (0)."""
@@ -196,14 +213,17 @@ class Outbox(Messages):
         """The one of that number, or None."""
         return await self._access.first(Notification, _NOTIFICATIONS.where(outbox.c.id == number))
 
+    async def page(self, before: int | None, most: int, *, waiting: bool = False) -> list[Notification]:
+        """The latest ones before that number, newest first; of these only who is `waiting` to be sent."""
+        query = self._page(_NOTIFICATIONS, before, waiting=waiting)
+        return await self._access.structs(Notification, query.limit(most))
+
     async def of_flow(self, flow: int) -> list[Notification]:
         """Those of a flow, oldest first."""
         return await self._access.structs(Notification, _NOTIFICATIONS.where(outbox.c.flow_id == flow))
 
     async def untold(self, pipeline: int, most: int, *, since: int = 0) -> list[Notification]:
-        """Those of a pipeline that nobody has taken though it was tried, and that were not given up before `since`;
-        newest first.
-        """
+        """Those of a pipeline that were tried in vain, and not given up before `since`; newest first."""
         query = _NOTIFICATIONS.where(outbox.c.pipeline_id == pipeline, *_untold(since))
         newest = query.order_by(None).order_by(outbox.c.id.desc()).limit(most)
         return await self._access.structs(Notification, newest)
@@ -220,81 +240,3 @@ class Outbox(Messages):
 
 def _untold(since: int) -> tuple[ColumnElement[bool], ...]:
     return outbox.c.problem != "", UNSETTLED | (outbox.c.given_up_at >= since)
-
-
-# --- owed
-
-
-async def flow_owe(connection: AsyncConnection, flow: int, news: News, why: str, now: int) -> None:
-    """Owes the message that `news` is of a flow, where its pipeline tells of that."""
-    [(name, fire_at, pipeline, body)] = (await connection.execute(_OF_FLOW, {"flow": flow})).all()
-    told = _decoder.decode(body)
-    if not (targets := _told(told, news)):
-        return
-    message = notifications.flow_message(
-        news,
-        pipeline=told.name,
-        flow=name,
-        fire_us=fire_at,
-        why=why,
-        stages=_stage_counts((await connection.execute(_JOBS, {"flow": flow})).all()),
-        at=now,
-    )
-    await _owe(connection, pipeline, news, message, now, targets, flow=flow)
-
-
-async def missed_owe(connection: AsyncConnection, pipeline: int, gap: Gap, now: int) -> None:
-    """Owes the message that fires were missed, where the pipeline tells of that."""
-    told = await _telling(connection, pipeline)
-    if targets := _told(told, News.MISSED):
-        zone = "UTC" if told.schedule is None else told.schedule.zone
-        message = notifications.missed_message(pipeline=told.name, zone=zone, gap=gap, at=now)
-        await _owe(connection, pipeline, News.MISSED, message, now, targets)
-
-
-async def pause_owe(connection: AsyncConnection, pipeline: int, why: str, until: int | None, now: int) -> None:
-    """Owes the message that a schedule is paused, where the pipeline tells of that."""
-    told = await _telling(connection, pipeline)
-    if targets := _told(told, News.PAUSED):
-        message = notifications.pause_message(pipeline=told.name, why=why, until_us=until, at=now)
-        await _owe(connection, pipeline, News.PAUSED, message, now, targets)
-
-
-async def _telling(connection: AsyncConnection, pipeline: int) -> _Telling:
-    [(body,)] = (await connection.execute(_OF_PIPELINE, {"pipeline": pipeline})).all()
-    return _decoder.decode(body)
-
-
-def _told(told: _Telling, news: News) -> Sequence[str]:
-    return receivers_for(receivers_of_pipeline(told.notify), news)
-
-
-def _stage_counts(rows: Sequence[Any]) -> Sequence[StageCounts]:
-    """Each stage that has begun, in the order in which they did."""
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    for stage, run, name, n in rows:
-        jobs = found.setdefault((stage, run), {})
-        if name is not None:
-            jobs[name] = n
-    return [StageCounts(stage=stage, run=run, jobs=jobs) for (stage, run), jobs in found.items()]
-
-
-async def _owe(
-    connection: AsyncConnection,
-    pipeline: int,
-    news: News,
-    message: bytes,
-    now: int,
-    targets: Sequence[str],
-    *,
-    flow: int | None = None,
-) -> None:
-    common: Mapping[str, Any] = {
-        "pipeline_id": pipeline,
-        "flow_id": flow,
-        "news": news.value,
-        "body": message,
-        "owed_at": now,
-        "due_at": now,
-    }
-    await connection.execute(_OWE, [{**common, "target": target} for target in targets])

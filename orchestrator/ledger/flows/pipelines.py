@@ -12,11 +12,11 @@ from orchestrator.core.text.local_time import local
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.fires import gap_add
-from orchestrator.ledger.flows.outbox import pause_owe
 from orchestrator.ledger.schema.flow_tables import definitions, fires, gaps, pipelines, schedules
 from orchestrator.ledger.sqlite.statements import greatest, upsert
 from orchestrator.ledger.transactions.repository import Access, Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
+from orchestrator.ledger.transitions.flow_news import pause_owe
 
 _decoder: Final = msgspec.json.Decoder(Pipeline)
 

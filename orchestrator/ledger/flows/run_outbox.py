@@ -67,7 +67,7 @@ class RunOutbox(Messages):
     """The notifications of the runs of a ledger."""
 
     def __init__(self, access: Access) -> None:
-        super().__init__(access, run_outbox, RUN_NEWS_UNSETTLED)
+        super().__init__(access, run_outbox, RUN_NEWS_UNSETTLED, "r")
 
     async def receivers_due(self, now: int) -> list[tuple[int, str]]:
         """Who is to be told now: the address of a run, or a target of whichever run (0)."""
@@ -89,6 +89,10 @@ class RunOutbox(Messages):
     async def of(self, run: int) -> list[RunMessage]:
         """Those of a run, oldest first."""
         return await self._access.structs(RunMessage, _MESSAGES.where(run_outbox.c.run_id == run))
+
+    async def page(self, before: int | None, most: int, *, waiting: bool = False) -> list[RunMessage]:
+        """The latest ones before that number, newest first; of these only who is `waiting` to be sent."""
+        return await self._access.structs(RunMessage, self._page(_MESSAGES, before, waiting=waiting).limit(most))
 
     async def numbered(self, number: int) -> RunMessage | None:
         """The one of that number, or None."""

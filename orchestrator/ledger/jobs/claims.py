@@ -79,6 +79,11 @@ class Claims:
         async with self._access.reading() as connection:
             self.secret_names = await secret_names_all(connection)
 
+    async def secret_names_known(self) -> frozenset[str]:
+        """The environment variables whose values have left with a submission, by whichever process."""
+        async with self._access.reading() as connection:
+            return await secret_names_all(connection)
+
     async def take(
         self,
         line: ClaimLine,
