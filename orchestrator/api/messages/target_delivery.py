@@ -63,7 +63,7 @@ def key_of(reference: str | None, environ: Mapping[str, str]) -> bytes | None:
 def check_secrets(name: str, target: NotifyTarget, environ: Mapping[str, str]) -> None:
     """Raises `SecretMissing` where something secret of the target is not there."""
     try:
-        for url in (target.url, target.start, target.fail, target.heartbeat):
+        for url in (target.url, target.start, target.fail):
             if url is not None:
                 url_of(url, environ)
         key_of(target.secret, environ)

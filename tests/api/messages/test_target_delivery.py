@@ -113,14 +113,12 @@ async def test_a_start_and_its_end_have_an_id_in_common_and_another_run_another(
     assert rids[0].startswith("/c1?x=1&rid=")
 
 
-async def test_a_ping_with_urls_of_its_own_and_one_that_only_beats() -> None:
+async def test_a_ping_with_urls_of_its_own() -> None:
     target = NotifyTarget(kind=TargetKind.PING, url="env:HOOK", fail="env:FAIL")
     receiver = Receiver()
     async with serving(receiver) as address:
         given = around(HOOK=f"http://{address}/ok", FAIL=f"http://{address}/bad")
         await deliver(target, "failed", MESSAGE, given, folder=Path())
-        beats = NotifyTarget(kind=TargetKind.PING, heartbeat="env:HOOK")
-        assert not (await deliver(beats, "failed", MESSAGE, given, folder=Path())).is_wanted
         assert not (await deliver(target, "spend", MESSAGE, given, folder=Path())).is_wanted
     assert [first for first, *_ in receiver.got] == ["POST /bad HTTP/1.1"]
 

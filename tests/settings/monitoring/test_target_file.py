@@ -8,7 +8,6 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.configuration_file import RUNS, ConfigurationFile
 from orchestrator.settings.monitoring.notify_targets import MailSecurity, NotifyTarget, TargetKind, Targets
 from orchestrator.settings.monitoring.target_file import read_dashboard_url, read_targets
-from orchestrator.units import MINUTE_US
 
 
 def read(folder: Path, text: str) -> Targets:
@@ -42,13 +41,13 @@ def test_a_target_of_each_kind_is_read(tmp_path: Path) -> None:
         command = ["page", "--now"]
         [notify.night]
         kind = "ping"
-        heartbeat = "env:ALIVE"
-        every = "5m"
+        url = "env:NIGHT"
+        fail = "env:BAD"
         """,
     )
     assert found["ops"] == NotifyTarget(kind=TargetKind.SLACK, url="env:OPS", on=("done", "failed"), template="{title}")
     assert (found["mail"].security, found["mail"].to) == (MailSecurity.TLS, ("a@example.org", "b@example.org"))
-    assert (found["pager"].command, found["night"].every_us) == (("page", "--now"), 5 * MINUTE_US)
+    assert (found["pager"].command, found["night"].fail) == (("page", "--now"), "env:BAD")
     assert found["hook"].variables | found["mail"].variables == {"HOOK", "SIGN", "PASS"}
 
 
@@ -66,8 +65,7 @@ def test_a_target_of_each_kind_is_read(tmp_path: Path) -> None:
         ('kind = "email"\nserver = "x y"\nfrom = "a@b.org"\nto = ["c@d.org"]', 4, "is no server"),
         ('kind = "email"\nserver = "x"\nfrom = "a@b.org\\nBcc: x"\nto = ["c@d.org"]', 5, "is no mail address"),
         ('kind = "email"\nserver = "x"\nfrom = "a@b.org"\nto = ["c@d.org"]\nuser = "me"', 7, "go together"),
-        ('kind = "ping"', 2, "needs url or heartbeat"),
-        ('kind = "ping"\nheartbeat = "env:A"\nevery = "10ms"', 5, "must be at least"),
+        ('kind = "ping"', 2, "a target of kind ping needs url"),
         ('kind = "command"\ncommand = []', 2, "needs command"),
     ],
 )
