@@ -227,10 +227,7 @@ def install_help(commands: typer.Typer) -> None:
             install_help(group.typer_instance)
 
 
-_PROGRAM_EXAMPLES: Final = (
-    "orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",
-    "orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl",
-)
+_PROGRAM_EXAMPLES: Final = ("orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",)
 
 
 def front_page(ctx: Any, panels: Sequence[str]) -> str:
