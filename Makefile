@@ -12,7 +12,7 @@ PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test test-all checks lint types unit unit-core unit-whole browser slow bench figures format clean
+.PHONY: pages help demo test test-all checks lint types unit unit-core unit-whole browser slow bench figures format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,8 +68,12 @@ unit-whole: $(READY)
 browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's, as root, or Playwright's own
 	@$(BIN)/python -m tests.dashboard.browser.install
 
-slow: $(READY) browser  ## the slow tests alone
-	$(PYTEST) --dist loadfile -m slow
+# Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
+slow: $(READY)  ## the slow tests alone, without those in a browser
+	$(PYTEST) -m slow --ignore=tests/dashboard/browser --deselect=tests/benchmarks/test_short.py::test_pages_of_a_ledger_are_small_and_soon_there
+
+pages: $(READY) browser  ## looks at each page in a browser
+	$(BIN)/pytest -m slow -o faulthandler_timeout=500 tests/dashboard/browser
 
 bench: $(READY)  ## prints the speed and memory figures
 	$(BIN)/python -m tests.benchmarks

@@ -18,7 +18,7 @@ from orchestrator.settings.values import LEDGER_DEFAULT
 
 _ALONE: Final = (
     *("status", "doctor", "watch", "progress", "failures", "results", "verify", "resume", "serve", "stop"),
-    *("pause", "unpause", "continue", "cancel", "retry", "priority", "apply", "tick", "trigger", "backfill"),
+    *("pause", "unpause", "continue", "cancel", "retry", "priority", "apply", "tick", "trigger", "backfill", "report"),
 )
 _VERBS: Final = {
     "runs": (
@@ -30,6 +30,8 @@ _VERBS: Final = {
     "schedules": ("list", "next", "history", "check", "pause", "continue", "remove"),
     "brakes": ("show", "set"),
     "limits": ("show", "set", "reset"),
+    "dashboard": ("serve", "link", "key"),
+    "metrics": ("show", "write"),
     "notify": ("list", "test", "resend"),
     "ledger": ("info", "backup", "compact"),
 }

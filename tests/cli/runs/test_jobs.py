@@ -88,7 +88,7 @@ def test_a_list_in_json_has_the_same_jobs(night: Callable[..., Result]) -> None:
 
     queued, succeeded, failed = json.loads(listed.stdout)
     assert queued == {
-        "custom_id": "n-1", "line": 1, "state": "queued", "attempts": 0, "class": None, "error": None, "cluster": None,
+        "job": 1, "custom_id": "n-1", "line": 1, "state": "queued", "attempts": 0, "class": None, "error": None, "cluster": None,
         "ended_at": None, "ended_at_iso": None,
     }  # fmt: skip
     assert (succeeded["state"], succeeded["attempts"]) == ("succeeded", 1)
