@@ -81,6 +81,7 @@ class Engine:
             host=self.host,
             said=self.recent_report,
             webhooks=self.listener.received,
+            lag=self.commands.watch.lag,
         )
         self._is_collecting = False
         self._flow_work: FlowWork | None = None
@@ -131,7 +132,6 @@ class Engine:
         """
         taking = self.groups.taking
         await self.maintenance.sampler.begin()
-        await taking.start(self.maintenance.meter.serve)
         await taking.start(self.endpoints.limits.serve)
         self._is_collecting = True
         recovered = await self._learn()

@@ -216,6 +216,7 @@ async def process(
     boot: Boot = this_boot,
     keys: Mapping[str, str] | None = None,
     sample_every_s: float = SAMPLE_EVERY_S,
+    watch_every_s: float = WATCH_EVERY_S,
 ) -> AsyncIterator[Process]:
     """A process on the ledger at `path`, made with `jobs` in the run `name` where they are not there yet.
 
@@ -240,7 +241,7 @@ async def process(
         say_every_s=SAY_EVERY_S,
         usage=lambda: NOTHING_USED,
         sample_every_s=sample_every_s,
-        watch_every_s=WATCH_EVERY_S,
+        watch_every_s=watch_every_s,
     )
     connection = ConnectionSettings(
         serverless_url=URL, api_key="key", listen="127.0.0.1:0" if webhooks else None, keys=keys or {}

@@ -5,6 +5,7 @@ from typing import Final
 
 import anyio
 
+from orchestrator.core.samples.buckets import GrowingHistogram
 from orchestrator.engine.collecting.webhook_inbox import WebhookInbox
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.hosting.stuck_jobs import StuckJobs
@@ -17,7 +18,6 @@ from orchestrator.engine.maintenance.sampler import Sampler
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.paces import LOOK_S
-from orchestrator.engine.runtime.process_meter import LOOKS_A_SAMPLE, ProcessMeter
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 
@@ -43,17 +43,18 @@ class Maintenance:
         host: RunHost,
         said: Callable[[], ProcessReport],
         webhooks: Callable[[], Mapping[str, int]],
+        lag: GrowingHistogram,
     ) -> None:
-        """`said` is what the engine says of itself, and `webhooks` how many came in."""
+        """`said` is what the engine says of itself, `webhooks` how many came in, and `lag` how late its loop was."""
         endpoints = host.endpoints
         served, settings_of = endpoints.endpoints, endpoints.settings_of
         self._ledger, self._console = ledger, console
-        self.meter = ProcessMeter(dependencies.usage, look_every_s=dependencies.sample_every_s / LOOKS_A_SAMPLE)
         self.sampler = Sampler(
             ledger=ledger,
             runs=host.runs,
             endpoints=endpoints,
-            meter=self.meter,
+            usage=dependencies.usage,
+            lag=lag,
             report=said,
             webhooks=webhooks,
             every_s=dependencies.sample_every_s,

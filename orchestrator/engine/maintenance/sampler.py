@@ -13,12 +13,13 @@ from typing import Final
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.jobs.lifecycle import unfinished
 from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.samples.buckets import GrowingHistogram
 from orchestrator.core.samples.steps import SAMPLE_S, longest_step
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.maintenance.endpoint_meter import endpoint_sample
 from orchestrator.engine.maintenance.step_meter import StepMeter, added, merged
-from orchestrator.engine.runtime.process_meter import ProcessMeter
+from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport, this_process
 from orchestrator.ledger.samples.sample_facts import SampleFacts
@@ -40,7 +41,8 @@ class Sampler:
     ledger: Ledger
     runs: RunRegistry
     endpoints: EndpointRegistry
-    meter: ProcessMeter
+    usage: Callable[[], ProcessUsage]
+    lag: GrowingHistogram
     report: Callable[[], ProcessReport]
     webhooks: Callable[[], Mapping[str, int]]
     every_s: float = SAMPLE_S
@@ -190,7 +192,7 @@ class Sampler:
         return found
 
     def _of_process(self, facts: SampleFacts) -> ProcessTotals:
-        before, used = self._process_before, self.meter.usage()
+        before, used = self._process_before, self.usage()
         return ProcessTotals(
             process=this_process(),
             began_at=self._began_at,
@@ -199,7 +201,7 @@ class Sampler:
             position=facts.position,
             begins=before.begins + 1,
             cpu_s=round(before.cpu_s + used.cpu_s, 3),
-            lag=merged(before.lag, self.meter.lag.values),
+            lag=merged(before.lag, self.lag.values),
             commits=merged(before.commits, self.ledger.writer.commits.values),
             webhooks=added(before.webhooks, self.webhooks()),
         )

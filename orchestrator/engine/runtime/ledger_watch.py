@@ -5,6 +5,7 @@ process asks a few times a second whether anybody else has committed, which cost
 reads such rows. What changed is theirs to find out: to be woken says "look again", and may be once too often.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskStatus
 
+from orchestrator.core.samples.buckets import LAG_BOUNDS_S, GrowingHistogram
 from orchestrator.engine.runtime.paces import ASK_EVERY_S
 from orchestrator.errors import StorageError
 
@@ -38,6 +40,9 @@ class LedgerWatch:
         self.lost = anyio.Event()
         """Set once a file of the ledger is missing; nothing is watched from then on."""
 
+        self.lag = GrowingHistogram(LAG_BOUNDS_S)
+        """By how much it was woken later than it had asked to be: so late is the event loop."""
+
         self._subscribers: list[Callable[[], None]] = []
 
     def subscribe(self, wake: Callable[[], None]) -> None:
@@ -49,6 +54,7 @@ class LedgerWatch:
         known: int | None = None
         is_told = False
         task_status.started()
+        loop = asyncio.get_running_loop()
         while self._missing() is None:
             try:
                 version = await self._version()
@@ -61,7 +67,9 @@ class LedgerWatch:
                 if version != known:  # the first time, too: what was committed before we knew the number
                     known = version
                     self._wake_all()
+            due_s = loop.time() + self._every_s
             await anyio.sleep(self._every_s)
+            self.lag.add(loop.time() - due_s)
         self.lost.set()
 
     def _wake_all(self) -> None:

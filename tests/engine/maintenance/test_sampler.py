@@ -209,8 +209,10 @@ async def test_a_limit_that_a_person_sets_is_in_the_samples(tmp_path: Path) -> N
 
 async def test_what_a_process_used_is_added_to_what_others_used_before_it(tmp_path: Path) -> None:
     async def life(used: ProcessUsage) -> ProcessTotals:
-        async with process(tmp_path / "l.db", Scripted(run=numbered()), jobs=1, sample_every_s=10) as p:
-            p.engine.maintenance.meter.usage = lambda: used
+        async with process(
+            tmp_path / "l.db", Scripted(run=numbered()), jobs=1, sample_every_s=10, watch_every_s=1
+        ) as p:
+            p.engine.maintenance.sampler.usage = lambda: used
             await p.begin()
             await anyio.sleep(11)
             return await of_process(p.ledger)
