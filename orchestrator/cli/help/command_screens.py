@@ -227,7 +227,11 @@ def install_help(commands: typer.Typer) -> None:
             install_help(group.typer_instance)
 
 
-_PROGRAM_EXAMPLES: Final = ("orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",)
+_PROGRAM_EXAMPLES: Final = (
+    "orchestrator run prompts.jsonl --endpoint local:handlers.py:caption",
+    "orchestrator run prompts.jsonl --endpoint abc123 --output results.jsonl",
+    "orchestrator retry prompts --where class=timed_out",
+)
 
 
 def front_page(ctx: Any, panels: Sequence[str]) -> str:
@@ -237,7 +241,7 @@ def front_page(ctx: Any, panels: Sequence[str]) -> str:
     found = panels_of(ctx)
     wide = max(len(name) for rows in found.values() for name, _ in rows)
     for panel in panels:
-        screen.heading(panel)
+        screen.heading(panel, is_close=panel == panels[0])  # the whole has to fit a screen
         screen.beside(found[panel], wide=wide)
     screen.beside([("help", f"All of a COMMAND, or about: {', '.join(TOPICS)}")], wide=wide)
     screen.heading("Examples")

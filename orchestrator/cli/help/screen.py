@@ -40,9 +40,10 @@ class Screen:
         if self.lines and self.lines[-1]:
             self.lines.append("")
 
-    def heading(self, text: str) -> None:
-        """A line that opens those below it."""
-        self.gap()
+    def heading(self, text: str, *, is_close: bool = False) -> None:
+        """A line that opens those below it, set off from those above it unless it `is_close` to them."""
+        if not is_close:
+            self.gap()
         self.lines.append(self._strong(text))
 
     def paragraph(self, text: str, indent: str = "") -> None:

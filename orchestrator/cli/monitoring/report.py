@@ -33,7 +33,9 @@ Target = Annotated[
 
 @at_ledger("What the report says, as one JSON object.", PAYLOADS, REDACT, tells_raised=False)
 async def report(name: Of, output: Target = None, *, flags: Flags, ledger: Path, as_json: bool) -> None:
-    """Write how a run or a flow stands to one HTML file: verdict, figures, charts, failures, holds, settings.
+    """Write to one HTML file how a run or a flow stands.
+
+    It holds the verdict, figures, charts, failures, holds and settings.
 
     It stands alone, has no script, and holds no inputs and outputs. With --payloads hide it leaves out what workers
     said, too, which may repeat them.

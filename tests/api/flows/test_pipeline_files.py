@@ -261,7 +261,7 @@ def test_stages_stand_in_the_order_in_which_rows_come(read: Callable[[str], Pipe
         (
             "[stage.caption]",
             "[notify]\nurl='https://x'\non='don'\n[stage.caption]",
-            '6: notify.on: "don" is none of',
+            '6: notify.on: "don" is none of started, done, partial, failed, held, late, missed, paused',
         ),
     ],
 )
