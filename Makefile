@@ -70,7 +70,7 @@ browser: $(READY)  ## a browser for the tests, where there is none yet: Debian's
 
 # Playwright keeps an event loop in its process, beside which no other test can have one: pages are looked at by a command of their own.
 slow: $(READY)  ## the slow tests alone, without those in a browser
-	$(PYTEST) -m slow --ignore=tests/dashboard/browser --deselect=tests/benchmarks/test_short.py::test_pages_of_a_ledger_are_small_and_soon_there
+	$(PYTEST) -m slow --ignore=tests/dashboard/browser
 
 pages: $(READY) browser  ## looks at each page in a browser
 	$(BIN)/pytest -m slow -o faulthandler_timeout=500 tests/dashboard/browser

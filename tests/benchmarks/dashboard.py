@@ -88,6 +88,10 @@ class Client:
     def __init__(self, site: Site) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(site.origin).netloc, timeout=SECONDS_MAX)
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
     def get(self, path: str, **headers: str) -> tuple[float, int, bytes, Mapping[str, str]]:
         """Milliseconds until all of the answer was there, its status, its body and its headers by small letters."""
         began = time.perf_counter()
@@ -99,11 +103,11 @@ class Client:
 
 
 def _looked_at(site: Site, ledger: Path, times: int) -> list[Figure]:
-    client = Client(site)
-    pages = [_page(client, path, times) for path in _paths(ledger)]
+    with closing(Client(site)) as client:
+        pages = [_page(client, path, times) for path in _paths(ledger)]
+        scraped = [client.get("/metrics") for _ in range(times)]
     slowest, largest = max(pages, key=lambda page: page.page_ms), max(pages, key=lambda page: page.kb)
     refreshed = max((page for page in pages if page.refresh_ms is not None), key=lambda page: page.refresh_ms or 0)
-    scraped = [client.get("/metrics") for _ in range(times)]
     text = scraped[-1][2].decode()
     series = sum(1 for line in text.splitlines() if line and not line.startswith("#"))
     return [
@@ -224,15 +228,13 @@ def _tabs(site: Site, tabs: int) -> Iterator[None]:
 
 
 def _tab(site: Site, over: threading.Event, path: str) -> None:
-    client, live, tag = Client(site), b"", ""
-    while not over.wait(TAB_S):
-        if not live:
-            _, status, body, _ = client.get(path)
-            live = (
-                b",".join(sorted(set(re.findall(rb'<section[^>]* data-live="([a-z_]+)"', body))))
-                if status == 200
-                else b""
-            )
-        else:
-            _, _, _, headers = client.get(f"{path}?live={live.decode()}", **({"If-None-Match": tag} if tag else {}))
-            tag = headers.get("etag", "")
+    live, tag = b"", ""
+    with closing(Client(site)) as client:
+        while not over.wait(TAB_S):
+            if not live:
+                _, status, body, _ = client.get(path)
+                found = re.findall(rb'<section[^>]* data-live="([a-z_]+)"', body) if status == 200 else []
+                live = b",".join(sorted(set(found)))
+            else:
+                _, _, _, headers = client.get(f"{path}?live={live.decode()}", **({"If-None-Match": tag} if tag else {}))
+                tag = headers.get("etag", "")
