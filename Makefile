@@ -12,7 +12,7 @@ PYTEST   := $(BIN)/pytest -n 3 --dist worksteal
 # Kept bytecode is a third of what collecting the tests and starting the program costs.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: pages help demo test test-all checks lint types unit unit-core unit-whole browser slow bench figures format clean
+.PHONY: help demo test test-all checks lint types unit unit-core unit-whole browser slow pages bench figures format clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,8 +36,8 @@ demo: $(READY)  ## 1,000 jobs end to end on the embedded emulator
 test: $(READY)  ## before each commit: lint, types, import rules, the tests that are not slow, coverage of core
 	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks
 
-test-all: $(READY)  ## everything that is checked: what `make test` checks, the slow tests, coverage of the whole
-	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks slow MEASURED=whole
+test-all: $(READY)  ## everything that is checked: what `make test` checks, the slow tests, pages in a browser, coverage of the whole
+	@$(BIN)/python -m tests.costs $(MAKE) --no-print-directory checks slow pages MEASURED=whole
 
 # The tests wait now and then: in what they leave of the processors the types are checked, which are told of at the end.
 checks: lint
