@@ -71,15 +71,17 @@ async def cancel_flow(request: ProposalRequest) -> Proposal:
 
 
 async def rerun_flow(request: ProposalRequest) -> Proposal:
-    """It goes on with new runs from a stage on, of all rows or of those that failed."""
+    """It goes on with new runs from a stage on, of all rows or, where nothing else is said, of those that failed."""
     flow = await _flow_of(request)
     [pipeline] = (await request.ledger.flows.pipelines.definitions([flow.definition])).values()
     names = [each.name for each in pipeline.stages]
-    stage, failed = request.text("stage") or names[0], request.is_on("failed")
+    stage = request.text("stage") or names[0]
     if stage not in names:
         raise UsageError(f"{flow.name} has no stage {stage}; it has {', '.join(names)}")
     again = [each for each in names if each == stage or stage in ancestors(pipeline.stages, each)]
-    count = await _rows_again(request, flow, again, only_failed=failed)
+    without = await _rows_again(request, flow, again, only_failed=True)
+    failed = (request.text("rows") or (ONLY_FAILED if without else ALL)) == ONLY_FAILED
+    count = without if failed else await _rows_again(request, flow, again, only_failed=False)
     ended = flow.state not in LIVE
     return Proposal(
         act=_act(flow, Verb.RERUN),
@@ -100,11 +102,22 @@ async def rerun_flow(request: ProposalRequest) -> Proposal:
         of="rows that these stages had" if not failed else "rows without a result",
         inputs=(
             AskedField(name="stage", label="From stage", value=stage, kind="select", choices=tuple(names)),
-            AskedField(name="failed", label="Only what has failed", value="on" if failed else "", kind="checkbox"),
+            AskedField(
+                name="rows",
+                label="Which rows",
+                note="failed: those without a result; all: whatever came of them.",
+                value=ONLY_FAILED if failed else ALL,
+                kind="select",
+                choices=(ONLY_FAILED, ALL),
+            ),
         ),
         problem="" if ended else f"It has not ended: it is {flow.state}. Wait until it has, or cancel it first.",
     )
 
+
+ONLY_FAILED: Final = "failed"
+ALL: Final = "all"
+"""Which rows are done again, as a form has it."""
 
 NO_RESULT: Final = (State.FAILED, State.CANCELLED)
 

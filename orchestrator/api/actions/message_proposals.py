@@ -2,16 +2,14 @@
 
 from orchestrator.api.actions.proposal import GoneError, Proposal, ProposalRequest, typed_command
 from orchestrator.api.messages.message_resend import message_meant, resend_message
+from orchestrator.api.pages.page_paths import ALL_MESSAGES
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
-
-ALL = "all"
-"""In the place of an id."""
 
 
 async def send_again(request: ProposalRequest) -> Proposal:
     """A message is sent again under its own id, be it taken or given up; or all that did not reach anybody."""
-    if request.key == ALL:
+    if request.key == ALL_MESSAGES:
         return await _all(request)
     found = await message_meant(request.ledger, request.key)
     if found is None:

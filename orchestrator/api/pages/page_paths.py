@@ -14,6 +14,10 @@ _ROOTS: Final[Mapping[Subject, str]] = {
 }
 
 
+ALL_MESSAGES: Final = "all"
+"""In the place of a message's id: all that did not reach anybody."""
+
+
 def page_path(subject: Subject, number: int | None) -> str:
     """Where it is shown in full."""
     return _ROOTS[subject] if number is None else f"{_ROOTS[subject]}/{number}"
@@ -21,6 +25,8 @@ def page_path(subject: Subject, number: int | None) -> str:
 
 def cure_path(subject: Subject, number: int | None, cure: Cure | None) -> str | None:
     """Where that is asked for; None where nothing helps, or where it is asked for of single ones."""
+    if cure is Cure.RESEND:
+        return f"{_ROOTS[Subject.MESSAGES]}/{ALL_MESSAGES}/{cure}"
     if cure is None or number is None:
         return None
     verb = "release" if cure is Cure.CONTINUE and subject is Subject.RUN else cure

@@ -71,7 +71,7 @@ async def test_an_endpoint_has_its_limits_its_runs_and_what_was_spent_today(tmp_
     assert (page["budget_per_day"], page["budget_run"]) == (5.0, "night")
     assert line["safe_until"] is not None
     assert "0.090 of 5.00 a day, by night" in shown.text
-    for path in ("/endpoints/1/limits", "/endpoints/1/limits/reset"):
+    for path in ("/endpoints/1/limits", "/endpoints/1/reset-limits"):
         assert f'action="{path}"' in shown.html
     assert 'href="/endpoints/1"' in listed.html
     assert "night 100 %" in listed.text

@@ -186,6 +186,7 @@ async def test_a_run_whose_breaker_has_tripped_needs_somebody_with_since_when(tm
             async with dashboard(path, clock=clock) as site:
                 [need] = (await site.json("/"))["needs"]
                 shown = await site.get("/")
+                assert 'action="/runs/1/release"' in (await site.get("/runs/1")).html
     assert (need["kind"], need["name"], need["path"]) == ("breaker", "run", "/runs/1")
     assert "boom" in need["cause"]
     assert need["since"] is not None
