@@ -68,6 +68,14 @@ class NotificationStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why nobody has taken it yet."""
 
 
+class AwaitedInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a flow waits for."""
+
+    path: str
+    until: int
+    """When the flow fails without it, in microseconds since the epoch, UTC."""
+
+
 class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
     """A flow, and its stages that have begun."""
 
@@ -76,6 +84,9 @@ class FlowShown(msgspec.Struct, frozen=True, kw_only=True):
     """Of its pipeline: the one that it keeps."""
 
     stages: tuple[StageStatus, ...]
+    awaits: AwaitedInput | None = None
+    """The input, while it is not there yet."""
+
     notifications: tuple[NotificationStatus, ...] = ()
     """Oldest first."""
 

@@ -35,6 +35,7 @@ class Flowing:
 
     def __init__(self, engine: Engine, scheduler: Scheduler, heard: Heard) -> None:
         self.engine, self.scheduler, self.warnings = engine, scheduler, heard.warnings
+        self.lines = heard.lines
         self.ledger: Ledger = engine.ledger
 
     async def states(self) -> dict[str, str]:

@@ -69,6 +69,10 @@ class Heard(SilentConsole):
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
+        self.lines: list[str] = []
+
+    def info(self, line: str) -> None:
+        self.lines.append(line)
 
     def warn(self, line: str) -> None:
         self.warnings.append(line)

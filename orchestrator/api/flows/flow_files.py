@@ -58,7 +58,7 @@ class LocalFiles:
         again = 1 if row is None else row.again
         name = run_name(flow.name, stage.name, again)
         settings = await stage_run_settings(self.ledger, flow, pipeline, stage, row)
-        async with flow_source(flow, pipeline, self.ledger, self.dependencies) as source:
+        async with flow_source(flow, pipeline, self.ledger, self.dependencies, self.console.info) as source:
             hold = self.dependencies.holding_intakes(self.ledger.path)
             never = anyio.Event()
             async with turn_to_take_in(self.ledger, name, hold=hold, say=self.console.info, stop=never):

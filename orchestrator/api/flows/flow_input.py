@@ -6,7 +6,7 @@ What was read is told by its SHA-256, which is written down before any of its ro
 import hashlib
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.api.messages.subprocesses import carry_out
+from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import Moment, expanded, variables
@@ -27,6 +28,7 @@ from orchestrator.formats.input.rows import RowProblem
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import MIB, SECOND_US
+from orchestrator.views.flows import AwaitedInput
 
 LOOK_S: Final = 5.0
 """How often it is looked whether an input is there."""
@@ -59,17 +61,25 @@ class FlowInput(NamedTuple):
             yield InputBatch([], [RowProblem(line=line, text="the file was changed meanwhile; rename it into place")])
 
 
+def awaited_input(flow: Flow, pipeline: Pipeline) -> AwaitedInput | None:
+    """What a flow waits for whose first stage has not begun; None where it reads no file, or the file is there."""
+    if flow.state is not FlowState.RUNNING or pipeline.input is None:
+        return None
+    path = filled_template(pipeline, pipeline.input, moment(pipeline, flow.fire_at, flow.again))
+    return None if Path(path).is_file() else AwaitedInput(path=path, until=_awaited_until(flow, pipeline))
+
+
 @asynccontextmanager
 async def flow_source(
-    flow: Flow, pipeline: Pipeline, ledger: Ledger, dependencies: Dependencies
+    flow: Flow, pipeline: Pipeline, ledger: Ledger, dependencies: Dependencies, say: Callable[[str], None]
 ) -> AsyncIterator[FlowInput]:
-    """The input of a flow, for as long as it is read. Raises `UsageError` where it is not there in time, or its command
-    fails.
+    """The input of a flow, for as long as it is read; `say` is told what it waits for. Raises `UsageError` where it is
+    not there in time, or its command fails.
     """
     at = moment(pipeline, flow.fire_at, flow.again)
     if pipeline.input is not None:
         there = Path(filled_template(pipeline, pipeline.input, at))
-        await _until_there(there, flow, pipeline, ledger)
+        await _until_there(there, flow, pipeline, ledger, say)
         yield await FlowInput.at(there, str(there))
         return
     command = [expanded(each, at, {}) for each in pipeline.input_command]
@@ -79,14 +89,22 @@ async def flow_source(
         yield await FlowInput.at(printed, shlex.join(command))
 
 
-async def _until_there(there: Path, flow: Flow, pipeline: Pipeline, ledger: Ledger) -> None:
-    until = (flow.started_at or flow.recorded_at) + pipeline.wait_for_input_us
+def _awaited_until(flow: Flow, pipeline: Pipeline) -> int:
+    return (flow.started_at or flow.recorded_at) + pipeline.wait_for_input_us
+
+
+async def _until_there(there: Path, flow: Flow, pipeline: Pipeline, ledger: Ledger, say: Callable[[str], None]) -> None:
+    until = _awaited_until(flow, pipeline)
+    is_told = False
     while not await to_thread.run_sync(there.is_file):
         left = until - ledger.now()
         if left <= 0:
             wait = pipeline.wait_for_input_us
             after = f" after {format_duration(wait)} (wait-for-input)" if wait else ""
             raise UsageError(f"{there}: the input is not there{after}")
+        if not is_told:
+            is_told = True
+            say(f"{flow.name} waits for {there}, for {format_duration(pipeline.wait_for_input_us)} at most")
         await anyio.sleep(min(LOOK_S, left / SECOND_US))
 
 

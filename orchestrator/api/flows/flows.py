@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from orchestrator.api.flows.flow_input import awaited_input
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs.commands import ask_process
 from orchestrator.api.runs.run_lookup import ambiguous_name, unknown_name
@@ -69,10 +70,12 @@ async def flow_of_runs(
 ) -> FlowShown:
     """A flow whose stages stand so."""
     counts = await ledger.runs.counts_by_run(now)
+    definitions = await ledger.flows.pipelines.definitions([flow.definition])
     return FlowShown(
         flow=status_of(flow, ledger.path),
         version=await ledger.flows.pipelines.version(flow.definition),
         stages=tuple(_stage_status(stage, now.get(stage.run or 0), counts.get(stage.run or 0, {})) for stage in stages),
+        awaits=None if stages else awaited_input(flow, definitions[flow.definition]),
         notifications=tuple(map(_notification, await ledger.flows.outbox.of_flow(flow.id))),
     )
 

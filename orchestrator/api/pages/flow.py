@@ -37,6 +37,7 @@ async def flow_page(ledger: Ledger, held_by: str | None, number: int, row: str |
         latest_version=next(iter(await ledger.overviews.flows.versions(flow.pipeline, 1))).version,
         result=(await flow_results(ledger, [flow]))[number],
         stages=tuple(stages),
+        awaits=shown.awaits,
         to_come=tuple(name for name in names if name not in {stage.stage for stage in stages}),
         bars=tuple(bar for name in names for bar in _bars(name, stages)),
         messages=shown.notifications,

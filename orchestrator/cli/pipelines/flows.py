@@ -147,6 +147,8 @@ def _lines(found: "FlowShown") -> Iterator[tuple[str, str]]:
     for what, at in (("began", flow.started_at), ("ended", flow.ended_at)):
         if at is not None:
             yield what, local(at, "UTC")
+    if found.awaits is not None:
+        yield "waits for", f"{found.awaits.path}, until {local(found.awaits.until, 'UTC')}"
     for stage in found.stages:
         yield f"input of {stage.stage}", f"{stage.source}{f' (SHA-256 {stage.sha256})' if stage.sha256 else ''}"
         if stage.run is None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from orchestrator.views.flows import FlowStatus, NotificationStatus, StageStatus
+from orchestrator.views.flows import AwaitedInput, FlowStatus, NotificationStatus, StageStatus
 from orchestrator.views.pages.pipelines import FlowResult
 from orchestrator.views.series import TimeBar
 
@@ -54,6 +54,9 @@ class FlowPage(msgspec.Struct, frozen=True, kw_only=True):
     latest_version: int
     result: FlowResult
     stages: tuple[StageLine, ...]
+    awaits: AwaitedInput | None = None
+    """The input, while it is not there yet."""
+
     to_come: tuple[str, ...] = ()
     """The stages that have not begun."""
 

@@ -9,6 +9,7 @@ import anyio
 import msgspec
 import pytest
 
+from orchestrator.api.flows.flows import flow_of_runs
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.core.pipelines.pipeline import News, Notify, Overlap
@@ -20,6 +21,7 @@ from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
+from orchestrator.views.flows import AwaitedInput
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says
 from tests.ledger.ledgers import obeyed
@@ -78,9 +80,16 @@ async def test_a_flow_waits_for_its_input_and_fails_without_it(tmp_path: Path) -
         p.scheduler.on_change()
         await anyio.sleep(32 * 60)
         assert list((await p.states()).values()) == ["running"]
+        [waiting] = await p.ledger.flows.latest(1)
+        awaited = AwaitedInput(path=f"{tmp_path}/late.jsonl", until=(waiting.started_at or 0) + 10 * MINUTE_US)
+        assert (await flow_of_runs(p.ledger, waiting, [], {})).awaits == awaited
+        assert [f"{waiting.name} waits for {tmp_path}/late.jsonl, for 10 min at most"] == [
+            line for line in p.lines if "waits" in line
+        ]
         (tmp_path / "in.jsonl").rename(tmp_path / "late.jsonl")
         await anyio.sleep(120)
         assert list((await p.states()).values()) == ["succeeded"]
+        assert (await flow_of_runs(p.ledger, await p.flow(waiting.name), [], {})).awaits is None
         (tmp_path / "late.jsonl").unlink()
         await anyio.sleep(39 * 60)
         [flow] = await p.ledger.flows.latest(1)

@@ -18,6 +18,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind, FlowState
 from orchestrator.units import HOUR_US, MINUTE_US
 from orchestrator.views.flows import (
+    AwaitedInput,
     FlowShown,
     FlowStatus,
     ScheduleHistory,
@@ -216,6 +217,9 @@ def test_flows_are_listed_and_shown_with_their_stages() -> None:
     stage = StageStatus(
         stage="caption", run="r", source="/in", sha256="ab", rows_in=1_000, done=400, jobs_per_s=2.0, eta_s=300.0
     )
+    awaited = AwaitedInput(path="/inbox/a.jsonl", until=0)
+    waits = shown(lambda: show_flow(FlowShown(flow=flow_status(), version=2, stages=(), awaits=awaited), as_json=False))
+    assert "/inbox/a.jsonl, until 1970-01-01T00:00:00+00:00" in waits.stdout
     found = FlowShown(flow=flow_status(), version=2, stages=(stage,))
     told = shown(lambda: show_flow(found, as_json=False), COLUMNS="120").stdout
     for text in ("scheduled, by version 2 of captions", "/in (SHA-256 ab)", "1,000", "400", "2.0/s", "5 min"):

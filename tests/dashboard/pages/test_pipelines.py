@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.units import MINUTE_US, SECOND_US
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.dashboard.nights import HOSTILE, NIGHT_S, looking, nights, pipelines
 from tests.engine.rows import empty_ledger
 from tests.ledger.ledgers import opened
-from tests.ledger.pipelines import applied
-from tests.simulation.clock import EPOCH_AT
+from tests.ledger.pipelines import a_pipeline, applied
+from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -153,6 +154,20 @@ async def test_a_flow_that_runs_is_late_and_can_be_paused(tmp_path: Path) -> Non
     assert page["bars"][0]["until"] is None
     assert "Late." in shown.text
     assert f'action="{path}/pause"' in shown.html
+
+
+async def test_a_flow_whose_input_is_not_there_says_which_and_until_when(tmp_path: Path) -> None:
+    clock, path = VirtualClock(), tmp_path / "ledger.db"
+    pipeline = msgspec.structs.replace(a_pipeline(), folder=str(tmp_path), wait_for_input_us=10 * MINUTE_US)
+    async with opened(path, clock=clock) as ledger:
+        of = await applied(ledger, pipeline, now=clock.now())
+        await ledger.flows.add(of.id, "p", of.definition, [EPOCH_AT], FlowKind.TRIGGERED)
+        await ledger.flows.start([1])
+    async with dashboard(path, clock=clock) as site:
+        page, shown = await site.json("/flows/1"), await site.get("/flows/1")
+    awaited, until = page["awaits"], page["flow"]["started_at"] + 10 * MINUTE_US
+    assert (awaited["path"], awaited["until"]) == (f"{tmp_path}/in.jsonl", until)
+    assert f"It waits for its input, {tmp_path}/in.jsonl , until" in shown.text
 
 
 async def test_messages_of_a_flow_say_why_nobody_took_them(tmp_path: Path) -> None:
