@@ -8,12 +8,12 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.clock import Clock, SystemClock
-from orchestrator.errors import UsageError, leading
+from orchestrator.errors import LedgerBusyError, UsageError, leading
 from orchestrator.ledger import migrations
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.ledger.schema.job_tables import SCHEMA_VERSION
 from orchestrator.ledger.sqlite.database import Connect, Database
-from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
+from orchestrator.ledger.sqlite.file_locks import dispatcher_lock, holder
 from orchestrator.ledger.sqlite.immutable_file import is_fixed
 from orchestrator.ledger.sqlite.ledger_files import LedgerFiles
 from orchestrator.ledger.sqlite.sent_marks import Boot, this_boot
@@ -34,6 +34,18 @@ async def open_ledger(
         yield ledger
     finally:
         await ledger.aclose()
+
+
+async def _migrate_beside(path: Path, connect: Connect | None, now: int) -> None:
+    """Brings it up where nobody works on it. Raises `LedgerBusyError`, which says who has to end for that."""
+    try:
+        with dispatcher_lock(path, now=now):
+            await _migrate(path, connect)
+    except LedgerBusyError:
+        raise LedgerBusyError(
+            f"{path}: {holder(path) or 'another process'} is working on this ledger with an older version of the"
+            " program, or is bringing it up to date; where that lasts, stop it, and start it again with this version"
+        ) from None
 
 
 async def _migrate(path: Path, connect: Connect | None) -> None:
@@ -68,8 +80,7 @@ async def read_ledger(
     if found != SCHEMA_VERSION:
         if is_fixed(path):
             raise UsageError(f"{path}: an older version made this ledger; copy it to a folder that can be written")
-        with dispatcher_lock(path, now=clock.now()):
-            await _migrate(path, connect)
+        await _migrate_beside(path, connect, clock.now())
     ledger = Ledger(Database(path, connect=connect, patience_s=patience_s), clock)
     try:
         yield ledger

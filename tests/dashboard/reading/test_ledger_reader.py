@@ -20,6 +20,7 @@ from orchestrator.dashboard.reading.ledger_reader import (
     open_reader,
 )
 from orchestrator.errors import TookTooLongError
+from orchestrator.ledger.sqlite.file_locks import dispatcher_lock
 from tests.dashboard.harness import dashboard
 from tests.dashboard.samples import SEARCHED, SamplePages
 from tests.engine.rows import empty_ledger
@@ -75,6 +76,14 @@ async def test_one_that_a_newer_program_has_changed_is_left_alone(ledger: Path) 
             connection.execute("CREATE TABLE later (id INTEGER)")
             connection.execute("UPDATE alembic_version SET version_num = '9999'")
         with pytest.raises(UnreadableError, match="upgrade the program"):
+            await reader.version()
+
+
+async def test_one_that_an_older_program_works_on_is_left_alone_and_what_to_do_is_said(ledger: Path) -> None:
+    with closing(sqlite3.connect(ledger)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    async with reader_of(ledger) as reader:
+        with dispatcher_lock(ledger, now=0), pytest.raises(UnreadableError, match="start it again with this version"):
             await reader.version()
 
 
