@@ -14,16 +14,18 @@ from orchestrator.clock import Clock, local_zone
 from orchestrator.dashboard.access.door import Door
 from orchestrator.dashboard.access.visitors import visitors_of
 from orchestrator.dashboard.actions.all_actions import ROUTES
+from orchestrator.dashboard.form_answers import FormAnswers
 from orchestrator.dashboard.health import HealthChecks
 from orchestrator.dashboard.login_pages import Login
 from orchestrator.dashboard.metrics_route import MetricsRoute
 from orchestrator.dashboard.page import FormRoute, Page
+from orchestrator.dashboard.page_answers import PageAnswers
 from orchestrator.dashboard.pages.all_pages import all_pages
 from orchestrator.dashboard.problems import ANSWERED, ProblemPages
 from orchestrator.dashboard.reading.ledger_reader import open_reader
 from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import Renderer
-from orchestrator.dashboard.site import Site
+from orchestrator.dashboard.scenes import Scenes
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Connect
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
@@ -50,26 +52,30 @@ async def open_dashboard(
     urls = Urls(settings.prefix)
     renderer = Renderer(environment(ledger, zone, templates), urls, {page.path for page in pages})
     async with open_reader(ledger, clock=clock, connect=connect) as reader:
-        site = Site(
-            reader=reader,
-            clock=clock,
-            renderer=renderer,
-            urls=urls,
-            visitors=visitors,
-            dependencies=Dependencies(clock=clock, connect=None if connect is None else lambda _: connect),
-        )
-        problems = ProblemPages(renderer=renderer, urls=urls, scene=site.scene)
+        scenes = Scenes(reader=reader, clock=clock, visitors=visitors)
+        page_answers = PageAnswers(reader=reader, clock=clock, renderer=renderer, scenes=scenes)
+        problems = ProblemPages(renderer=renderer, urls=urls, scene=scenes.without_page)
         routes: list[BaseRoute] = [
             Mount("/static", StaticFiles(directory=STATIC)),
             *HealthChecks(reader=reader, clock=clock).routes(),
             *MetricsRoute(reader=reader, visitors=visitors).routes(),
-            *map(site.route, pages),
+            *map(page_answers.route, pages),
         ]
         if not settings.read_only:
-            routes += map(site.form_route, forms)
-        if visitors.tokens is not None:
-            login = Login(tokens=visitors.tokens, visitors=visitors, renderer=renderer, urls=urls, clock=clock)
+            form_answers = FormAnswers(
+                reader=reader,
+                clock=clock,
+                renderer=renderer,
+                urls=urls,
+                scenes=scenes,
+                views=page_answers.views,
+                dependencies=Dependencies(clock=clock, connect=None if connect is None else lambda _: connect),
+            )
+            routes += map(form_answers.route, forms)
+        if not settings.no_login:
+            login = Login(visitors=visitors, renderer=renderer, urls=urls, clock=clock)
             problems.sign_in = login.page
             routes += login.routes()
         app = Starlette(routes=routes, exception_handlers=dict.fromkeys(ANSWERED, problems.answer))
+        app.router.redirect_slashes = False  # it would lead to an address without our prefix
         yield Door(app=app, visitors=visitors, refuse=problems.answer, clock=clock)

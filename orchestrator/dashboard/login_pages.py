@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from orchestrator.clock import Clock
 from orchestrator.dashboard.access.door import LOGIN, LOGOUT
-from orchestrator.dashboard.access.tokens import SESSION_S, Person, Tokens
+from orchestrator.dashboard.access.tokens import SESSION_S, Person
 from orchestrator.dashboard.access.visitors import Visitors
 from orchestrator.dashboard.rendering.environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, Renderer, Scene
@@ -41,7 +41,6 @@ class LoginForm(msgspec.Struct, frozen=True, kw_only=True):
 class Login:
     """The pages that strangers see."""
 
-    tokens: Tokens
     visitors: Visitors
     renderer: Renderer
     urls: Urls
@@ -80,7 +79,7 @@ class Login:
         settings = self.visitors.settings
         answer.set_cookie(
             self.visitors.cookie,
-            self.tokens.session(person),
+            self.visitors.tokens.session(person),
             max_age=SESSION_S,
             path=settings.prefix or "/",
             secure=(settings.origin or "").startswith("https:"),
@@ -98,7 +97,7 @@ class Login:
         """Whom it signs in. None is looked at where too many were wrong."""
         if self.visitors.wrong_keys.are_too_many:
             return None
-        person = self.tokens.person_of_link(link)
+        person = self.visitors.tokens.person_of_link(link)
         if person is None:
             self.visitors.wrong_keys.add()
         return person

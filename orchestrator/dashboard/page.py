@@ -4,10 +4,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+from starlette.convertors import Convertor, register_url_convertor
 
 from orchestrator.dashboard.payloads import Payloads
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
+
+
+class _LedgerNumber(Convertor[int]):
+    """A number as rows of a ledger have them: with more digits it is no path of ours."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("number", _LedgerNumber())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +41,7 @@ class PageRequest:
     """Who works on the ledger, as text; None where nobody does."""
 
     numbers: Mapping[str, int] = field(default_factory=dict)
-    """What stands in the path, as `run` of `/runs/{run:int}`."""
+    """What stands in the path, as `run` of `/runs/{run:number}`."""
 
     query: Mapping[str, str] = field(default_factory=dict)
     """What follows the path; a page ignores what it does not know, and says what it cannot read."""
@@ -38,14 +55,14 @@ class Page:
     """One page. What `compose` returns is the JSON at the same URL, and `view` in the template."""
 
     path: str
-    """As Starlette has it, from the root: `/runs/{run:int}`."""
+    """As Starlette has it, from the root: `/runs/{run:number}`."""
 
     template: str
     """The file in `templates`."""
 
     compose: Callable[[PageRequest], Awaitable["msgspec.Struct | KeptFile"]]
-    """Raises `UsageError` for what the query should not hold, `NotFoundError` where there is no such thing, and
-    `ElsewhereError` where it is on another page."""
+    """Raises `UsageError` for what the query should not hold (`MisreadError` where the page itself says what is wrong
+    with it), `NotFoundError` where there is no such thing, and `ElsewhereError` where it is on another page."""
 
     parts: tuple[str, ...] = ()
     """The blocks of the template that are refreshed: each is `<section data-live="NAME">` in the page."""
@@ -99,6 +116,14 @@ class FormRoute:
     """Raises as `Page.compose` does."""
 
     heading: str = ""
+
+
+class MisreadError(UsageError):
+    """Something in the query cannot be read. Programs are told that; people see `view`, on which they can mend it."""
+
+    def __init__(self, message: str, view: msgspec.Struct) -> None:
+        super().__init__(message)
+        self.view = view
 
 
 class NotFoundError(Exception):

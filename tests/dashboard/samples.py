@@ -60,7 +60,7 @@ class SamplePages:
     @property
     def page(self) -> Page:
         return Page(
-            path="/samples/{sample:int}",
+            path="/samples/{sample:number}",
             template="sample.html",
             compose=self.compose,
             parts=("figures", "more"),
@@ -69,4 +69,4 @@ class SamplePages:
 
     @property
     def form(self) -> FormRoute:
-        return FormRoute(path="/samples/{sample:int}/pause", answer=self.answer, heading="Runs")
+        return FormRoute(path="/samples/{sample:number}/pause", answer=self.answer, heading="Runs")

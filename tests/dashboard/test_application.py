@@ -1,10 +1,13 @@
 """Pages by their paths, as HTML and as JSON, in whole and in parts, and what is answered where there is none."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from orchestrator.dashboard.actions.all_actions import ROUTES
+from orchestrator.dashboard.pages.all_pages import all_pages
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.dashboard.samples import SEARCHED, SamplePages
 from tests.engine.rows import empty_ledger
@@ -72,6 +75,28 @@ async def test_what_goes_wrong_is_a_problem_document_for_who_wants_json(site: Da
     }
     bad = await site.get("/samples/1?bad=1", Accept="application/json")
     assert (bad.status, bad.json["detail"]) == (400, "bad is no filter; name one with --where")
+
+
+async def test_a_slash_at_the_end_says_nothing(site: Dashboard) -> None:
+    assert (await site.get("/samples/1/")).status == 200
+    assert (await site.get("/static")).status == 404
+    elsewhere = await site.get("/healthz/", Host="evil.example")
+    assert (elsewhere.status, "location" in elsewhere.headers) == (200, False)
+
+
+@pytest.mark.parametrize("digits", [18, 19, 5_000])
+async def test_a_number_that_nothing_has_is_no_page_whichever_page_it_is_of(tmp_path: Path, digits: int) -> None:
+    pages = [page.path for page in all_pages() if "{" in page.path]
+    forms = [form.path for form in ROUTES if ":number}" in form.path]
+    async with dashboard(empty_ledger(tmp_path / "ledger.db")) as real:
+        for path in pages:
+            answer = await real.get(re.sub(r"{.*?}", "9" * digits, path))
+            assert answer.status == 404, path
+        for path in forms:
+            answer = await real.post(re.sub(r"{.*?}", "9" * digits, path))
+            assert answer.status == 404, path
+    assert len(pages) > 8
+    assert len(forms) > 15
 
 
 async def test_texts_of_people_obey_nothing(site: Dashboard, samples: SamplePages) -> None:

@@ -212,8 +212,8 @@ def show_link(link: "SignInLink", *, as_json: bool) -> None:
 async def dashboard_key(*, ledger: Path, as_json: bool) -> None:
     """Print the key with which programs look: `Authorization: Bearer KEY`.
 
-    It is for the metrics, and for pages as JSON. It lets nobody act, shows no inputs and outputs, and lasts as long as
-    the folder `LEDGER.dashboard`.
+    It is for the metrics, and for pages as JSON. It lets nobody act, shows no inputs and outputs, and lasts until the
+    file `LEDGER.dashboard/key` is removed, which signs everybody out at once.
 
     Example: orchestrator dashboard key
     """

@@ -19,6 +19,7 @@ from orchestrator.dashboard.access.request_checks import SAFE_METHODS, is_from_o
 from orchestrator.dashboard.access.response_headers import harden
 from orchestrator.dashboard.access.tokens import Person
 from orchestrator.dashboard.access.visitors import Visitors
+from orchestrator.errors import StorageError
 from orchestrator.units import KIB, MILLISECOND_US
 
 log = logging.getLogger(__name__)
@@ -81,31 +82,47 @@ class Door:
                 log.info("%s %s by %s: %d in %d ms", scope["method"], path, ascii(name), status, took_ms)
 
     def _inside(self, scope: Scope) -> Scope:
-        """The same request as it is below our prefix, which a proxy may have taken away already."""
+        """The same request as it is below our prefix, which a proxy may have taken away already. A slash at its end
+        says nothing.
+        """
         path, prefix = scope["path"], self.visitors.settings.prefix
         if prefix and (path == prefix or path.startswith(f"{prefix}/")):
             path = path[len(prefix) :] or "/"
+        path = path.rstrip("/") or "/"
         return {**scope, "path": path, "raw_path": path.encode(), "state": {**scope.get("state", {}), PERSON: None}}
 
-    def _refusal(self, request: Request) -> HTTPException | None:
+    def _refusal(self, request: Request) -> Exception | None:
         """Why it is not answered; notes who asks."""
-        path, own = request.scope["path"], self.visitors.settings.origin
-        is_health = path == HEALTH or path.startswith(f"{HEALTH}/")
-        if not is_health and not is_our_host(request.headers.get("host", ""), own):
+        refusal = self._misfit(request)
+        if refusal is not None:
+            return refusal
+        try:
+            person = self.visitors.person(request)
+        except StorageError as error:
+            return error
+        request.scope["state"][PERSON] = person
+        path = request.scope["path"]
+        if person is None and not (_is_health(path) or path in (LOGIN, METRICS) or path.startswith(_STATIC)):
+            return HTTPException(401, "Sign in first.")
+        if request.method not in SAFE_METHODS and path not in (LOGIN, LOGOUT) and not self.visitors.may_act(person):
+            return HTTPException(403, "You may look, and not act.")
+        return None
+
+    def _misfit(self, request: Request) -> HTTPException | None:
+        """Why nobody can be let in by it, whoever asks."""
+        own = self.visitors.settings.origin
+        if not _is_health(request.scope["path"]) and not is_our_host(request.headers.get("host", ""), own):
             return HTTPException(421, "This is not the name of this dashboard.")
         if request.method not in SAFE_METHODS:
             if not is_from_our_page(request.headers, own):
                 return HTTPException(403, "This was not sent by a page of this dashboard.")
             if declared_is_too_large(request.headers.get("content-length")):
                 return HTTPException(413, f"more than {BODY_BYTES_MAX // KIB} KiB are not read")
-        person = self.visitors.person(request)
-        request.scope["state"][PERSON] = person
-        is_open = is_health or path in (LOGIN, METRICS) or path.startswith(_STATIC)
-        if person is None and not is_open:
-            return HTTPException(401, "Sign in first.")
-        if request.method not in SAFE_METHODS and path not in (LOGIN, LOGOUT) and not self.visitors.may_act(person):
-            return HTTPException(403, "You may look, and not act.")
         return None
+
+
+def _is_health(path: str) -> bool:
+    return path == HEALTH or path.startswith(f"{HEALTH}/")
 
 
 def _seen(path: str) -> str:

@@ -2,7 +2,8 @@
 
 `LEDGER.dashboard/key` signs cookies and links. Each link that was handed out and not yet used is a file beside it,
 whoever has made it and whoever is to be shown: to remove that file is to use the link, which only one can do, once.
-Without the folder everybody is signed out, and all links are void.
+Whoever removes the key signs everybody out at once, and voids all links and the key of programs: the next who asks
+makes another one.
 """
 
 import hashlib
@@ -35,9 +36,11 @@ class KeyFolder:
         """The key, made on first use. Raises `StorageError`."""
         path = self._folder / "key"
         try:
+            with suppress(FileNotFoundError):
+                if len(key := path.read_bytes()) == KEY_BYTES:
+                    return key
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            if not path.exists() or path.stat().st_size != KEY_BYTES:
-                _write(path, secrets.token_bytes(KEY_BYTES))
+            _write(path, secrets.token_bytes(KEY_BYTES))
             return path.read_bytes()
         except OSError as error:
             raise StorageError(

@@ -1,6 +1,6 @@
 """Who asks: by the cookie, by what the proxy says, by a program's key, or, without login, whoever reaches us."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -39,23 +39,31 @@ def refuse_unsafe(settings: DashboardSettings) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class Visitors:
-    """Tells who asks; `tokens` are None without login."""
+    """Tells who asks."""
 
     settings: DashboardSettings
     folder: KeyFolder
-    tokens: Tokens | None
+    clock: Clock
     wrong_keys: WrongKeys
     cookie: str
     """What ours is called."""
 
+    _signed: tuple[bytes, Tokens] | None = field(default=None, init=False)
+
+    @property
+    def tokens(self) -> Tokens:
+        """What is signed with the key that is there now. Raises `StorageError` where none can be kept."""
+        key = self.folder.key()
+        if self._signed is None or self._signed[0] != key:
+            self._signed = key, Tokens(key, self.clock)
+        return self._signed[1]
+
     def person(self, request: HTTPConnection) -> Person | None:
-        """Who it is; None for nobody whom we know."""
+        """Who it is; None for nobody whom we know. Raises `StorageError` as `tokens`."""
         found = self._by_proxy(request)
-        if found is None and self.tokens is None:
-            found = Person(name=user_name(), may_act=True)
-        if found is None and self.tokens is not None:
-            found = self.tokens.person_of_session(request.cookies.get(self.cookie, "")) or self._program(request)
-        return found
+        if found is None and self.settings.no_login:
+            return Person(name=user_name(), may_act=True)
+        return found or self._by_cookie(request) or self._program(request)
 
     def may_act(self, person: Person | None) -> bool:
         """Whether that person may do anything but look."""
@@ -69,9 +77,13 @@ class Visitors:
         operators = self.settings.operators
         return Person(name=name, may_act=not operators or name in operators) if name else None
 
+    def _by_cookie(self, request: HTTPConnection) -> Person | None:
+        cookie = request.cookies.get(self.cookie)
+        return None if cookie is None else self.tokens.person_of_session(cookie)
+
     def _program(self, request: HTTPConnection) -> Person | None:
         given = request.headers.get("authorization", "")
-        if self.tokens is None or not given.lower().startswith(_BEARER) or self.wrong_keys.are_too_many:
+        if not given.lower().startswith(_BEARER) or self.wrong_keys.are_too_many:
             return None
         if self.tokens.is_program_key(given[len(_BEARER) :].strip()):
             return PROGRAM
@@ -84,11 +96,13 @@ def visitors_of(ledger: Path, settings: DashboardSettings, clock: Clock) -> Visi
     `StorageError` where its key cannot be kept.
     """
     refuse_unsafe(settings)
-    folder = KeyFolder(ledger)
-    return Visitors(
+    found = Visitors(
         settings=settings,
-        folder=folder,
-        tokens=None if settings.no_login else Tokens(folder.key(), clock),
+        folder=KeyFolder(ledger),
+        clock=clock,
         wrong_keys=WrongKeys(clock),
         cookie=f"orchestrator-{settings.listen.port}",
     )
+    if not settings.no_login:
+        found.tokens  # noqa: B018  a key that cannot be kept is said before anybody asks
+    return found

@@ -18,7 +18,7 @@ from orchestrator.dashboard.page import FormRoute
 def _forms(root: str, subject: str, heading: str, proposals: Mapping[str, Propose]) -> tuple[FormRoute, ...]:
     return tuple(
         ConfirmedForm(
-            path=f"{root}/{{{subject}:int}}/{verb}", proposal=proposal, subject=subject, heading=heading
+            path=f"{root}/{{{subject}:number}}/{verb}", proposal=proposal, subject=subject, heading=heading
         ).route
         for verb, proposal in proposals.items()
     )

@@ -80,7 +80,7 @@ class ConfirmedForm:
             ledger=opened,
             now=request.now,
             holder=request.holder,
-            number=request.numbers[self.subject] if f"{{{self.subject}:int}}" in self.path else 0,
+            number=request.numbers[self.subject] if f"{{{self.subject}:number}}" in self.path else 0,
             shows=request.shows,
             key=str(request.numbers[self.subject]),
             fields=request.fields,
@@ -178,4 +178,4 @@ def _of(plural: str, count: int | None) -> str:
 
 
 def _filled(path: str, numbers: Mapping[str, int]) -> str:
-    return re.sub(r"\{(\w+)(?::int)?\}", lambda found: quote(str(numbers[found[1]]), safe=""), path)
+    return re.sub(r"\{(\w+)(?::number)?\}", lambda found: quote(str(numbers[found[1]]), safe=""), path)

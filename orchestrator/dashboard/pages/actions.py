@@ -37,7 +37,7 @@ async def compose_one(request: PageRequest) -> ActionLine:
 PAGES: Final = (
     Page(path="/actions", template="actions.html", compose=compose_list, parts=("list",), heading="Actions"),
     Page(
-        path="/actions/{action:int}",
+        path="/actions/{action:number}",
         template="action_page.html",
         compose=compose_one,
         parts=("one",),

@@ -36,7 +36,7 @@ async def _one(request: PageRequest) -> EndpointPage:
 PAGES: Final = (
     Page(path="/endpoints", template="endpoints.html", compose=_all, parts=("endpoints",), heading="Endpoints"),
     Page(
-        path="/endpoints/{endpoint:int}",
+        path="/endpoints/{endpoint:number}",
         template="endpoint.html",
         compose=_one,
         parts=("standing", "charts"),

@@ -13,7 +13,7 @@ async def _compose(request: PageRequest) -> FailuresPage:
 
 
 PAGE: Final = Page(
-    path="/runs/{run:int}/failures",
+    path="/runs/{run:number}/failures",
     template="failures.html",
     compose=_compose,
     parts=("kinds",),

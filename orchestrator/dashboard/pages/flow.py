@@ -17,5 +17,9 @@ async def _compose(request: PageRequest) -> FlowPage:
 
 
 PAGE: Final = Page(
-    path="/flows/{flow:int}", template="flow.html", compose=_compose, parts=("standing", "stages"), heading="Pipelines"
+    path="/flows/{flow:number}",
+    template="flow.html",
+    compose=_compose,
+    parts=("standing", "stages"),
+    heading="Pipelines",
 )

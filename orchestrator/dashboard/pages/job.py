@@ -6,7 +6,6 @@ from typing import Final
 from orchestrator.api.pages.runs.job_page import job_page, job_payload
 from orchestrator.dashboard.page import KeptFile, NotFoundError, Page, PageRequest
 from orchestrator.dashboard.reading.queries import run_of
-from orchestrator.ledger.schema.row_codec import NUMBER_MAX
 from orchestrator.views.runs.run_pages import JobShown
 
 PARTS: Final = {"input": "json", "output": "json", "metadata": "json", "error": "txt"}
@@ -17,7 +16,7 @@ _TYPES: Final = {"json": "application/json", "txt": "text/plain; charset=utf-8"}
 
 async def _compose(request: PageRequest) -> JobShown:
     run, number = await run_of(request), request.numbers["job"]
-    found = await job_page(request.ledger, run, min(number, NUMBER_MAX), shows=request.shows)
+    found = await job_page(request.ledger, run, number, shows=request.shows)
     if found is None:
         raise NotFoundError(f"{run.name} has no job with the number {number}.", {"its jobs": f"/runs/{run.id}/jobs"})
     return found
@@ -26,9 +25,7 @@ async def _compose(request: PageRequest) -> JobShown:
 def _kept(part: str) -> Callable[[PageRequest], Awaitable[KeptFile]]:
     async def compose(request: PageRequest) -> KeptFile:
         run, number = await run_of(request), request.numbers["job"]
-        body = (
-            None if number > NUMBER_MAX else await job_payload(request.ledger, run, number, part, shows=request.shows)
-        )
+        body = await job_payload(request.ledger, run, number, part, shows=request.shows)
         if body is None:
             raise NotFoundError(
                 f"There is no {part} of that job to be kept, or it is hidden.", {"its jobs": f"/runs/{run.id}/jobs"}
@@ -41,14 +38,14 @@ def _kept(part: str) -> Callable[[PageRequest], Awaitable[KeptFile]]:
 
 PAGES: Final = (
     Page(
-        path="/runs/{run:int}/jobs/{job:int}",
+        path="/runs/{run:number}/jobs/{job:number}",
         template="job.html",
         compose=_compose,
         parts=("state", "attempts"),
         heading="Runs",
     ),
     *(
-        Page(path=f"/runs/{{run:int}}/jobs/{{job:int}}/{part}", template="", compose=_kept(part), heading="Runs")
+        Page(path=f"/runs/{{run:number}}/jobs/{{job:number}}/{part}", template="", compose=_kept(part), heading="Runs")
         for part in PARTS
     ),
 )

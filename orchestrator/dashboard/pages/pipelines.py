@@ -26,7 +26,7 @@ NEAREST_MAX: Final = 5
 PAGES: Final = (
     Page(path="/pipelines", template="pipelines.html", compose=_all, parts=("pipelines",), heading="Pipelines"),
     Page(
-        path="/pipelines/{pipeline:int}",
+        path="/pipelines/{pipeline:number}",
         template="pipeline.html",
         compose=_one,
         parts=("standing", "fires"),

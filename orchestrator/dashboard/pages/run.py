@@ -19,7 +19,7 @@ async def _compose(request: PageRequest) -> RunPage:
 
 
 PAGE: Final = Page(
-    path="/runs/{run:int}",
+    path="/runs/{run:number}",
     template="run.html",
     compose=_compose,
     parts=("verdict", "figures", "failures", "progress", "charts"),

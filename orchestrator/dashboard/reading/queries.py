@@ -22,7 +22,7 @@ def whole_number(query: Mapping[str, str], name: str) -> int | None:
 async def run_of(request: PageRequest) -> Run:
     """The run that the path means. Raises `NotFoundError`."""
     number = request.numbers["run"]
-    found = None if number > NUMBER_MAX else await run_numbered(request.ledger, number)
+    found = await run_numbered(request.ledger, number)
     if found is None:
         raise NotFoundError(
             f"There is no run {number} in this ledger: it was deleted, or never was.", {"Runs": "/runs"}

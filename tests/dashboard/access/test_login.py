@@ -1,6 +1,7 @@
 """Who gets in, and how: one link each, once, within five minutes; five wrong ones a minute."""
 
 import re
+import shutil
 from pathlib import Path
 
 import anyio
@@ -106,6 +107,33 @@ async def test_a_program_has_a_key_of_its_own_with_which_it_looks(tmp_path: Path
         found = await site.get("/samples/1", Authorization=f"Bearer {key}", Accept="application/json")
         assert (found.status, found.json["name"]) == (200, "night-2")
         assert (await site.post("/samples/1/pause", Authorization=f"Bearer {key}")).status == 403
+
+
+async def test_who_removes_the_key_has_everybody_signed_out_at_once(tmp_path: Path) -> None:
+    async with sample_site(tmp_path) as site:
+        keys = KeyFolder(tmp_path / "ledger.db")
+        program = f"Bearer {Tokens(keys.key(), VirtualClock()).program_key()}"
+        link, cookies = link_for(tmp_path), dict(site.client.cookies)
+        assert (await site.get("/samples/1")).status == 200
+        (tmp_path / "ledger.db.dashboard" / "key").unlink()
+        assert (await site.get("/samples/1")).status == 401
+        site.client.cookies.clear()
+        assert (await site.get("/samples/1", Authorization=program)).status == 401
+        assert await signed_in(site, link) == 401
+        assert await signed_in(site, link_for(tmp_path)) == 303, "one that was made since"
+        assert dict(site.client.cookies) != cookies
+        program = f"Bearer {Tokens(keys.key(), VirtualClock()).program_key()}"
+        site.client.cookies.clear()
+        assert (await site.get("/samples/1", Authorization=program)).status == 200
+
+
+async def test_nobody_gets_in_where_no_key_can_be_kept(tmp_path: Path) -> None:
+    async with sample_site(tmp_path) as site:
+        shutil.rmtree(tmp_path / "ledger.db.dashboard")
+        (tmp_path / "ledger.db.dashboard").write_text("no folder")
+        for answer in (await site.get("/samples/1"), await site.post("/samples/1/pause")):
+            assert (answer.status, "cannot keep the dashboard's key" in answer.text) == (503, True)
+            assert "at work" not in answer.text
 
 
 async def test_who_signs_out_is_out_and_nobody_is_led_elsewhere(tmp_path: Path) -> None:

@@ -247,12 +247,15 @@ async def test_jobs_are_chosen_by_a_filter_and_counted_where_that_is_known_or_as
 
 async def test_a_filter_that_is_none_is_told_at_its_position_and_kept_to_be_mended(site: Dashboard) -> None:
     page = await site.get(f"/runs/{NIGHT}/jobs?where=state=failed sate=x")
-    assert page.status == 200
+    assert page.status == 400
     assert 'at character 14: there is no field "sate"; did you mean state?' in page.text
     assert "state=failed sate=x\n               ^" in page.html
     assert 'value="state=failed sate=x"' in page.html
     assert 'aria-invalid="true"' in page.html
     assert "Count them" not in page.text
+    told = await site.get(f"/runs/{NIGHT}/jobs?where=state=failed sate=x", Accept="application/json")
+    assert (told.status, told.headers["content-type"]) == (400, "application/problem+json")
+    assert told.json["detail"].startswith('at character 14: there is no field "sate"')
 
 
 @pytest.mark.parametrize(
@@ -422,10 +425,10 @@ async def test_where_payloads_are_hidden_no_page_no_json_and_no_file_has_any_of_
 
 async def test_what_is_redacted_stands_nowhere_and_the_rest_does(tmp_path: Path) -> None:
     pages = dict([each async for each in composed(tmp_path, Payloads(redacted=("input.prompt",)))])
-    job_1 = pages["/runs/{run:int}/jobs/{job:int} 1"]
+    job_1 = pages["/runs/{run:number}/jobs/{job:number} 1"]
     assert SECRET not in json.loads(job_1)["input"]["text"]
     assert SECRET in json.loads(job_1)["output"]["text"], "that is not redacted"
-    assert "[redacted]" in pages["/runs/{run:int}/jobs/{job:int}/input 1"]
+    assert "[redacted]" in pages["/runs/{run:number}/jobs/{job:number}/input 1"]
     assert "of 5 is" not in pages["failures"], "of what workers said nothing that differs from job to job"
 
 

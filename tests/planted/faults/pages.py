@@ -30,6 +30,13 @@ FAULTS: tuple[Fault, ...] = (
         tests=(f"{_LOGIN}::test_five_wrong_keys_a_minute_are_looked_at",),
     ),
     Fault(
+        name="a key that was removed is taken until the dashboard starts again",
+        path="orchestrator/dashboard/access/visitors.py::Visitors.tokens",
+        old="if self._signed is None or self._signed[0] != key:",
+        new="if self._signed is None:",
+        tests=(f"{_LOGIN}::test_who_removes_the_key_has_everybody_signed_out_at_once",),
+    ),
+    Fault(
         name="a cookie can be read by a script",
         path="orchestrator/dashboard/login_pages.py::Login._sent",
         old="httponly=True,",
@@ -38,14 +45,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a name that somebody else leads here is ours",
-        path="orchestrator/dashboard/access/door.py::Door._refusal",
-        old='if not is_health and not is_our_host(request.headers.get("host", ""), own):',
+        path="orchestrator/dashboard/access/door.py::Door._misfit",
+        old='if not _is_health(request.scope["path"]) and not is_our_host(request.headers.get("host", ""), own):',
         new="if False:",
         tests=(f"{_DOOR}::test_a_name_that_somebody_else_led_here_gets_nothing",),
     ),
     Fault(
         name="a page of somebody else's can have things done",
-        path="orchestrator/dashboard/access/door.py::Door._refusal",
+        path="orchestrator/dashboard/access/door.py::Door._misfit",
         old="if not is_from_our_page(request.headers, own):",
         new="if False:",
         tests=(f"{_DOOR}::test_only_a_page_of_ours_can_have_anything_done",),
@@ -66,7 +73,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="viewers see inputs and outputs",
-        path="orchestrator/dashboard/site.py::Site._shows",
+        path="orchestrator/dashboard/scenes.py::Scenes.shows",
         old="is_viewer = person is None or not person.may_act",
         new="is_viewer = False",
         tests=(f"{_DOOR}::test_payloads_are_for_those_who_may_act_unless_hidden_for_all",),
