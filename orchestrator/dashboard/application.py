@@ -8,7 +8,6 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
 
 from orchestrator.clock import Clock, local_zone
 from orchestrator.dashboard.access.door import Door
@@ -26,7 +25,6 @@ from orchestrator.dashboard.reading.ledger_reader import open_reader
 from orchestrator.dashboard.rendering.environment import STATIC, TEMPLATES, Urls, environment
 from orchestrator.dashboard.rendering.renderer import Renderer
 from orchestrator.dashboard.scenes import Scenes
-from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Connect
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 
@@ -42,7 +40,7 @@ async def open_dashboard(
     pages: Sequence[Page] | None = None,
     forms: Sequence[FormRoute] = ROUTES,
     templates: Sequence[Path] = (TEMPLATES,),
-) -> AsyncIterator[ASGIApp]:
+) -> AsyncIterator[Door]:
     """The application for the ledger at that path; moments are shown by the clock of `zone`, that of this machine.
 
     Raises `UsageError` for settings that would let anybody in, and `StorageError` where its key cannot be kept.
@@ -69,7 +67,7 @@ async def open_dashboard(
                 urls=urls,
                 scenes=scenes,
                 views=page_answers.views,
-                dependencies=Dependencies(clock=clock, connect=None if connect is None else lambda _: connect),
+                connect=connect,
             )
             routes += map(form_answers.route, forms)
         if not settings.no_login:

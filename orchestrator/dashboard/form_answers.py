@@ -1,6 +1,6 @@
 """Answers forms that were sent: whatever they have changed, every view is computed anew afterwards."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from orchestrator.dashboard.rendering.environment import Urls
 from orchestrator.dashboard.rendering.renderer import HTML, Renderer
 from orchestrator.dashboard.scenes import Scenes
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.ledger import Connect
 
 FORM_S_MAX: Final = 10.0
 """So long what a form holds may take to come."""
@@ -38,8 +39,14 @@ class FormAnswers:
     views: ViewCache[msgspec.Struct | KeptFile]
     """Those of its pages."""
 
-    dependencies: Dependencies
-    """What the functions build on that forms call."""
+    connect: Connect | None
+    """How the functions that forms call connect to the ledger."""
+
+    dependencies: Dependencies = field(init=False)
+
+    def __post_init__(self) -> None:
+        connect = self.connect
+        self.dependencies = Dependencies(clock=self.clock, connect=None if connect is None else lambda _: connect)
 
     def route(self, form: FormRoute) -> Route:
         """The route of a form."""
