@@ -2,7 +2,7 @@
 
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -23,6 +23,7 @@ from orchestrator.core.pipelines.message_text import letter_of
 from orchestrator.core.pipelines.notifications import message_id
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import expanded, variables
+from orchestrator.core.pipelines.receivers import Receiver, receivers_of_pipeline
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.flows.outbox import Message, Notification
@@ -43,7 +44,8 @@ class MessageSender:
         """Sends one of a flow or a schedule."""
         message = self._outgoing(told, told.flow or pipeline.name, _find(told.flow))
         if told.target:
-            return await self._to_target(told.target, told.news, message, Path(pipeline.folder))
+            receivers = receivers_of_pipeline(pipeline.notify)
+            return await self._to_target(told.target, told.news, message, Path(pipeline.folder), receivers)
         notify = pipeline.notify
         if notify is None or (notify.url is None and not notify.command):
             return Delivery(problem="its pipeline tells nobody any more", is_wanted=False)
@@ -60,7 +62,7 @@ class MessageSender:
         message = self._outgoing(told, f"run {told.run}", {"run": told.name})
         folder, environ = self._ledger.parent.absolute(), self._dependencies.environ
         if told.target and not self._is_program(told.target):
-            return await self._to_target(told.target, told.news, message, folder)
+            return await self._to_target(told.target, told.news, message, folder, told.receivers)
         notify = told.target or told.notify
         if notify is None:
             return Delivery(problem="the run tells nobody any more", is_wanted=False)
@@ -77,11 +79,16 @@ class MessageSender:
         """A word alone is a target where the file has that, and else a program as it always was."""
         return is_program(name, self._connection.targets, self._dependencies.environ)
 
-    async def _to_target(self, name: str, news: str, message: Outgoing, folder: Path) -> Delivery:
+    async def _to_target(
+        self, name: str, news: str, message: Outgoing, folder: Path, receivers: Sequence[Receiver]
+    ) -> Delivery:
+        """Where `receivers`, those of what it is of, say of what the target is told, it is, whatever it says itself."""
         target = self._connection.targets.get(name)
         if target is None:
             return failed(f"there is no target {name} in the configuration file of this process: write [notify.{name}]")
         given = replace(message, template=target.template)
+        if any(each.target == name and news in each.on for each in receivers):
+            target = replace(target, on=(news,))
         return await deliver(target, news, given, self._dependencies, folder=folder)
 
     async def _posted(self, url: str, key: bytes | None, message: Outgoing) -> Delivery:

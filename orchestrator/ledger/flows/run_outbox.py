@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import bindparam, case, delete, literal_column, select
 
-from orchestrator.core.pipelines.receivers import written_out
+from orchestrator.core.pipelines.receivers import Receiver, written_out
 from orchestrator.core.pipelines.run_news import RunNews, run_end
 from orchestrator.ledger.flows.outbox import Message, Messages
 from orchestrator.ledger.schema.flow_tables import RUN_NEWS_UNSETTLED, episodes, run_outbox
@@ -22,6 +22,7 @@ from orchestrator.ledger.transitions.run_news import (
     news_owe,
     notify_in,
     notifying_run,
+    receivers_in,
     start_owe,
 )
 
@@ -35,6 +36,11 @@ class RunMessage(Message, frozen=True, kw_only=True, array_like=True):
     """Of the run, as it stands now."""
 
     news: RunNews
+
+    @property
+    def receivers(self) -> Sequence[Receiver]:
+        """Whom the run tells, and of what, as it says it now."""
+        return receivers_in(self.settings)
 
     @property
     def notify(self) -> str | None:

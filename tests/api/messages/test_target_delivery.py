@@ -9,6 +9,7 @@ import anyio
 import pytest
 import standardwebhooks
 from anyio.abc import SocketStream
+from msgspec.structs import replace
 
 from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.messages.target_checks import check_run_receivers, receiver_problems
@@ -233,6 +234,18 @@ async def test_a_message_to_a_target_has_its_commands_and_a_link_to_the_dashboar
     text = json.loads(receiver.got[0][2])["text"]
     assert f"orchestrator retry --ledger {tmp_path}/l.db 'night 2'" in text
     assert text.splitlines()[-1] == "https://jobs.example/o/find?run=night%202"
+
+
+async def test_a_target_is_told_of_what_a_run_names_whatever_it_says_itself(tmp_path: Path) -> None:
+    receiver = Receiver()
+    targets = {"ops": NotifyTarget(kind=TargetKind.SLACK, url="env:HOOK", on=("held",))}
+    async with serving(receiver) as address:
+        connection = ConnectionSettings(targets=targets)
+        sender = MessageSender(tmp_path / "l.db", connection, around(HOOK=f"http://{address}/"))
+        assert not (await sender.tell_of_run(run_told("ops"))).is_wanted
+        told = replace(run_told("ops"), settings=b'{"notify": "ops:failed"}')
+        assert await sender.tell_of_run(told) == TAKEN
+    assert len(receiver.got) == 1
 
 
 async def test_a_target_that_nobody_knows_is_said_and_a_program_of_that_name_is_begun(tmp_path: Path) -> None:
