@@ -1,10 +1,11 @@
 """The dashboard as a process of its own: it listens, says where, and ends when it is asked to.
 
 It has no use for an API key, nor for what else its environment holds: `drop_secrets` takes that out before anything is
-opened. What answers strangers' requests must not hold what they are after.
+opened. What answers strangers' requests must not hold what they are after. What reaches those who are told that nobody
+works is kept, where only what tells them has it.
 """
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,13 +14,16 @@ import anyio
 import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from orchestrator.api.messages.abandonment_watch import AbandonmentWatch
 from orchestrator.clock import Clock
 from orchestrator.dashboard.access.key_file import KeyFolder
 from orchestrator.dashboard.access.links import SignInLink, sign_in_link
 from orchestrator.dashboard.access.tokens import Person
 from orchestrator.dashboard.access.visitors import refuse_unsafe
 from orchestrator.dashboard.application import open_dashboard
+from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.actions.asker import user_name
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from orchestrator.settings.values import API_KEY_VARIABLES
 from orchestrator.telemetry.traces.trace_service import send_traces
@@ -52,12 +56,19 @@ class DashboardPlace(msgspec.Struct, frozen=True, kw_only=True):
     """None where nobody has to sign in."""
 
 
-def drop_secrets(environ: MutableMapping[str, str], more: Iterable[str] = ()) -> None:
-    """Takes the API keys out of the environment, those in the variables `more`, and what is called like a secret."""
+def drop_secrets(
+    environ: MutableMapping[str, str], more: Iterable[str] = (), *, telling: Iterable[str] = ()
+) -> dict[str, str]:
+    """Takes the API keys out of the environment, those in the variables `more`, what is called like a secret, and the
+    variables `telling`, by which people are told; returns these, as far as they are there and no API keys.
+    """
+    keys = {*API_KEY_VARIABLES, *more}
+    kept = {name: environ[name] for name in telling if name in environ and name not in keys}
     for name in [*environ]:
-        if name in {*API_KEY_VARIABLES, *more} or name.upper().endswith(_SECRET_ENDINGS):
+        if name in keys or name in kept or name.upper().endswith(_SECRET_ENDINGS):
             del environ[name]
-    assert not {*API_KEY_VARIABLES, *more} & environ.keys()
+    assert not (keys | kept.keys()) & environ.keys()
+    return kept
 
 
 async def serve_dashboard(
@@ -67,8 +78,11 @@ async def serve_dashboard(
     clock: Clock,
     stop: anyio.Event,
     ready: Callable[[DashboardPlace], None],
+    connection: ConnectionSettings,
+    environ: Mapping[str, str],
 ) -> None:
-    """Serves until `stop` is set; tells `ready` once it answers.
+    """Serves until `stop` is set; tells `ready` once it answers. While nobody works, it tells the targets of
+    `connection` of results that are about to expire, with what `environ` holds.
 
     Raises `UsageError` where it cannot listen there, the settings would let anybody in, or traces cannot be sent, and
     `StorageError` where its key cannot be kept.
@@ -80,6 +94,8 @@ async def serve_dashboard(
     async with open_dashboard(ledger, settings, clock=clock) as app.app, anyio.create_task_group() as tasks:
         if settings.trace is not None:
             await tasks.start(partial(send_traces, ledger, settings.trace, clock=clock))
+        telling = Dependencies(clock=clock, environ=environ)
+        tasks.start_soon(AbandonmentWatch(path=ledger, connection=connection, dependencies=telling).serve)
         await tasks.start(listener.serve)
         ready(dashboard_place(ledger, settings, clock))
         await stop.wait()

@@ -108,21 +108,20 @@ def _variable(text: str) -> str:
     return text
 
 
-_TOLD: Final = tuple(each for each in News if each is not News.ABANDONED)
-"""What pipelines tell of: that one is abandoned nobody tells yet."""
+_NEWS: Final = tuple(News)
 
 
 def _news(given: Sequence[str]) -> tuple[News, ...]:
     for each in given:
-        if each not in _TOLD:
-            raise ValueError(f'"{each:.40}" is none of {", ".join(_TOLD)}')
-    return tuple(each for each in _TOLD if each in given)
+        if each not in _NEWS:
+            raise ValueError(f'"{each:.40}" is none of {", ".join(_NEWS)}')
+    return tuple(each for each in _NEWS if each in given)
 
 
 def _receiver(text: str) -> str:
     for each in parse_receiver(text).on:
-        if each not in _TOLD:
-            raise ValueError(f'"{each:.40}" is nothing that a pipeline tells of; there are {", ".join(_TOLD)}')
+        if each not in _NEWS:
+            raise ValueError(f'"{each:.40}" is nothing that a pipeline tells of; there are {", ".join(_NEWS)}')
     return text
 
 
@@ -236,7 +235,7 @@ REUSE_VERSION: Final = _stage(
 
 ON: Final = _notify(
     "on",
-    ValueType(Kind.LIST, "|".join(_TOLD), _news, tuple),
+    ValueType(Kind.LIST, "|".join(_NEWS), _news, tuple),
     "What is told of.",
     default="all but `started`; a target: what it says itself",
 )

@@ -12,12 +12,14 @@ from orchestrator.clock import SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.dashboard.process import DashboardPlace, drop_secrets, serve_dashboard
 from orchestrator.errors import UsageError
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
 from tests.engine.rows import empty_ledger
 
 pytestmark = pytest.mark.anyio
 
 ANY_PORT = Address("127.0.0.1", 0)
+NOBODY = ConnectionSettings()
 
 
 async def test_it_answers_where_it_says_and_its_first_link_signs_in(tmp_path: Path) -> None:
@@ -33,7 +35,9 @@ async def test_it_answers_where_it_says_and_its_first_link_signs_in(tmp_path: Pa
 
             async def serve() -> None:
                 settings = DashboardSettings(listen=ANY_PORT)
-                await serve_dashboard(ledger, settings, clock=SystemClock(), stop=stop, ready=ready)
+                await serve_dashboard(
+                    ledger, settings, clock=SystemClock(), stop=stop, ready=ready, connection=NOBODY, environ={}
+                )
 
             tasks.start_soon(serve)
             await is_ready.wait()
@@ -64,6 +68,8 @@ async def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path) -> None:
                 clock=SystemClock(),
                 stop=anyio.Event(),
                 ready=lambda _: None,
+                connection=NOBODY,
+                environ={},
             )
 
 
@@ -78,5 +84,12 @@ def test_no_key_is_left_in_its_environment() -> None:
         "db_password": "f",
         "ORCHESTRATOR_DASHBOARD_URL": "https://x.example",
     }
-    drop_secrets(environ, {"WORK"})
+    assert drop_secrets(environ, {"WORK"}) == {}
     assert environ == {"PATH": "/bin", "ORCHESTRATOR_DASHBOARD_URL": "https://x.example"}
+
+
+def test_what_tells_people_is_kept_apart_and_no_key_with_it() -> None:
+    environ = {"PATH": "/bin", "OPS": "https://hooks.example/", "HOOK_SECRET": "s", "WORK": "c", "RUNPOD_API_KEY": "b"}
+    told = drop_secrets(environ, {"WORK"}, telling=("OPS", "HOOK_SECRET", "WORK", "RUNPOD_API_KEY", "GONE"))
+    assert told == {"OPS": "https://hooks.example/", "HOOK_SECRET": "s"}
+    assert environ == {"PATH": "/bin"}

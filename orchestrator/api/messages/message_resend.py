@@ -1,38 +1,23 @@
-"""Has messages sent again when somebody asks for that: by whoever works on the ledger, or else by who asks.
-
-A process without the ledger's lock claims each message before it sends it, so that no two of them send the same.
-"""
+"""Has messages sent again when somebody asks for that: by whoever works on the ledger, or else by who asks."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from orchestrator.api.messages.message_senders import MessageSender
+from orchestrator.api.messages.outside_sender import OutsideSender
 from orchestrator.api.runs.commands import beside
-from orchestrator.client.notify.delivery import Delivery
-from orchestrator.engine.flows.courier import Courier
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.actions.asker import Asker
-from orchestrator.ledger.flows.outbox import Message, Messages, Notification
-from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.ledger.flows.outbox import Messages
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.units import MINUTE_US
 from orchestrator.views.flows import Resent
-
-CLAIMED_US: Final = 3 * MINUTE_US
-"""So long nobody else sends what is claimed: longer than any sending takes."""
 
 RESENT_MAX: Final = 100
 """So many of runs, and of pipelines, are sent at once by who asked for it; the others by whoever works next."""
 
 _ID: Final = re.compile(r"(?P<table>[pr])(?P<number>[0-9]{1,18})")
-
-M = TypeVar("M", bound=Message)
 
 
 async def resend_message(ledger: Path, message: str | None, dependencies: Dependencies | None = None) -> int:
@@ -88,65 +73,3 @@ async def _due_again(ledger: Ledger, message: str | None, asked: Asker) -> int:
     if number is None:
         raise UsageError(f'there is no message "{message:.40}"; their ids: orchestrator notify list')
     return await _table(ledger, message).send_again(number, asked=asked)
-
-
-@dataclass(kw_only=True, eq=False)
-class OutsideSender:
-    """Sends messages of a ledger whose lock this process does not have."""
-
-    ledger: Ledger
-    sender: MessageSender
-    dependencies: Dependencies
-    scrub: Callable[[bytes], bytes]
-
-    @classmethod
-    async def of(cls, ledger: Ledger, connection: ConnectionSettings, dependencies: Dependencies) -> "OutsideSender":
-        """One that knows the targets of `connection`, and keeps what is secret out, as far as this process knows it."""
-        names = await ledger.jobs.claims.secret_names_known() | connection.key_variables
-        scrubber = SecretScrubber(lambda: names, dependencies.environ, warn=_say_nothing)
-        sender = MessageSender(ledger.path, connection, dependencies)
-        return cls(ledger=ledger, sender=sender, dependencies=dependencies, scrub=scrubber.scrub)
-
-    async def of_runs(self, messages: Sequence[RunMessage]) -> list[Delivery]:
-        """Sends those that are due and nobody else has claimed; returns what came of each."""
-        outbox = self.ledger.flows.run_outbox
-        courier = Courier(
-            outbox=outbox,
-            send=self.sender.tell_of_run,
-            name_of=lambda told: told.name,
-            clock=self.dependencies.clock,
-            scrub=self.scrub,
-            warn=_say_nothing,
-        )
-        return await self._claimed(outbox, messages, courier.send_once)
-
-    async def of_pipelines(self, messages: Sequence[Notification]) -> list[Delivery]:
-        """The same of flows and schedules."""
-        outbox = self.ledger.flows.outbox
-        courier = Courier(
-            outbox=outbox,
-            send=self._tell,
-            name_of=lambda told: told.pipeline_name,
-            clock=self.dependencies.clock,
-            scrub=self.scrub,
-            warn=_say_nothing,
-        )
-        return await self._claimed(outbox, messages, courier.send_once)
-
-    async def _tell(self, told: Notification) -> Delivery:
-        [pipeline] = (await self.ledger.flows.pipelines.definitions([told.definition])).values()
-        return await self.sender.tell(told, pipeline)
-
-    async def _claimed(
-        self, outbox: Messages, messages: Sequence[M], send: Callable[[M], Awaitable[Delivery]]
-    ) -> list[Delivery]:
-        came = []
-        for message in messages:
-            now = self.ledger.now()
-            if message.due_at <= now and await outbox.claim(message.id, message.due_at, now + CLAIMED_US):
-                came.append(await send(message))
-        return came
-
-
-def _say_nothing(_text: str) -> None:
-    """What came of it is returned."""

@@ -32,6 +32,18 @@ def check_run_receivers(notify: str | None, targets: Targets, environ: Mapping[s
             raise UsageError(f"{NOTIFY}: {why}")
 
 
+def targets_out_of_reach(targets: Targets, news: str, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The targets that want to hear of that and cannot be told by a process like this: each with why."""
+    found: dict[str, str] = {}
+    for name, target in targets.items():
+        try:
+            if target.wants(news):
+                check_secrets(target, environ)
+        except SecretMissing as error:
+            found[name] = str(error)
+    return found
+
+
 def _problem(name: str, targets: Targets, environ: Mapping[str, str]) -> str | None:
     target = targets.get(name)
     if target is None:
@@ -39,7 +51,7 @@ def _problem(name: str, targets: Targets, environ: Mapping[str, str]) -> str | N
         advice = f"did you mean {near}?" if near else f"write [notify.{name}] there"
         return f"there is no target {name} in the configuration file; {advice}"
     try:
-        check_secrets(name, target, environ)
+        check_secrets(target, environ)
     except SecretMissing as error:
-        return str(error)
+        return f"the target {name} cannot be told: {error}"
     return None

@@ -60,17 +60,14 @@ def key_of(reference: str | None, environ: Mapping[str, str]) -> bytes | None:
         raise SecretMissing(f"{reference.removeprefix('env:')}: {error}") from None
 
 
-def check_secrets(name: str, target: NotifyTarget, environ: Mapping[str, str]) -> None:
+def check_secrets(target: NotifyTarget, environ: Mapping[str, str]) -> None:
     """Raises `SecretMissing` where something secret of the target is not there."""
-    try:
-        for url in (target.url, target.start, target.fail):
-            if url is not None:
-                url_of(url, environ)
-        key_of(target.secret, environ)
-        if target.password is not None:
-            secret_of(target.password, environ)
-    except SecretMissing as error:
-        raise SecretMissing(f"the target {name} cannot be told: {error}") from None
+    for url in (target.url, target.start, target.fail):
+        if url is not None:
+            url_of(url, environ)
+    key_of(target.secret, environ)
+    if target.password is not None:
+        secret_of(target.password, environ)
 
 
 async def deliver(

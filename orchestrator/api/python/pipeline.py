@@ -33,7 +33,7 @@ from orchestrator.settings.values import LOCAL
 StepFunction = Callable[[Any], Any]
 """Takes what is handed over; returns None, a dict for one row, or an iterable of dicts for several."""
 
-News = Literal["started", "done", "partial", "failed", "held", "late", "missed", "paused"]
+News = Literal["started", "done", "partial", "failed", "held", "late", "missed", "paused", "abandoned"]
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, repr_omit_defaults=True):

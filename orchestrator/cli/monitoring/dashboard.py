@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,10 +17,14 @@ from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.framework.runner import at_ledger, execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
+from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.core.text.figures import rough_lasting
 from orchestrator.errors import UsageError
 from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS, DashboardSettings
+from orchestrator.settings.monitoring.notify_targets import Targets
+from orchestrator.settings.monitoring.target_file import read_targets
 from orchestrator.settings.sources import Choices, choose
 
 if TYPE_CHECKING:
@@ -48,11 +53,17 @@ def _carry_out(flags: Flags, _command: object) -> None:
     with exit_if_refused():
         choices = choose(flags, os.environ)
         settings = choose(flags, os.environ, DASHBOARDS).build(DashboardSettings)
-        more = choices.file.key_variables
+        connection = ConnectionSettings(
+            targets=read_targets(choices.file),
+            dashboard_url=settings.url or "",
+            key_variables=choices.file.key_variables,
+        )
         if (log_file := choices[request_settings.LOG_FILE]) is not None:
             log_accesses(log_file)
     console = console_for_stderr(quiet=choices.is_on(command_settings.QUIET))
-    work = partial(_serve, ledger_of(choices), settings, console, more, as_json=choices.is_on(command_settings.JSON))
+    work = partial(
+        _serve, ledger_of(choices), settings, console, connection, as_json=choices.is_on(command_settings.JSON)
+    )
     raise typer.Exit(execute(work, ledger=ledger_of(choices), needs="orchestrator.dashboard.process"))
 
 
@@ -92,7 +103,7 @@ async def _serve(
     ledger: Path,
     settings: DashboardSettings,
     console: QuietConsole,
-    key_variables: frozenset[str],
+    connection: ConnectionSettings,
     *,
     as_json: bool,
 ) -> None:
@@ -102,7 +113,11 @@ async def _serve(
     from orchestrator.clock import SystemClock
     from orchestrator.dashboard.process import drop_secrets, serve_dashboard
 
-    drop_secrets(os.environ, key_variables)
+    telling = {name for target in connection.targets.values() for name in target.variables}
+    told = drop_secrets(os.environ, connection.key_variables, telling=telling)
+    environ = {**os.environ, **told}
+    if (warning := unreachable(connection.targets, environ)) is not None:
+        console.warn(warning)
 
     def ready(place: "DashboardPlace") -> None:
         if as_json:
@@ -114,8 +129,27 @@ async def _serve(
     async with stop_on_signals(console) as stop, anyio.create_task_group() as tasks:
         if ENDS_WITH_INPUT in os.environ:
             tasks.start_soon(_end_with_input, stop)
-        await serve_dashboard(ledger, settings, clock=SystemClock(), stop=stop, ready=ready)
+        await serve_dashboard(
+            ledger, settings, clock=SystemClock(), stop=stop, ready=ready, connection=connection, environ=environ
+        )
         tasks.cancel_scope.cancel()
+
+
+def unreachable(targets: Targets, environ: Mapping[str, str]) -> str | None:
+    """Whom it could not tell that nobody works, and why; None where it reaches all who want to hear of that."""
+    from orchestrator.api.messages.target_checks import targets_out_of_reach
+
+    found = targets_out_of_reach(targets, RunNews.ABANDONED, environ)
+    if not found:
+        return None
+    names = ", ".join(found)
+    if ENDS_WITH_INPUT in environ:
+        return (
+            f"this dashboard gets no secrets and ends with who has begun it: it cannot tell {names} that results expire"
+            " while nobody works; one that can is begun by itself: orchestrator dashboard"
+        )
+    missing = ", ".join(sorted(set(found.values())))
+    return f"it cannot tell {names} that results expire while nobody works: {missing}"
 
 
 async def _end_with_input(stop: "anyio.Event") -> None:

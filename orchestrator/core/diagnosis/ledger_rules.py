@@ -6,12 +6,10 @@ from typing import Final
 from orchestrator.core.diagnosis.facts import Facts, RunState
 from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.diagnosis.run_rules import refusal_of
+from orchestrator.core.jobs.deadlines import EXPIRING_US
 from orchestrator.core.text.durations import rough_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
-from orchestrator.units import MIB, MINUTE_US
-
-EXPIRING_US: Final = 10 * MINUTE_US
-"""So long before the first result may be gone, somebody should hear that nobody collects."""
+from orchestrator.units import MIB
 
 DISK_BYTES_MIN: Final = 256 * MIB
 """So much room is no more than some minutes of results, and what SQLite's log may take."""

@@ -26,6 +26,9 @@ TTL_GRACE_US = 60 * SECOND_US
 
 RETENTION_US_DEFAULT = 30 * 60 * SECOND_US
 
+EXPIRING_US = 10 * 60 * SECOND_US
+"""So long before the first result may be gone, somebody should hear that nobody collects."""
+
 
 WAKING_US = 2 * TICK_US
 """No margin is smaller: where an emulator's time runs very fast, less would be left than it takes us to wake up."""

@@ -26,12 +26,15 @@ _SAYS: Final[Mapping[str, str]] = MappingProxyType(
         "spend": "has spent most of its budget",
         "interrupted": "was interrupted",
         "recovered": "goes on",
-        "abandoned": "is abandoned: nobody collects its results",
+        "abandoned": "is about to lose results: nobody works on it",
         "late": "is late",
         "missed": "has missed fires",
         "paused": "fires no more: its schedule is paused",
         "test": "can reach you: this is a test",
     }
+)
+_SAY_TOGETHER: Final[Mapping[str, str]] = MappingProxyType(
+    {"abandoned": "are about to lose results: nobody works on them"}
 )
 _GOOD: Final = frozenset({"started", "done", "recovered", "test"})
 
@@ -79,7 +82,7 @@ def letter_of(body: bytes, link: str = "") -> Letter:
     return Letter(
         name=name,
         news=news,
-        title=f"{name} {_SAYS.get(news, news)}",
+        title=_title(name, news, data.get("more", 0)),
         why=_visible(data.get("why", "")),
         figures=tuple(_figures(data)),
         kinds=tuple(f"{kind['n']:,} × {_visible(kind['error'])}" for kind in data.get("kinds", ())),
@@ -88,12 +91,23 @@ def letter_of(body: bytes, link: str = "") -> Letter:
     )
 
 
+def _title(name: str, news: str, more: int) -> str:
+    """What has happened to it, and, where that is so, to others with it."""
+    if more:
+        return f"{name} and {more:,} more {_SAY_TOGETHER.get(news, news)}"
+    return f"{name} {_SAYS.get(news, news)}"
+
+
 def _visible(text: object) -> str:
     return visible(" ".join(str(text).split()))
 
 
 def _figures(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
+    if data.get("waiting"):
+        found.append(("at the service", counted(data["waiting"], "job")))
+    if data.get("expires"):
+        found.append(("may be gone from", _visible(data["expires"])))
     for stage in data.get("stages", ()):
         parts = [f"{stage['succeeded']:,} of {stage['rows']:,} succeeded"]
         parts += [f"{stage[word]:,} {word}" for word in ("failed", "cancelled") if stage[word]]

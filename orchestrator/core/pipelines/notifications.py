@@ -121,8 +121,6 @@ def _next_steps(news: News, flow: str, stages: Sequence[StageCounts]) -> tuple[S
     show = Suggestion(NextStep.SHOW_FLOW, flow)
     if news is News.ON_HOLD:
         return show, Suggestion(NextStep.CONTINUE_FLOW, flow)
-    if news is News.ABANDONED:
-        return show, Suggestion(NextStep.CARRY_OUT_FLOWS)
     if news in (News.PARTIAL, News.FAILED):
         failed = (each.run for each in stages if each.jobs.get(State.FAILED))
         return show, *(Suggestion(NextStep.RETRY_RUN, run) for run in failed)

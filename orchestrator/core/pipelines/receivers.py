@@ -16,9 +16,7 @@ from orchestrator.core.service.s3_config import REFERENCE
 WRITTEN_OUT: Final = ""
 """In the place of a target's name: the address or the command that stands beside it."""
 
-NEWS_WORDS: Final = tuple(
-    each for each in dict.fromkeys((*map(str, News), *map(str, RunNews))) if each != RunNews.ABANDONED
-)
+NEWS_WORDS: Final = tuple(dict.fromkeys((*map(str, News), *map(str, RunNews))))
 """All that anybody can be told of, flows and runs together."""
 
 NOT_UNASKED: Final = frozenset({str(News.STARTED)})

@@ -117,12 +117,22 @@ def run_message(
         counts,
         run=run,
         why=why.partition("\n")[0][:WHY_CHARS_MAX],
-        spent=None if figures.spent is None else round(figures.spent, MONEY_DIGITS),
+        spent=spent_shown(figures),
         budget=figures.budget or None,
-        kinds=tuple(FailureSample(kind.n, _line(kind.error)) for kind in figures.kinds[:KINDS_MAX]),
+        kinds=kinds_shown(figures),
         commands=_next_steps(news, run, counts),
     )
     return msgspec.json.encode(_Message(type=f"run.{news}", timestamp=iso(at), data=data))
+
+
+def spent_shown(figures: MessageFigures) -> float | None:
+    """What was spent, without digits that nobody pays."""
+    return None if figures.spent is None else round(figures.spent, MONEY_DIGITS)
+
+
+def kinds_shown(figures: MessageFigures) -> tuple[FailureSample, ...]:
+    """The most frequent failures, each in one line."""
+    return tuple(FailureSample(kind.n, _line(kind.error)) for kind in figures.kinds[:KINDS_MAX])
 
 
 def _line(error: str) -> str:
@@ -151,7 +161,6 @@ _STEPS: Final[Mapping[RunNews, tuple[NextStep, ...]]] = MappingProxyType(
         RunNews.WILL_MISS: (NextStep.DIAGNOSE_RUN, NextStep.SHOW_LIMITS),
         RunNews.SPEND: (NextStep.SHOW_BRAKES, NextStep.CHANGE_BRAKES),
         RunNews.INTERRUPTED: (NextStep.RESUME_RUN,),
-        RunNews.ABANDONED: (NextStep.RESUME_RUN,),
     }
 )
 

@@ -9,6 +9,7 @@ from orchestrator.ledger.flows.outbox import Outbox
 from orchestrator.ledger.flows.outlived_runs import OutlivedRuns
 from orchestrator.ledger.flows.pipelines import Pipelines
 from orchestrator.ledger.flows.run_outbox import RunOutbox
+from orchestrator.ledger.monitoring.abandonments import Abandonments
 from orchestrator.ledger.transactions.repository import Access
 
 
@@ -25,3 +26,4 @@ class FlowRepositories(Flows):
         self.groups = Groups(access)
         self.outbox = Outbox(access)
         self.run_outbox = RunOutbox(access)
+        self.abandonments = Abandonments(access)

@@ -167,6 +167,11 @@ class Messages(Repository):
         meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == due_at)
         return await self._access.execute(meant.values(due_at=until)) > 0
 
+    async def give_back(self, number: int, until: int, due_at: int) -> None:
+        """Lets go of one that was claimed until then, and not sent: it is due as it was."""
+        meant = update(self._table).where(self._table.c.id == number, self._unsettled, self._table.c.due_at == until)
+        await self._access.execute(meant.values(due_at=due_at))
+
     @in_transaction
     async def send_again(self, transaction: Transaction, number: int | None, *, asked: Asker | None = None) -> int:
         """Has one sent again now, or all of which somebody could not be told; returns how many. Who `asked` for it

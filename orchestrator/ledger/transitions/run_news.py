@@ -141,21 +141,22 @@ async def news_owe(connection: AsyncConnection, run: NotifyingRun, news: RunNews
     if not targets:
         return False
     await connection.execute(delete(run_outbox).where(run_outbox.c.id.in_(_OLD)), {"run": run.id})
-    standing, figures = await counts_of(connection, run.id), await _figures(connection, run)
+    standing, figures = await counts_of(connection, run.id), await message_figures(connection, run.id, run.settings)
     body = run_message(news, run=run.name, jobs=standing, at=now, why=why, figures=figures)
     common = {"run_id": run.id, "news": news.value, "body": body, "owed_at": now, "due_at": now}
     await connection.execute(insert(run_outbox).inline(), [{**common, "target": target} for target in targets])
     return True
 
 
-async def _figures(connection: AsyncConnection, run: NotifyingRun) -> MessageFigures:
-    wanted = _wanted.decode(run.settings)
+async def message_figures(connection: AsyncConnection, run: int, settings: bytes) -> MessageFigures:
+    """What there is to say of a run with these settings beside its counts."""
+    wanted = _wanted.decode(settings)
     spent = None
     if wanted.price_per_second:
-        [took] = (await connection.execute(_TOOK, {"run": run.id})).all()
+        [took] = (await connection.execute(_TOOK, {"run": run})).all()
         totals = DurationTotals(timed=took[0], total_ms=took[1], squares=took[2], untimed=took[3])
         spent = Costs(price=wanted.price_per_second, took=totals, longest_ms=0).spent.amount
-    kinds = await connection.execute(_KINDS, {"run": run.id})
+    kinds = await connection.execute(_KINDS, {"run": run})
     return MessageFigures(
         spent=spent, budget=wanted.budget or None, kinds=tuple(FailureSample(n, error or "") for n, error in kinds)
     )

@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli.framework.dashboard_child import ENDS_WITH_INPUT
+from orchestrator.cli.monitoring.dashboard import unreachable
 from orchestrator.clock import SystemClock
 from orchestrator.dashboard.access.key_file import KeyFolder
 from orchestrator.dashboard.access.tokens import Tokens
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
+from orchestrator.settings.monitoring.notify_targets import NotifyTarget, TargetKind
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
 from orchestrator.settings.value_types import Kind
@@ -53,6 +56,23 @@ def test_there_is_no_link_to_where_nothing_was_served(ledger: Path) -> None:
 @pytest.mark.parametrize("name", ["", " ", "x" * 101, "a\nb"])
 def test_a_name_can_be_shown(ledger: Path, name: str) -> None:
     assert call(["dashboard", "link", "--name", name, "--ledger", str(ledger)], environment={}).exit_code == 2
+
+
+def test_it_says_whom_it_cannot_tell_that_nobody_works_and_why() -> None:
+    targets = {
+        "ops": NotifyTarget(kind=TargetKind.SLACK, url="env:OPS"),
+        "mail": NotifyTarget(kind=TargetKind.EMAIL, server="s.example", sender="a@b", to=("a@b",), user="a", password="env:MAIL"),
+        "quiet": NotifyTarget(kind=TargetKind.SLACK, url="env:QUIET", on=("failed",)),
+        "pager": NotifyTarget(kind=TargetKind.COMMAND, command=("page",)),
+    }  # fmt: skip
+    assert unreachable(targets, {"OPS": "https://x.example/", "MAIL": "p"}) is None
+    assert unreachable(targets, {"OPS": "https://x.example/"}) == (
+        "it cannot tell mail that results expire while nobody works: MAIL is not set in the environment of this process"
+    )
+    child = unreachable(targets, {ENDS_WITH_INPUT: "1"})
+    assert child is not None
+    assert "cannot tell ops, mail that" in child
+    assert child.endswith("one that can is begun by itself: orchestrator dashboard")
 
 
 def test_the_key_of_programs_is_that_of_this_ledger(ledger: Path) -> None:

@@ -22,6 +22,7 @@ from orchestrator.core.gates import gates
 from orchestrator.core.gates.brakes import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
+from orchestrator.core.jobs.deadlines import EXPIRING_US
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health, JobCounts, WorkerCounts
 from orchestrator.units import HOUR_US, MINUTE_US
@@ -111,12 +112,12 @@ def test_a_run_that_nobody_asked_for_is_found_beside_others() -> None:
 
 
 def test_results_expire_only_where_nobody_collects_them() -> None:
-    soon = replace(RUN, safe_us=ledger_rules.EXPIRING_US)
+    soon = replace(RUN, safe_us=EXPIRING_US)
     assert found(soon) == []
     assert found(replace(soon, is_uncollectable=True)) == [Cause.RESULTS_EXPIRE]
     assert found(replace(soon, unreachable_us=1)) == [Cause.UNREACHABLE, Cause.RESULTS_EXPIRE]
     assert found(soon, NOBODY) == [Cause.RESULTS_EXPIRE, Cause.NO_PROCESS]
-    assert found(replace(soon, safe_us=ledger_rules.EXPIRING_US + 1), NOBODY) == [Cause.NO_PROCESS]
+    assert found(replace(soon, safe_us=EXPIRING_US + 1), NOBODY) == [Cause.NO_PROCESS]
     assert "in 10 min" in of(soon, NOBODY)[0].evidence[0]
     assert "gone already" in of(replace(soon, safe_us=0), NOBODY)[0].evidence[0]
 

@@ -79,7 +79,6 @@ def test_a_message_names_the_flow_and_counts_its_rows() -> None:
         (News.FAILED, [step("retry-run", f"{FLOW}/caption")]),
         (News.ON_HOLD, [step("continue-flow", FLOW)]),
         (News.LATE, []),
-        (News.ABANDONED, [step("carry-out-flows", "")]),
     ],
 )
 def test_a_message_says_how_to_go_on(news: News, further: list[list[str]]) -> None:

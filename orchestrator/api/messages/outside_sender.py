@@ -1,0 +1,131 @@
+"""Sends messages of a ledger from a process that does not have it to itself.
+
+Each is claimed before it is sent, and then it is looked once more whether somebody works: whoever takes the lock later
+finds the claim, and whoever has it already has the message left to him. So no two of them send the same one, unless
+who claimed it died: it is due again then.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import anyio
+
+from orchestrator.api.messages.message_senders import MessageSender
+from orchestrator.client.notify.delivery import Delivery
+from orchestrator.engine.flows.courier import AT_ONCE_MAX, Courier
+from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
+from orchestrator.ledger import Ledger, holder, locked_since
+from orchestrator.ledger.flows.outbox import Message, Messages, Notification
+from orchestrator.ledger.flows.run_outbox import RunMessage
+from orchestrator.ledger.runs.heartbeats import STALE_US
+from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.units import MINUTE_US
+
+CLAIMED_US: Final = 3 * MINUTE_US
+"""So long nobody else sends what is claimed: longer than any sending takes."""
+
+M = TypeVar("M", bound=Message)
+
+
+async def silent_since(ledger: Ledger) -> int | None:
+    """When somebody who worked on the ledger was heard of last (microseconds UTC); None where somebody works now, or
+    has just begun to.
+    """
+    heard_at = max((beat.beaten_at for beat in await ledger.runs.heartbeats.all()), default=0)
+    if holder(ledger.path) is None:
+        return heard_at
+    heard_at = max(heard_at, locked_since(ledger.path) or 0)
+    return None if ledger.now() - heard_at <= STALE_US else heard_at
+
+
+@dataclass(kw_only=True, eq=False)
+class OutsideSender:
+    """Of one ledger."""
+
+    ledger: Ledger
+    sender: MessageSender
+    dependencies: Dependencies
+    scrub: Callable[[bytes], bytes]
+
+    @classmethod
+    async def of(cls, ledger: Ledger, connection: ConnectionSettings, dependencies: Dependencies) -> "OutsideSender":
+        """One that knows the targets of `connection`, and keeps what is secret out, as far as this process knows it."""
+        names = await ledger.jobs.claims.secret_names_known() | connection.key_variables
+        scrubber = SecretScrubber(lambda: names, dependencies.environ, warn=_say_nothing)
+        sender = MessageSender(ledger.path, connection, dependencies)
+        return cls(ledger=ledger, sender=sender, dependencies=dependencies, scrub=scrubber.scrub)
+
+    async def of_runs(self, messages: Sequence[RunMessage], *, claimed_until: int | None = None) -> list[Delivery]:
+        """Sends those that are due and nobody else has claimed, or all where this process has; returns what came of
+        each that was sent.
+        """
+        outbox = self.ledger.flows.run_outbox
+        courier = Courier(
+            outbox=outbox,
+            send=self.sender.tell_of_run,
+            name_of=lambda told: told.name,
+            clock=self.dependencies.clock,
+            scrub=self.scrub,
+            warn=_say_nothing,
+        )
+        return await self._sent(outbox, messages, courier.send_once, claimed_until)
+
+    async def of_pipelines(
+        self, messages: Sequence[Notification], *, claimed_until: int | None = None
+    ) -> list[Delivery]:
+        """The same of flows and schedules."""
+        outbox = self.ledger.flows.outbox
+        courier = Courier(
+            outbox=outbox,
+            send=self._tell,
+            name_of=lambda told: told.pipeline_name,
+            clock=self.dependencies.clock,
+            scrub=self.scrub,
+            warn=_say_nothing,
+        )
+        return await self._sent(outbox, messages, courier.send_once, claimed_until)
+
+    async def _tell(self, told: Notification) -> Delivery:
+        [pipeline] = (await self.ledger.flows.pipelines.definitions([told.definition])).values()
+        return await self.sender.tell(told, pipeline)
+
+    async def _sent(
+        self,
+        outbox: Messages,
+        messages: Sequence[M],
+        send: Callable[[M], Awaitable[Delivery]],
+        claimed_until: int | None,
+    ) -> list[Delivery]:
+        """Each target is told one thing after the other, and all at the same time."""
+        came, places = list[Delivery](), anyio.CapacityLimiter(AT_ONCE_MAX)
+
+        async def tell(lane: Sequence[M]) -> None:
+            async with places:
+                for message in lane:
+                    if message.due_at == claimed_until or await self._claim(outbox, message):
+                        came.append(await send(message))
+
+        lanes: dict[str | int, list[M]] = {}
+        for message in messages:
+            lanes.setdefault(message.target or message.id, []).append(message)
+        async with anyio.create_task_group() as tasks:
+            for lane in lanes.values():
+                tasks.start_soon(tell, lane)
+        return came
+
+    async def _claim(self, outbox: Messages, message: Message) -> bool:
+        """Whether this process is the one that sends it now."""
+        now = self.ledger.now()
+        until = now + CLAIMED_US
+        if message.due_at > now or not await outbox.claim(message.id, message.due_at, until):
+            return False
+        if await silent_since(self.ledger) is None:
+            await outbox.give_back(message.id, until, message.due_at)
+            return False
+        return True
+
+
+def _say_nothing(_text: str) -> None:
+    """What came of it is returned."""
