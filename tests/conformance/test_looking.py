@@ -22,7 +22,7 @@ async def test_what_was_learned_of_an_endpoint_outlives_the_process_and_is_repla
     async with open_file() as ledger:
         assert await ledger.runs.learned.of(run.endpoint_id) == learned
         assert await ledger.runs.learned.all() == {run.endpoint_id: learned}
-        seen = await ledger.reports.overview(ends_from=None)
+        seen = await ledger.reports.overview()
         assert seen.learned_of(run) == learned
         assert seen.retention_us(run) == learned.retention_us(run.settings.retention_us)
         await ledger.runs.learned.write(run.endpoint_id, Learned())
@@ -35,10 +35,10 @@ async def test_what_was_asked_and_is_not_done_is_known_by_run(open_file: OpenLed
         first = await ledger.commands.ask(Action.RETRY, run=run.id)
         second = await ledger.commands.ask(Action.RESEND, run=run.id)
         await ledger.commands.ask(Action.LIMITS_RESET, endpoint=run.endpoint_id)
-        seen = await ledger.reports.overview(ends_from=None)
+        seen = await ledger.reports.overview()
         assert {run: [each.id for each in asked] for run, asked in seen.pending.items()} == {run.id: [first, second]}
         await ledger.commands.finish(first, Reply("done"))
-        seen = await ledger.reports.overview(ends_from=None)
+        seen = await ledger.reports.overview()
         assert [each.action for each in seen.pending[run.id]] == [Action.RESEND]
 
 

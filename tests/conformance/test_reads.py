@@ -232,18 +232,6 @@ async def test_the_times_of_what_was_sent_lately_hold_slots_after_a_restart(open
         assert await sent(run.endpoint_id + 1, 0) == Sent([], [])
 
 
-async def test_the_ends_of_late_are_counted_for_each_run(open_file: OpenLedger) -> None:
-    async with open_file() as ledger:
-        one = await a_run(ledger, 4, name="one")
-        two = await a_run(ledger, 1, name="two")
-        found = await jobs_now(ledger)
-        names = ("completed", "abandoned", "cancelled", "claimed", "completed")
-        await ledger.writer.apply([STEPS[name][1](job, AT + job.id) for name, job in zip(names, found, strict=True)])
-
-        assert await ledger.jobs.history.ends_since(since=AT) == {one.id: 3, two.id: 1}
-        assert await ledger.jobs.history.ends_since(since=AT + 4) == {two.id: 1}
-
-
 async def test_runs_are_created_listed_and_configured(open_file: OpenLedger) -> None:
     settings = RunSettings(max_attempts=7)
     async with open_file() as ledger:

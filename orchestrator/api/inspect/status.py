@@ -16,7 +16,8 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers
-from orchestrator.core.jobs.lifecycle import State, unfinished
+from orchestrator.core.jobs.lifecycle import State, ended, unfinished
+from orchestrator.core.samples.rates import OF_LATE_US, rate_of_late
 from orchestrator.ledger import Ledger, holder, locked_since, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
@@ -27,9 +28,6 @@ from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.settings.values import LOCAL
 from orchestrator.units import HOUR_US, SECOND_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
-
-RATE_WINDOW_US: Final = 60 * SECOND_US
-"""Jobs a second are those of the last minute, or of the time since the run was made."""
 
 _TOLD_ANYHOW: Final = frozenset({Cause.RESULTS_EXPIRE, Cause.NO_PROCESS, Cause.PAUSED})
 """What the verdict on a run says by itself."""
@@ -114,6 +112,7 @@ async def runs_now(
     """
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
+    rates = await _rates(ledger, seen, now) if held_by else {}
     worked_on = ledger_state(ledger.path, seen, held_by, now)
 
     def found_of(run: Run) -> tuple[Finding, ...]:
@@ -123,7 +122,20 @@ async def runs_now(
         return findings(Facts(ledger=worked_on, runs=[state]))
 
     found = [
-        (run, _status(run, seen, held_by, said, safe_s.get(run.id), found_of(run), now=now, of=ledger.path))
+        (
+            run,
+            _status(
+                run,
+                seen,
+                held_by,
+                said,
+                found_of(run),
+                safe_offline_s=safe_s.get(run.id),
+                jobs_per_s=rates.get(run.id),
+                now=now,
+                of=ledger.path,
+            ),
+        )
         for run in seen.runs
         if run.accepted
     ]
@@ -138,17 +150,34 @@ async def _with_retried(ledger: Ledger, run: Run, status: RunStatus, *, is_count
 
 
 async def picture(
-    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None, with_ends: bool = True
+    ledger: Ledger, held_by: str | None, *, among: Collection[int] | None = None
 ) -> tuple[RunSummaries, ProcessReport, Mapping[int, float]]:
     """What the ledger says of its runs, or of those of these numbers, what the processes at work say together, and for
-    how many seconds no result can expire, by run. With `with_ends` it counts which jobs have ended of late: of all this
-    takes longest.
+    how many seconds no result can expire, by run.
     """
     now = ledger.now()
-    ends_from = now - RATE_WINDOW_US if held_by and with_ends else None
-    seen = await ledger.reports.overview(ends_from=ends_from, among=among)
+    seen = await ledger.reports.overview(among=among)
     said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
     return seen, said, await _safe_s(ledger, seen, said, now)
+
+
+async def _rates(ledger: Ledger, seen: RunSummaries, now: int) -> Mapping[int, float]:
+    """How many jobs end in a second, of late, of each run that is not finished."""
+    left = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {}))]
+    numbers = [run.id for run in left]
+    latest = await ledger.samples.ends(numbers)
+    before = await ledger.samples.ends(numbers, until=now - OF_LATE_US)
+    found = {
+        run.id: rate_of_late(
+            latest.get(run.id),
+            before.get(run.id),
+            ended=ended(seen.counts.get(run.id, {})),
+            created_at=run.created_at,
+            now=now,
+        )
+        for run in left
+    }
+    return {run: rate for run, rate in found.items() if rate is not None}
 
 
 def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
@@ -185,9 +214,10 @@ def _status(
     seen: RunSummaries,
     held_by: str | None,
     present: ProcessReport,
-    safe_offline_s: float | None,
     found: Sequence[Finding],
     *,
+    safe_offline_s: float | None,
+    jobs_per_s: float | None,
     now: int,
     of: Path,
 ) -> RunStatus:
@@ -196,8 +226,6 @@ def _status(
     said = present.runs.get(run.id, RunReport())
     left = None if run.id in present.runs or not counts.get(State.QUEUED.value) else seen.brakes.get(run.id)
     hold = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.blocked_by or left
-    ends, age_us = seen.ends.get(run.id), now - run.created_at
-    jobs_per_s = None if ends is None else ends * SECOND_US / max(min(age_us, RATE_WINDOW_US), SECOND_US)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
@@ -218,7 +246,7 @@ def _status(
         are_singles_sent=stop is not None and not stop.stops,
         crawl_s=said.crawl_s,
         hindrance=said.finding or next((each.sentence for each in others), None),
-        jobs_per_s=0.0 if jobs_per_s is None and held_by and age_us > RATE_WINDOW_US else jobs_per_s,
+        jobs_per_s=0.0 if jobs_per_s is None and held_by and now - run.created_at > OF_LATE_US else jobs_per_s,
         finish_by=run.settings.finish_by or None,
         safe_offline_s=safe_offline_s,
     )

@@ -29,7 +29,7 @@ async def needs_now(
     """
     now = ledger.now()
     among = await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=RUNS_MAX)
-    seen, said, safe_s = await picture(ledger, held_by, among=among, with_ends=False)
+    seen, said, safe_s = await picture(ledger, held_by, among=among)
     flows = await ledger.reports.run_list.flows_of(among)
     runs = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {})) or run.id in seen.pending]
     of_runs = {

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.gates.costs import Cost, Costs, DurationTotals
-from orchestrator.core.jobs.lifecycle import TERMINAL, State, unfinished
+from orchestrator.core.jobs.lifecycle import State, ended, unfinished
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.execution_writes import Place
 from orchestrator.views.costs import CostView
@@ -39,7 +39,7 @@ def run_costs(run: Run, executed: Mapping[Place, DurationTotals], counts: Mappin
         return RunCosts(own=own, outstanding=outstanding)
     like = DurationTotals.together(took for place, took in executed.items() if place[1] == run.endpoint_id)
     costs = Costs(price=price, took=own, like=like, longest_ms=run.settings.policy.timeout_ms)
-    over = sum(counts.get(state.value, 0) for state in TERMINAL)
+    over = ended(counts)
     each_job = max(1.0, own.ended / over) if over else 1.0
     to_come = math.ceil(unfinished(counts) * each_job)
     return RunCosts(

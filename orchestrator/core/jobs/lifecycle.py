@@ -156,6 +156,11 @@ def unfinished(counts: Mapping[str, int]) -> int:
     return sum(counts.get(state, 0) for state in _UNFINISHED)
 
 
+def ended(counts: Mapping[str, int]) -> int:
+    """Of jobs by their states, how many have an outcome."""
+    return sum(counts.get(state, 0) for state in TERMINAL)
+
+
 class IllegalStep(Exception):
     """An event that the table does not allow in the job's state. Never caused by input: it is a defect."""
 

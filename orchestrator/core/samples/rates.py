@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
-from orchestrator.core.samples.steps import GAP_STEPS
-from orchestrator.units import SECOND_US
+import msgspec
+
+from orchestrator.core.samples.steps import GAP_STEPS, SAMPLE_S
+from orchestrator.units import MINUTE_US, SECOND_US
 
 Point = tuple[int, float | None]
+
+OF_LATE_US: Final = MINUTE_US
+"""Jobs a second are those of this time, or of that since the run was made, if it is less."""
 
 
 class Timed(Protocol):
@@ -52,3 +57,33 @@ def _grown(samples: Sequence[Looked], count: Callable[[Looked], float], spacing_
         elif after.at > before.at:
             more = count(after) - count(before)
             yield after.at, (more if more >= 0 else count(after)) * SECOND_US / (after.at - before.at)
+
+
+class EndsOfRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs of a run had ended by a moment, as a sample has it."""
+
+    at: int
+    ends: int
+    """How often one has, which only grows."""
+
+    ended: int
+    """How many jobs had an outcome: fewer than that once some are opened again."""
+
+
+def rate_of_late(
+    latest: EndsOfRun | None, before: EndsOfRun | None, *, ended: int, created_at: int, now: int
+) -> float | None:
+    """Jobs of a run that end in a second, of late; None where nothing tells, or none has.
+
+    `latest` is its last sample, and `before` the last one that is not of late, as far as there are any. `ended` jobs
+    have an outcome now: so it is also told what has ended since the last sample.
+    """
+    if latest is not None:
+        ends = latest.ends - (0 if before is None else before.ends) + max(0, ended - latest.ended)
+    elif now - created_at <= OF_LATE_US:
+        ends = ended
+    else:
+        return None
+    # Where nobody worked for a while nothing has ended meanwhile.
+    took_us = min(now - (created_at if before is None else before.at), OF_LATE_US + SAMPLE_S * SECOND_US)
+    return ends * SECOND_US / max(took_us, SECOND_US) if ends > 0 else None

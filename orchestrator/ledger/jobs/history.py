@@ -1,4 +1,4 @@
-"""History: what happened to a job, how many ended of late, and how long executions took."""
+"""History: what happened to a job, and how long executions took."""
 
 from typing import Final
 
@@ -13,9 +13,6 @@ from orchestrator.ledger.schema.row_codec import columns, detail_of, values
 from orchestrator.ledger.sqlite.statements import greatest
 from orchestrator.ledger.transactions.repository import Repository
 from orchestrator.units import MILLISECOND_US
-
-EVENTS_LOOKED_AT_MAX: Final = 60_000
-"""A minute's events at ten times the contract's rate would be more; then the rate shown is too small."""
 
 ENDING: Final = tuple(event.value for event in Event if {row.get(event) for row in TRANSITIONS.values()} & TERMINAL)
 """The events that end a job, computed from the table."""
@@ -132,17 +129,6 @@ class History(Repository):
         """The history of `job`, oldest first."""
         query = select(*columns(EventRow, events, **OF_EVENT)).where(events.c.job_id == job).order_by(events.c.id)
         return await self._access.structs(EventRow, query)
-
-    async def ends_since(self, since: int) -> dict[int, int]:
-        """How many jobs of each run have ended since that time. It looks at the latest events only."""
-        latest = select(func.max(events.c.id) - EVENTS_LOOKED_AT_MAX).scalar_subquery()
-        query = (
-            select(jobs.c.run_id, func.count())
-            .select_from(events.join(jobs, jobs.c.id == events.c.job_id))
-            .where(events.c.id > latest, events.c.at >= since, events.c.event.in_(ENDING))
-            .group_by(jobs.c.run_id)
-        )
-        return {row[0]: row[1] for row in await self._access.rows(query)}
 
     async def took(self, *, endpoint_id: int, now: int) -> list[ExecutionTimes]:
         """What the latest executions at an endpoint took, the oldest first; of those that were cancelled nothing."""

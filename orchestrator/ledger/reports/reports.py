@@ -38,8 +38,6 @@ class Reports(Repository):
         self.run_list = RunList(access)
         self.ended_jobs = JobsByEnd(access)
 
-    async def overview(self, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
-        """Every run at once, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a
-        second, or with None none.
-        """
-        return await overview(self._access, ends_from=ends_from, among=among)
+    async def overview(self, *, among: Collection[int] | None = None) -> RunSummaries:
+        """Every run at once, or those of these numbers."""
+        return await overview(self._access, among=among)

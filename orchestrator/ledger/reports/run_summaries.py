@@ -9,7 +9,6 @@ from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.ledger.commands.command import Command
 from orchestrator.ledger.commands.commands import Commands
 from orchestrator.ledger.jobs.brakes import Brakes
-from orchestrator.ledger.jobs.history import History
 from orchestrator.ledger.jobs.margins import Margins, MarginsOfRuns
 from orchestrator.ledger.runs.endpoints import LearnedOfEndpoints
 from orchestrator.ledger.runs.heartbeats import Heartbeat, Heartbeats
@@ -28,9 +27,6 @@ class RunSummaries(msgspec.Struct, frozen=True, kw_only=True):
     margins: Mapping[int, Margins]
     controls: Mapping[int, RunControls]
     heartbeats: Sequence[Heartbeat]
-    ends: Mapping[int, int]
-    """How many jobs have ended of late."""
-
     learned: Mapping[int, Learned]
     """By endpoint, not by run."""
 
@@ -49,10 +45,8 @@ class RunSummaries(msgspec.Struct, frozen=True, kw_only=True):
         return self.learned_of(run).retention_us(run.settings.retention_us)
 
 
-async def overview(access: Access, *, ends_from: int | None, among: Collection[int] | None = None) -> RunSummaries:
-    """Every run, or those of these numbers; `ends` are those since `ends_from`, which costs a tenth of a second, or
-    with None none.
-    """
+async def overview(access: Access, *, among: Collection[int] | None = None) -> RunSummaries:
+    """Every run, or those of these numbers."""
     async with access.reading() as connection:
         view = access.within(connection)
         return RunSummaries(
@@ -64,7 +58,6 @@ async def overview(access: Access, *, ends_from: int | None, among: Collection[i
             learned=await LearnedOfEndpoints(view).all(),
             brakes=await Brakes(view).holds(),
             pending=_by_run(await Commands(view).pending()),
-            ends={} if ends_from is None else await History(view).ends_since(ends_from),
         )
 
 

@@ -10,7 +10,9 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 from sqlalchemy import Column, Table, bindparam, delete, func, select, tuple_
 
+from orchestrator.core.jobs.lifecycle import ended
 from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.samples.rates import EndsOfRun
 from orchestrator.core.samples.steps import COARSEST_S, STEPS_S, expired_before, spacing_for, step_for, thinned
 from orchestrator.ledger.samples.sample_facts import SampleFacts, UnsampledSteps, sample_facts
 from orchestrator.ledger.samples.samples import EndpointSample, ProcessTotals, RunSample
@@ -182,6 +184,14 @@ class Samples(Repository):
         """Since when the latest sample of each of these runs has had its hold, of those that have one."""
         latest = await self.runs.latest(among)
         return {run: sample.hold_since for run, sample in latest.items() if sample.hold_since is not None}
+
+    async def ends(self, among: Collection[int], *, until: int = NUMBER_MAX) -> dict[int, EndsOfRun]:
+        """How many jobs of each of these runs had ended by its latest sample, of those until `until`."""
+        latest = await self.runs.latest(among, until=until)
+        return {
+            run: EndsOfRun(at=sample.at, ends=sample.finished, ended=ended(sample.counts))
+            for run, sample in latest.items()
+        }
 
     async def latest_of_process(self) -> ProcessTotals | None:
         """How the process at work, or the last one that was, stood last; None where none ever was."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from orchestrator.core.samples.rates import gauged, grown
+from orchestrator.core.samples.rates import EndsOfRun, gauged, grown, rate_of_late
 from orchestrator.units import SECOND_US
 
 
@@ -52,3 +52,39 @@ def test_what_is_not_known_is_a_point_without_a_value() -> None:
 def test_without_samples_there_are_no_points() -> None:
     assert grown([], count, 10) == []
     assert gauged([], lambda each: each.n, 10) == []
+
+
+def ends_at(s: float, n: int, *, ended: int | None = None) -> EndsOfRun:
+    return EndsOfRun(at=round(s * SECOND_US), ends=n, ended=n if ended is None else ended)
+
+
+def of_late(
+    latest: EndsOfRun | None = None, before: EndsOfRun | None = None, *, ended: int, created_s: float = 0, now_s: float
+) -> float | None:
+    return rate_of_late(
+        latest, before, ended=ended, created_at=round(created_s * SECOND_US), now=round(now_s * SECOND_US)
+    )
+
+
+def test_a_rate_of_late_is_that_since_the_last_sample_that_is_a_minute_old_and_goes_on_until_now() -> None:
+    assert of_late(ends_at(190, 1_300), ends_at(130, 700), ended=1_340, now_s=194) == 10.0
+
+
+def test_the_rate_of_a_young_run_is_that_since_it_was_made() -> None:
+    assert of_late(ended=40, created_s=100, now_s=108) == 5.0
+    assert of_late(ended=40, created_s=100, now_s=100.1) == 40.0
+    assert of_late(ends_at(110, 50), ended=90, created_s=100, now_s=118) == 5.0
+
+
+def test_where_nobody_worked_for_a_while_nothing_has_ended_meanwhile() -> None:
+    assert of_late(ends_at(9_000, 1_070), ends_at(100, 1_000), ended=1_070, now_s=9_000) == 1.0
+
+
+def test_of_an_old_run_without_samples_nothing_tells() -> None:
+    assert of_late(ended=4_000, created_s=0, now_s=61) is None
+    assert of_late(ends_at(3_600, 35, ended=9_000), ended=9_000, now_s=3_600) == 0.5
+
+
+def test_jobs_that_are_opened_again_have_ended_all_the_same() -> None:
+    assert of_late(ends_at(190, 1_300), ends_at(130, 700), ended=900, now_s=190) == 10.0
+    assert of_late(ends_at(190, 700), ends_at(130, 700), ended=700, now_s=190) is None
