@@ -74,7 +74,10 @@ async def flow_of_runs(
     return FlowShown(
         flow=status_of(flow, ledger.path),
         version=await ledger.flows.pipelines.version(flow.definition),
-        stages=tuple(_stage_status(stage, now.get(stage.run or 0), counts.get(stage.run or 0, {})) for stage in stages),
+        stages=tuple(
+            _stage_status(stage, now.get(stage.run or 0), counts.get(stage.run or 0, {}), at=ledger.now())
+            for stage in stages
+        ),
         awaits=None if stages else awaited_input(flow, definitions[flow.definition]),
         notifications=tuple(map(_notification, await ledger.flows.outbox.of_flow(flow.id))),
     )
@@ -107,11 +110,11 @@ def _notification(told: Notification) -> NotificationStatus:
     return msgspec.convert(told, NotificationStatus, from_attributes=True)
 
 
-def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, int]) -> StageStatus:
+def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, int], *, at: int) -> StageStatus:
     if run is None:
         return StageStatus(stage=stage.stage, run=None, source=stage.source, sha256=stage.sha256)
     jobs: Mapping[str, int] = run.jobs
-    left = jobs["total"] - jobs[State.SUCCEEDED] - jobs[State.FAILED] - jobs[State.CANCELLED]
+    eta_at = None if run.verdict is None else run.verdict.eta_at
     return StageStatus(
         stage=stage.stage,
         run=run.run,
@@ -124,7 +127,7 @@ def _stage_status(stage: StageRow, run: RunStatus | None, counts: Mapping[str, i
         failed=jobs[State.FAILED] + jobs[State.CANCELLED],
         reused=counts.get(REUSED, 0),
         jobs_per_s=run.jobs_per_s,
-        eta_s=left / run.jobs_per_s if run.jobs_per_s else None,
+        eta_s=None if eta_at is None else max(0, eta_at - at) / SECOND_US,
         why_blocked=run.held_up,
     )
 

@@ -1,27 +1,23 @@
 """What is said of runs: of all of them by endpoint, and of those that are watched singly by name."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
+from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.runs.heartbeats import Heartbeat
-from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.samples.samples import RunSample
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.telemetry.metrics.labels import OTHER, RUNS_MAX, ClosedLabel
 from orchestrator.telemetry.metrics.readings import Readings
-from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
+from orchestrator.units import HOUR_US, SECOND_US
 
 SHOWN_AFTER_END_US: Final = 24 * HOUR_US
 """For so long a run is told of that has ended."""
-
-PACE_US: Final = 10 * MINUTE_US
-"""When a run will be done follows from its pace in this time."""
 
 
 class StandingLabel(StrEnum):
@@ -70,16 +66,17 @@ async def read_standings(
             into.add("runs", label(each.name), standing.value, value=standings[each.id, standing])
 
 
-async def read_runs(ledger: Ledger, *, is_at_work: bool, into: Readings) -> None:
+async def read_runs(ledger: Ledger, held_by: str | None, *, into: Readings) -> None:
     """Adds what is said of single runs: of those that are not finished and those that ended of late, no stages of
-    flows. Raises `StorageError`.
+    flows. `held_by` says who works on the ledger. Raises `StorageError`.
     """
     now = ledger.now()
     numbers = await ledger.reports.tallies.single_runs(RUNS_MAX)
     runs = await ledger.runs.all(numbers)
     counts = await ledger.runs.counts_by_run(numbers)
     samples = await ledger.samples.runs.latest(numbers)
-    before = await ledger.samples.runs.latest(numbers, until=now - PACE_US)
+    left = [run.id for run in runs if unfinished(counts.get(run.id, {}))]
+    verdicts = {each.id: each.verdict for each in await runs_now(ledger, held_by, among=left, is_counted=False)}
     for run in runs:
         jobs, sample = counts.get(run.id, {}), samples.get(run.id)
         is_left = unfinished(jobs)
@@ -91,21 +88,10 @@ async def read_runs(ledger: Ledger, *, is_at_work: bool, into: Readings) -> None
         into.add("run_budget", run.name, value=run.settings.budget or None)
         if is_left:
             into.add("run_finish_by_timestamp_seconds", run.name, value=_seconds(run.settings.finish_by))
-            if is_at_work and sample is not None:
-                at = _eta(run, jobs, sample, before.get(run.id), now)
-                into.add("run_eta_timestamp_seconds", run.name, value=_seconds(at))
+        if (verdict := verdicts.get(run.id)) is not None:
+            into.add("run_eta_timestamp_seconds", run.name, value=_seconds(verdict.eta_at))
     for name, n in (await ledger.reports.tallies.jobs_beyond(RUNS_MAX)).items():
         into.add("run_jobs", OTHER, name, value=n)
-
-
-def _eta(run: Run, jobs: Mapping[str, int], sample: RunSample, before: RunSample | None, now: int) -> int | None:
-    """When it will be done, at the pace of late; None while nothing moves."""
-    since, done = (before.at, before.finished) if before is not None else (run.created_at, 0)
-    took, ended = sample.at - since, sample.finished - done
-    if took <= 0 or ended <= 0:
-        return None
-    left = sum(jobs.get(state.value, 0) for state in State if unfinished({state.value: 1}))
-    return now + round(left * took / ended)
 
 
 def _seconds(at: int | None) -> float | None:

@@ -29,7 +29,7 @@ async def read_snapshot(ledger: Ledger) -> MetricsSnapshot:
     fresh_from = now - FRESH_US if present else now + FRESH_US
     await read_endpoints(ledger, endpoints, label, fresh_from=fresh_from, into=into)
     await read_standings(ledger, endpoints, label, present, into)
-    await read_runs(ledger, is_at_work=bool(present), into=into)
+    await read_runs(ledger, held_by, into=into)
     await read_pipelines(ledger, into)
     await read_messages(ledger, into)
     await read_process(ledger, beats, present, into)

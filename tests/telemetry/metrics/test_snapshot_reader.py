@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.api.inspect.status import runs_now
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
-from orchestrator.ledger import Ledger, dispatcher_lock
+from orchestrator.ledger import Ledger, dispatcher_lock, holder
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
 from orchestrator.settings.values import LOCAL
 from orchestrator.telemetry.metrics.collector import exposed
@@ -113,14 +114,18 @@ async def test_what_the_process_wrote_down_is_told_as_it_stands(tmp_path: Path) 
     assert found("flows", "pipeline-1", "succeeded") == 1
 
 
-async def test_a_run_is_done_at_the_pace_of_the_last_minutes(tmp_path: Path) -> None:
+async def test_a_run_is_done_when_its_page_says_that_it_is(tmp_path: Path) -> None:
     async with a_ledger(tmp_path) as ledger:
-        await a_watched_ledger(ledger)
+        await a_watched_ledger(ledger, runs=2)
         with at_work(ledger):
             found = await found_in(ledger)
+            shown = {each.run: each.verdict for each in await runs_now(ledger, holder(ledger.path))}
         now_s = ledger.now() / SECOND_US
-    # 60 jobs in ten minutes, and three are left
-    assert found("run_eta_timestamp_seconds", "run-1-1") == pytest.approx(now_s + 30)
+    for run, left_s in (("run-1-1", 3 * 10), ("run-1-2", 3 / (60 / 70))):  # singles are sent of one, all of the other
+        verdict = shown[run]
+        assert verdict is not None
+        assert verdict.eta_at is not None
+        assert found("run_eta_timestamp_seconds", run) == verdict.eta_at / SECOND_US == pytest.approx(now_s + left_s)
     assert found("run_finish_by_timestamp_seconds", "run-1-1") == pytest.approx(now_s + 3600)
 
 

@@ -112,5 +112,5 @@ async def a_watched_ledger(ledger: Ledger, *, endpoints: int = 1, pipelines: int
         )
         await obeyed(ledger, "cancel", run=told.id)
         await ledger.jobs.cancels.end(told.id, most=1)
-    held = RunReport(blocked_by=Hold("breaker", "20 of 20 failed"))
+    held = RunReport(blocked_by=Hold("breaker", "20 of 20 failed"), crawl_s=10.0)
     await ledger.runs.heartbeats.beat(ProcessReport(runs={1: held}, janitor=JanitorSummary(at=now, failing=("prune",))))
