@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from orchestrator.api.inspect.status import safe_offline_s
+from orchestrator.api.inspect.safe_offline import safe_offline_s
 from orchestrator.api.outcomes.retried_failures import KINDS_SHOWN, largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.core.diagnosis.failed_executions import FailureKind

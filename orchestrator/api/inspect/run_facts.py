@@ -18,7 +18,6 @@ from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings import request_settings
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import words_for
@@ -53,7 +52,7 @@ def wording(path: Path, services: Mapping[str, str]) -> Wording:
 def run_state(run: Run, seen: RunSummaries, present: ProcessReport, safe_s: float | None, now: int) -> RunState:
     """One run; `present` is what the processes at work say together."""
     said = present.runs.get(run.id, RunReport())
-    controls = seen.controls.get(run.id, RunControls())
+    controls = seen.controls_of(run)
     refused_at, refused = seen.learned_of(run).refused or (now, None)
     asked = [command for command in seen.pending.get(run.id, ()) if command.action in ASKED_OF_PROCESS]
     return RunState(

@@ -7,6 +7,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.inspect.run_facts import ledger_state, run_state
+from orchestrator.api.inspect.run_rates import rates_of_late
+from orchestrator.api.inspect.safe_offline import safe_by_run
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_lookup import run_named
@@ -16,17 +18,14 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.scaling_override import RaisedWorkers
-from orchestrator.core.jobs.lifecycle import State, ended, unfinished
-from orchestrator.core.samples.rates import OF_LATE_US, rate_of_late
+from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.ledger import Ledger, holder, locked_since, read_ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import Heartbeat, ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.command_names import with_its_ledger
-from orchestrator.settings.values import LOCAL
-from orchestrator.units import HOUR_US, SECOND_US
+from orchestrator.units import HOUR_US
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
 _TOLD_ANYHOW: Final = frozenset({Cause.RESULTS_EXPIRE, Cause.NO_PROCESS, Cause.PAUSED})
@@ -112,7 +111,8 @@ async def runs_now(
     """
     now = ledger.now()
     seen, said, safe_s = await picture(ledger, held_by, among=among)
-    rates = await _rates(ledger, seen, now) if held_by else {}
+    rates = await rates_of_late(ledger, seen, now) if held_by else {}
+    look = _Look(path=ledger.path, now=now, held_by=held_by, safe_s=safe_s, rates=rates)
     worked_on = ledger_state(ledger.path, seen, held_by, now)
 
     def found_of(run: Run) -> tuple[Finding, ...]:
@@ -121,24 +121,7 @@ async def runs_now(
         state = run_state(run, seen, said, safe_s.get(run.id), now)
         return findings(Facts(ledger=worked_on, runs=[state]))
 
-    found = [
-        (
-            run,
-            _status(
-                run,
-                seen,
-                held_by,
-                said,
-                found_of(run),
-                safe_offline_s=safe_s.get(run.id),
-                jobs_per_s=rates.get(run.id),
-                now=now,
-                of=ledger.path,
-            ),
-        )
-        for run in seen.runs
-        if run.accepted
-    ]
+    found = [(run, _status(run, seen, said, found_of(run), look)) for run in seen.runs if run.accepted]
     return [await _with_retried(ledger, run, status, is_counted=is_counted) for run, status in found]
 
 
@@ -158,26 +141,7 @@ async def picture(
     now = ledger.now()
     seen = await ledger.reports.overview(among=among)
     said = _at_present(seen, now, locked_since(ledger.path) or 0) if held_by else ProcessReport()
-    return seen, said, await _safe_s(ledger, seen, said, now)
-
-
-async def _rates(ledger: Ledger, seen: RunSummaries, now: int) -> Mapping[int, float]:
-    """How many jobs end in a second, of late, of each run that is not finished."""
-    left = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {}))]
-    numbers = [run.id for run in left]
-    latest = await ledger.samples.ends(numbers)
-    before = await ledger.samples.ends(numbers, until=now - OF_LATE_US)
-    found = {
-        run.id: rate_of_late(
-            latest.get(run.id),
-            before.get(run.id),
-            ended=ended(seen.counts.get(run.id, {})),
-            created_at=run.created_at,
-            now=now,
-        )
-        for run in left
-    }
-    return {run: rate for run, rate in found.items() if rate is not None}
+    return seen, said, await safe_by_run(ledger, seen, said, now)
 
 
 def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
@@ -190,42 +154,23 @@ def _at_present(seen: RunSummaries, now: int, since: int) -> ProcessReport:
     )
 
 
-async def _safe_s(ledger: Ledger, seen: RunSummaries, present: ProcessReport, now: int) -> Mapping[int, float]:
-    """For how many seconds no result can expire, by run.
+class _Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for all runs that are looked at, and what was found of them by number."""
 
-    By what the process at work says, which costs nothing; else by the outstanding jobs.
-    """
-    at_risk = [run for run in seen.runs if _may_expire(run, seen.counts.get(run.id, {}))]
-    said = {run: safe for run, each in present.runs.items() if (safe := _safe_until(each)) is not None}
-    if any(run.id not in said for run in at_risk):
-        waiting = await ledger.jobs.margins.waiting(now=now)
-        retention_us = {run.id: seen.retention_us(run) for run in at_risk}
-        said = {run: each.safe_until(retention_us[run]) for run, each in waiting.items() if run in retention_us} | said
-    left_us = {run.id: min(said[run.id] - now, seen.retention_us(run)) for run in at_risk if run.id in said}
-    return {run: max(0, us) / SECOND_US for run, us in left_us.items()}
+    path: Path
+    now: int
+    held_by: str | None
+    safe_s: Mapping[int, float]
+    rates: Mapping[int, float]
 
 
-def _safe_until(said: RunReport) -> int | None:
-    return None if said.collecting is None else said.collecting.safe_until
-
-
-def _status(
-    run: Run,
-    seen: RunSummaries,
-    held_by: str | None,
-    present: ProcessReport,
-    found: Sequence[Finding],
-    *,
-    safe_offline_s: float | None,
-    jobs_per_s: float | None,
-    now: int,
-    of: Path,
-) -> RunStatus:
+def _status(run: Run, seen: RunSummaries, present: ProcessReport, found: Sequence[Finding], look: _Look) -> RunStatus:
     counts = seen.counts.get(run.id, {})
-    controls = seen.controls.get(run.id, RunControls())
+    controls = seen.controls_of(run)
     said = present.runs.get(run.id, RunReport())
     left = None if run.id in present.runs or not counts.get(State.QUEUED.value) else seen.brakes.get(run.id)
     hold = gates.requested_stop(cancelled=controls.cancel, paused=controls.pause) or said.blocked_by or left
+    jobs_per_s, safe_offline_s = look.rates.get(run.id), look.safe_s.get(run.id)
     meters = [meter for meter in present.meters if meter.endpoint_id == run.endpoint_id]
     janitors = [beat.report.janitor for beat in seen.heartbeats if beat.report.janitor is not None]
     sending = next((meter for meter in meters if meter.operation is run.settings.via.operation), None)
@@ -236,17 +181,17 @@ def _status(
     stop = hold if hold is not None and (hold.stops or is_braked) else None
     others = [each for each in found if each.cause not in _TOLD_ANYHOW] if stop is None else []
     figures = RunFigures(
-        now=now,
+        now=look.now,
         counts=counts,
-        is_worked_on=held_by is not None,
+        is_worked_on=look.held_by is not None,
         is_unserved=said.is_unserved,
         is_paused=controls.pause,
         is_cancelled=controls.cancel,
-        stopped=None if stop is None else with_its_ledger(stop.why, of),
+        stopped=None if stop is None else with_its_ledger(stop.why, look.path),
         are_singles_sent=stop is not None and not stop.stops,
         crawl_s=said.crawl_s,
         hindrance=said.finding or next((each.sentence for each in others), None),
-        jobs_per_s=0.0 if jobs_per_s is None and held_by and now - run.created_at > OF_LATE_US else jobs_per_s,
+        jobs_per_s=jobs_per_s,
         finish_by=run.settings.finish_by or None,
         safe_offline_s=safe_offline_s,
     )
@@ -265,27 +210,12 @@ def _status(
         janitor=max(janitors, key=lambda each: each.at, default=None),
         paused=controls.pause,
         cancelled=controls.cancel,
-        held_up=None if hold is None else with_its_ledger(hold.sentence, of),
+        held_up=None if hold is None else with_its_ledger(hold.sentence, look.path),
         finding=said.finding or next((each.sentence for each in found), None),
-        jobs_per_s=jobs_per_s,
-        held_by=held_by,
+        jobs_per_s=jobs_per_s or None,
+        held_by=look.held_by,
         window_used=None if sending is None else sending.used,
         window_allowed=None if sending is None else sending.allowance,
         window_s=None if sending is None else sending.window_s,
         throttled=sum(meter.throttled for meter in meters) if meters else None,
     )
-
-
-def _may_expire(run: Run, counts: Mapping[str, int]) -> bool:
-    """Whether a result of `run` can: not with `local:` endpoints, whose jobs run again."""
-    return bool(counts.get(State.OUTSTANDING.value)) and run.service_url != LOCAL
-
-
-async def safe_offline_s(ledger: Ledger, run: Run, counts: Mapping[str, int], *, retention_us: int) -> float | None:
-    """For how many seconds no result of `run` can expire if nobody collects; None where none can. `counts` are the
-    run's, of the ledger.
-    """
-    if not _may_expire(run, counts):
-        return None
-    safe_us = await ledger.jobs.margins.safe_until(run=run.id, retention_us=retention_us, now=ledger.now())
-    return None if safe_us is None else max(0, safe_us - ledger.now()) / SECOND_US

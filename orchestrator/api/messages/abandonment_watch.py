@@ -98,7 +98,7 @@ class AbandonmentWatch:
         of = heard_at, tuple(left)
         if self._known is None or self._known[0] != of:
             now = ledger.now()
-            seen, _, safe_s = await picture(ledger, None, among=[each.run for each in left], with_ends=False)
+            seen, _, safe_s = await picture(ledger, None, among=[each.run for each in left])
             wanted = {run for run in safe_s if run not in seen.controls or not seen.controls[run].cancel}
             self._known = of, {run: now + round(safe_s[run] * SECOND_US) for run in wanted}
         return self._known[1]

@@ -36,6 +36,10 @@ class RunSummaries(msgspec.Struct, frozen=True, kw_only=True):
     pending: Mapping[int, Sequence[Command]]
     """What people have asked and nobody has done, in the order in which they asked."""
 
+    def controls_of(self, run: Run) -> RunControls:
+        """What people have asked of it."""
+        return self.controls.get(run.id, RunControls())
+
     def learned_of(self, run: Run) -> Learned:
         """What was learned of its endpoint."""
         return self.learned.get(run.endpoint_id, Learned())

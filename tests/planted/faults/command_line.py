@@ -163,7 +163,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is safe is looked up only where nobody works on the ledger",
-        path="orchestrator/api/inspect/status.py::_safe_s",
+        path="orchestrator/api/inspect/safe_offline.py::safe_by_run",
         old="if any(run.id not in said for run in at_risk):",
         new="if any(run.id in said for run in at_risk):",
         tests=(
