@@ -173,6 +173,7 @@ class Engine:
             hold=self._dependencies.holding_intakes(self.ledger.path),
             console=self._console,
             word=self._dependencies.word,
+            written_at=lambda: self.heart.beaten_at,
         )
         await work.begin()
         return work.scheduler

@@ -14,6 +14,7 @@ from orchestrator.api.messages.target_delivery import (
     commanded,
     deliver,
     key_of,
+    ping_alive,
     url_of,
 )
 from orchestrator.client.notify.delivery import Delivery, Outgoing, failed
@@ -74,6 +75,17 @@ class MessageSender:
         if "://" in notify.split(" ")[0]:
             return await self._posted(notify, None, message)
         return await commanded(shlex.split(notify), message.body, folder, {**environ, "ORCHESTRATOR_RUN": told.name})
+
+    @property
+    def heartbeats(self) -> Mapping[str, int]:
+        """The targets that are to hear again and again that this process works: how often (microseconds), by name."""
+        targets = self._connection.targets
+        return {name: target.every_us for name, target in targets.items() if target.heartbeat is not None}
+
+    async def beat(self, target: str) -> Delivery:
+        """Has one of these hear it now."""
+        body = f"works on {self._ledger.name}".encode()
+        return await ping_alive(self._connection.targets[target], body, self._dependencies)
 
     def _is_program(self, name: str) -> bool:
         """A word alone is a target where the file has that, and else a program as it always was."""

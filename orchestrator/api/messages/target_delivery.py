@@ -62,7 +62,7 @@ def key_of(reference: str | None, environ: Mapping[str, str]) -> bytes | None:
 
 def check_secrets(target: NotifyTarget, environ: Mapping[str, str]) -> None:
     """Raises `SecretMissing` where something secret of the target is not there."""
-    for url in (target.url, target.start, target.fail):
+    for url in (target.url, target.start, target.fail, target.heartbeat):
         if url is not None:
             url_of(url, environ)
     key_of(target.secret, environ)
@@ -109,8 +109,19 @@ async def _by_ping(
     elif target.url is not None:
         url = ping_url(url_of(target.url, dependencies.environ), _ADDED[what], message.of)
     else:
-        return UNWANTED
+        assert target.heartbeat is not None  # one that has nothing else wants a test and no news
+        url = url_of(target.heartbeat, dependencies.environ)
     return await posted(url, ping_body(message), dependencies.post_hook, dependencies.clock, PLAIN_TEXT)
+
+
+async def ping_alive(target: NotifyTarget, body: bytes, dependencies: Dependencies) -> Delivery:
+    """Asks once for what is asked for while a process works; `body` says on what, for who looks there."""
+    assert target.heartbeat is not None
+    try:
+        url = url_of(target.heartbeat, dependencies.environ)
+    except SecretMissing as error:
+        return failed(str(error))
+    return await posted(url, body, dependencies.post_hook, dependencies.clock, PLAIN_TEXT)
 
 
 async def _by_mail(

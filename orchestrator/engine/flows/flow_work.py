@@ -7,6 +7,7 @@ from orchestrator.clock import Clock
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.flows.flow_executor import FlowFiles
 from orchestrator.engine.flows.flow_retention import FlowRetention
+from orchestrator.engine.flows.liveness_pings import LivenessPings
 from orchestrator.engine.flows.notifier import Notifier
 from orchestrator.engine.flows.row_handover import RowHandover
 from orchestrator.engine.flows.run_notifier import RunNotifier
@@ -32,6 +33,8 @@ class FlowWork:
     hold: Hold
     console: Console
     word: Wording
+    written_at: Callable[[], int]
+    """When this process last wrote down that it works."""
 
     def __post_init__(self) -> None:
         runs, warn = self.host.runs, self.console.warn
@@ -67,7 +70,8 @@ class FlowWork:
             firing=self.firing,
         )
         retention = FlowRetention(ledger=self.ledger, serving=self.host, hold=self.hold)
-        self._parts = relay, notifier, self.run_notifier, retention, self.scheduler
+        pings = LivenessPings(sender=self.files.sender, clock=self.clock, written_at=self.written_at, warn=warn)
+        self._parts = relay, notifier, self.run_notifier, retention, self.scheduler, pings
 
     async def begin(self) -> None:
         """Begins with all of it."""

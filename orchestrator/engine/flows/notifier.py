@@ -1,7 +1,7 @@
 """Sends the notifications of flows and schedules that are owed, where this process carries out flows."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -33,6 +33,15 @@ class NotificationSender(Protocol):
 
     async def tell_of_run(self, message: RunMessage) -> Delivery:
         """The same of a single run."""
+        ...
+
+    @property
+    def heartbeats(self) -> Mapping[str, int]:
+        """The targets that are to hear again and again that this process works: how often (microseconds), by name."""
+        ...
+
+    async def beat(self, target: str) -> Delivery:
+        """Has one of these hear it now."""
         ...
 
 

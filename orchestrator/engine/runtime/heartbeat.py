@@ -49,7 +49,9 @@ class HeartbeatWriter:
         self._said = said
         self._look_every_s = look_every_s
         self._last: ProcessReport | None = None
-        self._beaten_at = 0
+        self.beaten_at = 0
+        """When it was last said."""
+
         self._latest: ProcessReport | None = None
         self.is_asked_to_stop = False
         """Whether the process was, or has lost its ledger."""
@@ -60,7 +62,7 @@ class HeartbeatWriter:
         await keep_writing(self._look, every_s=self._look_every_s, what="how this process stands")
 
     async def _look(self) -> None:
-        is_due = self._clock.now() - self._beaten_at >= BEAT_S * SECOND_US
+        is_due = self._clock.now() - self.beaten_at >= BEAT_S * SECOND_US
         if is_due or _steady(self._said()) != self._last:
             await self.beat()
 
@@ -68,7 +70,7 @@ class HeartbeatWriter:
         """Says it now."""
         said = self._said()
         await self._ledger.runs.heartbeats.beat(said)
-        self._last, self._beaten_at, self._latest = _steady(said), self._clock.now(), said
+        self._last, self.beaten_at, self._latest = _steady(said), self._clock.now(), said
 
     @asynccontextmanager
     async def last_word(self) -> AsyncIterator[None]:

@@ -15,8 +15,10 @@ import msgspec
 from orchestrator.core.pipelines.message_text import parse_letter_template
 from orchestrator.core.pipelines.receivers import NEWS_WORDS, NOT_UNASKED
 from orchestrator.core.service.s3_config import REFERENCE
+from orchestrator.settings.parsers.jobs import check_second_or_more, duration
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed
+from orchestrator.units import MINUTE_US
 
 _MAIL: Final = re.compile(r"[^\s<>@,;:\"]+@[^\s<>@,;:\"]+")
 _SERVER: Final = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(:(?P<port>[0-9]{1,5}))?")
@@ -37,7 +39,7 @@ class TargetKind(StrEnum):
     EMAIL = "email"
     COMMAND = "command"
     PING = "ping"
-    """A service that raises the alarm where it is not asked for: at the start and at the end."""
+    """A service that raises the alarm where it is not asked for: at the start, at the end, while a process works."""
 
 
 class MailSecurity(StrEnum):
@@ -115,7 +117,7 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True):
             "url",
             _secret,
             "The variable that holds the URL that is posted to; of a `ping`, the one for the end.",
-            default="required, but for `email` and `command`",
+            default="required, but for `email`, `command`, and a `ping` with a `heartbeat`",
         ),
     ] = None
     on: Annotated[
@@ -160,6 +162,18 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         _target("fail", _secret, "Of a `ping`: what is asked for at a bad end.", default="`url`, and `/fail`"),
     ] = None
+    heartbeat: Annotated[
+        str | None,
+        _target(
+            "heartbeat",
+            _secret,
+            "Of a `ping`: what is asked for again and again while a process works on a ledger.",
+            default="none",
+        ),
+    ] = None
+    every_us: Annotated[
+        int, _target("every", duration(check_second_or_more), "Of a `ping`: how often its heartbeat is asked for.")
+    ] = MINUTE_US
     server: Annotated[
         str | None,
         _target(
@@ -192,13 +206,13 @@ class NotifyTarget(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def variables(self) -> frozenset[str]:
         """The environment variables that hold what is secret of it."""
-        given = (self.url, self.secret, self.start, self.fail, self.password)
+        given = (self.url, self.secret, self.start, self.fail, self.heartbeat, self.password)
         return frozenset(each.removeprefix("env:") for each in given if each is not None)
 
     def wants(self, news: str) -> bool:
         """Whether it is told of that where nobody says what it is told of."""
-        if self.kind is TargetKind.PING and news not in PING_NEWS:
-            return False
+        if self.kind is TargetKind.PING and (news not in PING_NEWS or self.url is None):
+            return news == "test" and self.heartbeat is not None
         if self.on:
             return news in self.on or news == "test"
         return self.kind is TargetKind.PING or news not in NOT_UNASKED
@@ -211,7 +225,7 @@ _KEYS_OF: Final[Mapping[TargetKind, frozenset[str]]] = MappingProxyType(
         **dict.fromkeys(_CHAT, frozenset({"url", "template"})),
         TargetKind.EMAIL: frozenset({"server", "security", "user", "password", "from", "to", "template"}),
         TargetKind.COMMAND: frozenset({"command"}),
-        TargetKind.PING: frozenset({"url", "start", "fail"}),
+        TargetKind.PING: frozenset({"url", "start", "fail", "heartbeat", "every"}),
     }
 )
 _NEEDED: Final[Mapping[TargetKind, tuple[str, ...]]] = MappingProxyType(
@@ -220,7 +234,7 @@ _NEEDED: Final[Mapping[TargetKind, tuple[str, ...]]] = MappingProxyType(
         **dict.fromkeys(_CHAT, ("url",)),
         TargetKind.EMAIL: ("server", "from", "to"),
         TargetKind.COMMAND: ("command",),
-        TargetKind.PING: ("url",),
+        TargetKind.PING: (),
     }
 )
 _OF_ALL: Final = frozenset({"kind", "on"})
@@ -233,6 +247,13 @@ def target_problems(kind: TargetKind, given: frozenset[str]) -> Iterator[tuple[s
     for key in _NEEDED[kind]:
         if key not in given:
             yield "", f"a target of kind {kind} needs {key}"
+    if kind is TargetKind.PING and not given & {"url", "heartbeat"}:
+        yield "", "a target of kind ping needs url or heartbeat"
+    if kind is TargetKind.PING and "url" not in given:
+        for key in sorted(given & {"start", "fail"}):
+            yield key, "it goes together with url"
+    if "every" in given and "heartbeat" not in given:
+        yield "every", "it goes together with heartbeat"
     if ("user" in given) != ("password" in given):
         yield "user" if "user" in given else "password", "user and password go together"
 

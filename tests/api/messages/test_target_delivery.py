@@ -124,6 +124,13 @@ async def test_a_ping_with_urls_of_its_own() -> None:
     assert [first for first, *_ in receiver.got] == ["POST /bad HTTP/1.1"]
 
 
+async def test_of_a_ping_that_has_a_heartbeat_alone_a_test_asks_for_that_and_no_news_does() -> None:
+    target, receiver = NotifyTarget(kind=TargetKind.PING, heartbeat="env:HOOK"), Receiver()
+    assert await told(target, receiver, "test", "/alive") == TAKEN
+    assert not (await told(target, receiver, "failed", "/alive")).is_wanted
+    assert [first for first, *_ in receiver.got] == ["POST /alive HTTP/1.1"]
+
+
 async def test_what_a_target_does_not_want_is_not_sent() -> None:
     receiver = Receiver()
     target = NotifyTarget(kind=TargetKind.SLACK, url="env:HOOK", on=("held",))

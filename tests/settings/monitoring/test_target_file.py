@@ -8,6 +8,7 @@ from orchestrator.errors import UsageError
 from orchestrator.settings.configuration_file import RUNS, ConfigurationFile
 from orchestrator.settings.monitoring.notify_targets import MailSecurity, NotifyTarget, TargetKind, Targets
 from orchestrator.settings.monitoring.target_file import read_dashboard_url, read_targets
+from orchestrator.units import MINUTE_US
 
 
 def read(folder: Path, text: str) -> Targets:
@@ -43,11 +44,19 @@ def test_a_target_of_each_kind_is_read(tmp_path: Path) -> None:
         kind = "ping"
         url = "env:NIGHT"
         fail = "env:BAD"
+        [notify.alive]
+        kind = "ping"
+        heartbeat = "env:ALIVE"
+        every = "5m"
         """,
     )
     assert found["ops"] == NotifyTarget(kind=TargetKind.SLACK, url="env:OPS", on=("done", "failed"), template="{title}")
     assert (found["mail"].security, found["mail"].to) == (MailSecurity.TLS, ("a@example.org", "b@example.org"))
     assert (found["pager"].command, found["night"].fail) == (("page", "--now"), "env:BAD")
+    assert (found["alive"].heartbeat, found["alive"].every_us) == ("env:ALIVE", 5 * MINUTE_US)
+    assert found["alive"].variables == {"ALIVE"}
+    assert not found["alive"].wants("failed")
+    assert found["night"].wants("failed")
     assert found["hook"].variables | found["mail"].variables == {"HOOK", "SIGN", "PASS"}
 
 
@@ -65,7 +74,12 @@ def test_a_target_of_each_kind_is_read(tmp_path: Path) -> None:
         ('kind = "email"\nserver = "x y"\nfrom = "a@b.org"\nto = ["c@d.org"]', 4, "is no server"),
         ('kind = "email"\nserver = "x"\nfrom = "a@b.org\\nBcc: x"\nto = ["c@d.org"]', 5, "is no mail address"),
         ('kind = "email"\nserver = "x"\nfrom = "a@b.org"\nto = ["c@d.org"]\nuser = "me"', 7, "go together"),
-        ('kind = "ping"', 2, "a target of kind ping needs url"),
+        ('kind = "ping"', 2, "a target of kind ping needs url or heartbeat"),
+        ('kind = "ping"\nurl = "env:A"\nevery = "5m"', 5, "it goes together with heartbeat"),
+        ('kind = "ping"\nheartbeat = "env:A"\nfail = "env:B"', 5, "it goes together with url"),
+        ('kind = "ping"\nheartbeat = "env:A"\nevery = "10ms"', 5, "must be at least 1 s"),
+        ('kind = "ping"\nheartbeat = "https://hc-ping.com/very-secret"', 4, "write env:NAME"),
+        ('kind = "slack"\nurl = "env:A"\nheartbeat = "env:A"', 5, "a target of kind slack has none"),
         ('kind = "command"\ncommand = []', 2, "needs command"),
     ],
 )
