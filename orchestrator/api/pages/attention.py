@@ -1,6 +1,7 @@
 """What needs a person, found in an open ledger: by kept counts, and a few questions whatever it holds."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,12 +14,18 @@ from orchestrator.core.diagnosis.facts import Facts
 from orchestrator.core.diagnosis.need_facts import Need, NeedFacts, PipelineState, RunPlace
 from orchestrator.core.diagnosis.needs import needs
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.ledger import Ledger
+from orchestrator.ledger import Ledger, holder, read_ledger
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.views.pages.needs import NeedLine
 
 RUNS_MAX: Final = 200
 """So many unfinished runs are looked at: the newest."""
+
+
+async def needs_of(ledger: Path) -> tuple[NeedLine, ...]:
+    """What needs a person, of the ledger at that path. Raises `UsageError` where there is none."""
+    async with read_ledger(ledger) as opened:
+        return tuple(map(need_line, await needs_now(opened, holder(ledger))))
 
 
 async def needs_now(

@@ -22,11 +22,14 @@ from orchestrator.cli.output.formats import (
     troubles,
     window,
 )
+from orchestrator.cli.runs.needs import needs_line, needs_text
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
 from orchestrator.core.text.figures import minute, percent, rate, second
+from orchestrator.errors import UsageError
 from orchestrator.settings.values import STANDARD_INPUT
+from orchestrator.views.pages.needs import NeedLine
 from orchestrator.views.status import LastProcess, RunsShown, RunStatus
 
 if TYPE_CHECKING:
@@ -54,18 +57,31 @@ SomeRun = Annotated[
 ]
 
 
+Needs = Annotated[
+    bool,
+    typer.Option("--needs", metavar="", help="Only what needs you, with its cause and what helps."),
+]
+
 _every = at_ledger("One JSON array on standard output.", tells_raised=False)
 
 
 @_every
-async def status(name: SomeRun = None, every: Every = False, *, ledger: Path, as_json: bool) -> None:
+async def status(
+    name: SomeRun = None, every: Every = False, needs: Needs = False, *, ledger: Path, as_json: bool
+) -> None:
     """Show the runs of a ledger and how they stand.
 
-    It can be given at any time, also while they run.
+    It can be given at any time, also while they run. The last line says how much needs you, as the first page of the
+    dashboard does.
 
     Example: orchestrator status
     """
-    await _show(name, every, ledger, as_json)
+    if needs:
+        if name is not None or every:
+            raise UsageError("--needs tells of all of a ledger: give no run with it, nor --all")
+        await _show_needs(ledger, as_json)
+    else:
+        await _show(name, every, ledger, as_json)
 
 
 @_every
@@ -76,18 +92,33 @@ async def runs_list(every: Every = False, *, ledger: Path, as_json: bool) -> Non
 
 async def _show(name: str | None, every: bool, ledger: Path, as_json: bool) -> None:
     from orchestrator.api.inspect.status import latest, show, status
+    from orchestrator.api.pages.attention import needs_of
 
     if as_json:
         streams.put_json(await status(ledger) if name is None else [await show(ledger, name)])
         return
     if name is None:
-        shown = await latest(ledger, None if every else SHOWN_MAX)
+        shown, needs = await latest(ledger, None if every else SHOWN_MAX), await needs_of(ledger)
     else:
-        shown = RunsShown(runs=[await show(ledger, name)], more=0, more_jobs={}, last_process=None)
+        shown, needs = RunsShown(runs=[await show(ledger, name)], more=0, more_jobs={}, last_process=None), ()
     if shown.runs:
-        streams.put_text(status_text(shown))
+        streams.put_text(status_text(shown, needs))
     else:
         streams.say(f"{ledger} has no runs yet")
+        if needs:
+            streams.say(needs_line(needs))
+
+
+async def _show_needs(ledger: Path, as_json: bool) -> None:
+    from orchestrator.api.pages.attention import needs_of
+
+    needs = await needs_of(ledger)
+    if as_json:
+        streams.put_json(needs)
+    elif needs:
+        streams.put_text(needs_text(needs))
+    else:
+        streams.say("nothing needs you")
 
 
 @at_ledger("One JSON object on standard output.")
@@ -109,8 +140,10 @@ def _is_finished(run: RunStatus) -> bool:
     return finished(run.jobs) == run.jobs["total"]
 
 
-def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | None = None) -> str:
-    """The runs as a table, and what else there is to say below it, also of those that are not shown.
+def status_text(
+    shown: RunsShown, needs: Sequence[NeedLine] = (), *, width: int | None = None, colours: bool | None = None
+) -> str:
+    """The runs as a table, and what else there is to say below it, also of those that are not shown; and `needs` last.
 
     `width` and `colours`: None for the terminal's.
     """
@@ -133,6 +166,8 @@ def status_text(shown: RunsShown, *, width: int | None = None, colours: bool | N
         said.append(f"{wording.counted(shown.owed, 'notification')} still to be sent{why}, by who works on this ledger")
     if not held_by:
         said += map(streams.shown, raised_lines(shown.raised_workers))
+    if needs:
+        said.append(streams.shown(needs_line(needs)))
     return tables.drawn(_table(runs, width), "", *map(Text, map(streams.named, said)), width=width, colours=colours)
 
 
