@@ -1,6 +1,6 @@
 """`orchestrator status`, which also is `orchestrator runs list`, and `orchestrator runs show`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,7 +22,6 @@ from orchestrator.cli.output.formats import (
     troubles,
     window,
 )
-from orchestrator.cli.runs.needs import needs_line, needs_text
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
 from orchestrator.core.service.profiles import endpoint_at, with_profile
 from orchestrator.core.text import wording
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 SHOWN_MAX: Final = 20
 """So many runs fit on a screen or two; more are shown when asked for."""
 
+NEEDS_NAMED_MAX: Final = 3
+"""So many of what needs somebody are named in the one line that there is for them."""
 
 Every = Annotated[
     bool,
@@ -271,3 +272,31 @@ def _parts(run: RunStatus, *, counted: bool = True) -> list[str]:
     parts += (again if run.collected_by is None else offline)(run.safe_offline_s)
     parts += (f"closest call: {text}" for text in closest_call(run.margin_s.min))
     return parts
+
+
+# --- what needs a person
+
+
+def needs_line(needs: Sequence[NeedLine]) -> str:
+    """All of them in a line; empty where nobody is needed."""
+    if not needs:
+        return ""
+    named = [f"{need.name} ({need.kind})" for need in needs[:NEEDS_NAMED_MAX]]
+    more = [f"{len(needs) - NEEDS_NAMED_MAX:,} more"] if len(needs) > NEEDS_NAMED_MAX else []
+    verb = "needs" if len(needs) == 1 else "need"
+    all_of_them = f"{wording.counted(len(needs), 'thing')} {verb} you: {', '.join(named + more)}"
+    return f"{all_of_them}; what, and what helps: orchestrator status --needs"
+
+
+def needs_text(needs: Sequence[NeedLine]) -> str:
+    """Each with its cause and with what helps, the most urgent first."""
+    return tables.drawn(tables.lines((need.kind.value, "\n".join(_told(need))) for need in needs))
+
+
+def _told(need: NeedLine) -> Iterator[str]:
+    since = "" if need.since is None else f", since {second(need.since)} UTC"
+    more = f" and {need.more:,} more" if need.more else ""
+    yield f"{streams.shown(need.name)}{more}{since}"
+    if need.expires_at is not None:
+        yield f"the first result may be gone at {second(need.expires_at)} UTC"
+    yield from map(streams.shown, filter(None, (need.cause, *need.evidence, need.advice)))

@@ -9,6 +9,7 @@ import msgspec
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.notifications import WHY_CHARS_MAX, iso
+from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import shortened
 
@@ -136,7 +137,7 @@ def kinds_shown(figures: MessageFigures) -> tuple[FailureSample, ...]:
 
 
 def _line(error: str) -> str:
-    return shortened(" ".join(error.split()), KIND_CHARS_MAX)
+    return shortened(summary_of(error), KIND_CHARS_MAX)
 
 
 def _counts(jobs: Mapping[str, int]) -> _Run:

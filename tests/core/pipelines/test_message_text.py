@@ -102,6 +102,14 @@ def test_a_template_that_means_nothing_is_refused(template: str, why: str) -> No
         parse_letter_template(template)
 
 
+def test_of_an_object_that_a_worker_reports_the_type_and_the_message_are_told() -> None:
+    """As the service hands it on: a JSON object in a string, with the traceback."""
+    reported = {"error_type": "<class 'OSError'>", "error_message": "no fonts.ttf", "error_traceback": "Traceback ..."}
+    figures = MessageFigures(kinds=(FailureSample(30, json.dumps(reported)),))
+    letter = letter_of(worded(run_message(RunNews.PARTIAL, run="r", jobs={}, at=0, figures=figures)))
+    assert letter.kinds == ("30 × OSError: no fonts.ttf",)
+
+
 def test_kinds_are_cut_to_a_line_and_few() -> None:
     kinds = tuple(FailureSample(n, f"{n} " + "very\nlong " * 100) for n in range(9))
     found = msgspec.json.decode(

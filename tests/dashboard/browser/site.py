@@ -22,9 +22,9 @@ class Site:
 
 
 @contextmanager
-def dashboard_process(folder: Path, environment: Mapping[str, str], *words: str) -> Iterator[Site]:
-    """`orchestrator dashboard` over the ledger in `folder`, at a free port, until the block ends."""
-    words = ("dashboard", "serve", "--listen", "127.0.0.1:0", "--json", *words, "--ledger", LEDGER)
+def dashboard_process(folder: Path, environment: Mapping[str, str], *words: str, port: int = 0) -> Iterator[Site]:
+    """`orchestrator dashboard` over the ledger in `folder`, at that port, or a free one, until the block ends."""
+    words = ("dashboard", "serve", "--listen", f"127.0.0.1:{port}", "--json", *words, "--ledger", LEDGER)
     with started(words, folder, environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         told = process.stdout.readline()
