@@ -5,22 +5,28 @@ async with Service("https://api.runpod.ai", os.environ["ORCHESTRATOR_API_KEY"]) 
     async for chunk in service.endpoint("abc123").stream(job.id):
         print(chunk.output)
 
-All that a user of `Service` needs has its name here.
+All that a user of `Service` needs has its name here. It is loaded when first used: who shows pages, or only wants to
+know how many files may be open, does without aiohttp.
 """
 
-from orchestrator.client.http.in_process import Deliverer, InProcess
-from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
-from orchestrator.client.jobs.jobs import EndpointJobs
-from orchestrator.client.jobs.rate_limiter import Permit
-from orchestrator.client.jobs.records import Chunk, JobRecord, JsonAnswer, Purged
-from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
-from orchestrator.client.jobs.serverless import ServerlessEndpoint
-from orchestrator.client.jobs.service import Service
-from orchestrator.client.jobs.streams import JobStream
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from orchestrator.core.service.health import Health
 from orchestrator.core.service.s3_config import S3Config
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import NotSent, Unanswered, UsageError
+
+if TYPE_CHECKING:
+    from orchestrator.client.http.in_process import Deliverer, InProcess
+    from orchestrator.client.jobs.allowance import PEOPLE_SHARE, for_a_batch, for_people, within_connections
+    from orchestrator.client.jobs.jobs import EndpointJobs
+    from orchestrator.client.jobs.rate_limiter import Permit
+    from orchestrator.client.jobs.records import Chunk, JobRecord, JsonAnswer, Purged
+    from orchestrator.client.jobs.refusals import AnswerError, JobRefusedError, RefusedError
+    from orchestrator.client.jobs.serverless import ServerlessEndpoint
+    from orchestrator.client.jobs.service import Service
+    from orchestrator.client.jobs.streams import JobStream
 
 __all__ = [
     "PEOPLE_SHARE",
@@ -48,3 +54,30 @@ __all__ = [
     "for_people",
     "within_connections",
 ]
+
+_HOME = {
+    "AnswerError": "jobs.refusals",
+    "Chunk": "jobs.records",
+    "Deliverer": "http.in_process",
+    "EndpointJobs": "jobs.jobs",
+    "InProcess": "http.in_process",
+    "JobRecord": "jobs.records",
+    "JobRefusedError": "jobs.refusals",
+    "JobStream": "jobs.streams",
+    "JsonAnswer": "jobs.records",
+    "PEOPLE_SHARE": "jobs.allowance",
+    "Permit": "jobs.rate_limiter",
+    "Purged": "jobs.records",
+    "RefusedError": "jobs.refusals",
+    "ServerlessEndpoint": "jobs.serverless",
+    "Service": "jobs.service",
+    "for_a_batch": "jobs.allowance",
+    "for_people": "jobs.allowance",
+    "within_connections": "jobs.allowance",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

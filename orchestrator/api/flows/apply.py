@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.flows.pipeline_files import read_pipeline
+from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.api.messages.target_checks import receiver_problems
 from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.endpoint_ids import EndpointNames
@@ -21,7 +22,6 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, is_made, open_ledger
-from orchestrator.settings import request_settings
 from orchestrator.settings.connection_settings import ConnectionSettings
 
 FIRES_SHOWN: Final = 5
@@ -119,12 +119,6 @@ async def apply_in(
 def taken_for_id(name: str) -> str:
     """What is said of a name that could not be looked up."""
     return f"the endpoint {name} is taken for an id: there is no API key to look up who is called so"
-
-
-def stage_endpoints(pipeline: Pipeline) -> dict[str, str]:
-    """The endpoints of its stages, by the stages' names."""
-    key = request_settings.ENDPOINT.key
-    return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
 
 
 def _all_of(files: Sequence[Path], now: int) -> Mapping[Path, Pipeline]:

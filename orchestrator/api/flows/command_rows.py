@@ -18,7 +18,7 @@ from orchestrator.core.pipelines.flow_paths import moment
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
 from orchestrator.core.pipelines.placeholders import Word, expanded, placeholders, variables
 from orchestrator.core.text.json_compact import compact
-from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
+from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from orchestrator.formats.input.custom_id import decode_custom_id
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.units import MIB

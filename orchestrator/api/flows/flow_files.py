@@ -25,7 +25,7 @@ from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.runs import messages
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage, run_name
-from orchestrator.engine.flows.command_stage import PrintedLine
+from orchestrator.engine.flows.command_output import PrintedLine
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.engine.intake.intake import Intake, turn_to_take_in
 from orchestrator.engine.ports.dependencies import Dependencies

@@ -20,7 +20,7 @@ from orchestrator.core.pipelines.flow_paths import filled_template, moment
 from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.pipelines.placeholders import Moment, expanded, variables
 from orchestrator.core.text.durations import format_duration
-from orchestrator.engine.flows.command_stage import CommandFailed
+from orchestrator.engine.flows.command_output import CommandFailed
 from orchestrator.engine.intake.intake import InputBatch
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from orchestrator.api.flows.apply import stage_endpoints
 from orchestrator.api.flows.flows import looking_at, pipeline_named, status_of
 from orchestrator.api.flows.pipeline_states import pipeline_states
+from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.core.diagnosis.need_facts import PipelineState
 from orchestrator.core.pipelines.due_fires import COUNTED_MAX
 from orchestrator.core.pipelines.flow_lifecycle import FlowState

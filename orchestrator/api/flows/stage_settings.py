@@ -31,6 +31,12 @@ def stage_choices(stage: Stage) -> Choices:
     return choices_by_flags({key: list(texts) for key, texts in stage.settings.items()})
 
 
+def stage_endpoints(pipeline: Pipeline) -> dict[str, str]:
+    """The endpoints of its stages, by the stages' names."""
+    key = request_settings.ENDPOINT.key
+    return {stage.name: stage.settings[key][-1] for stage in pipeline.stages if key in stage.settings}
+
+
 def stage_writing(stage: Stage) -> OutputSettings:
     """How its files are written."""
     return stage_choices(stage).build(OutputSettings)

@@ -8,14 +8,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from orchestrator.api.inspect.status import last_of, picture
-from orchestrator.api.messages.outside_sender import CLAIMED_US, OutsideSender, silent_since
+from orchestrator.api.messages.outside_claims import CLAIMED_US, silent_since
 from orchestrator.api.runs.commands import beside
-from orchestrator.client.notify.delivery import Delivery
 from orchestrator.core.pipelines.abandonment import GRACE_US, RunLeft, is_abandoned, tellings
 from orchestrator.core.pipelines.notifications import iso
 from orchestrator.core.pipelines.run_news import RunNews
@@ -26,6 +25,9 @@ from orchestrator.ledger.monitoring.abandonments import OwedNumbers
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.units import SECOND_US
+
+if TYPE_CHECKING:
+    from orchestrator.client.notify.delivery import Delivery
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,7 @@ class AbandonmentWatch:
                 log.warning("whether results are abandoned is unknown: %s", error)
             await anyio.sleep(LOOK_S)
 
-    async def look(self) -> list[Delivery]:
+    async def look(self) -> "list[Delivery]":
         """Tells whoever is to be told now; returns what came of each message. Raises `OrchestratorError` where the
         ledger cannot be read, or nothing be written there.
         """
@@ -111,12 +113,14 @@ class AbandonmentWatch:
         why = last.why if last is not None and last.why else UNEXPLAINED
         return f"nobody works on it: {who} ended at {iso(heard_at)}, {why}"
 
-    async def _send(self, ledger: Ledger, owed: tuple[OwedNumbers, int]) -> list[Delivery]:
+    async def _send(self, ledger: Ledger, owed: tuple[OwedNumbers, int]) -> "list[Delivery]":
         numbers, until = owed
         due = await ledger.flows.abandonments.due()
         of_runs, of_pipelines = numbers.of_runs + due.of_runs, numbers.of_pipelines + due.of_pipelines
         if not of_runs and not of_pipelines:
             return []
+        from orchestrator.api.messages.outside_sender import OutsideSender  # noqa: PLC0415  it is rare, and loads much
+
         sender = await OutsideSender.of(ledger, self.connection, self.dependencies)
         runs = [await ledger.flows.run_outbox.numbered(number) for number in of_runs]
         came = await sender.of_runs([each for each in runs if each is not None], claimed_until=until)

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-from orchestrator.api.messages.outside_sender import OutsideSender
 from orchestrator.api.runs.commands import beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
@@ -37,6 +36,8 @@ async def resend_now(
     """The same, but where nobody works on the ledger this process sends them, with what `connection` says of targets.
     Raises `UsageError` where there is no such message.
     """
+    from orchestrator.api.messages.outside_sender import OutsideSender  # noqa: PLC0415  pages never send
+
     given = dependencies or Dependencies()
     async with beside(ledger, given) as opened:
         number, by = await _due_again(opened, message, given.asked), holder(ledger)

@@ -1,22 +1,14 @@
 """Tells people of flows, schedules and runs: a target of the configuration file, a URL, or a command."""
 
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
-from orchestrator.api.messages.target_delivery import (
-    COMMAND_S_MAX,
-    SecretMissing,
-    commanded,
-    deliver,
-    key_of,
-    ping_alive,
-    url_of,
-)
+from orchestrator.api.messages.target_delivery import COMMAND_S_MAX, commanded, deliver, ping_alive
+from orchestrator.api.messages.target_secrets import SecretMissing, is_program, key_of, url_of
 from orchestrator.client.notify.delivery import Delivery, Outgoing, failed
 from orchestrator.client.notify.webhook import post_webhook
 from orchestrator.core.pipelines.flow_paths import moment
@@ -31,7 +23,6 @@ from orchestrator.ledger.flows.outbox import Message, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
 from orchestrator.settings.command_names import ledger_words, message_with_commands
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.values import LEDGER_DEFAULT
 
 
@@ -117,11 +108,6 @@ class MessageSender:
     def _link(self, find: Mapping[str, str]) -> str:
         base = self._connection.dashboard_url
         return f"{base.rstrip('/')}/find?{urlencode(find, quote_via=quote)}" if base and find else ""
-
-
-def is_program(name: str, targets: Targets, environ: Mapping[str, str]) -> bool:
-    """Whether a word that says who is told is a program's name: no target is called so, and there is such a one."""
-    return name not in targets and shutil.which(name, path=environ.get("PATH")) is not None
 
 
 async def piped(

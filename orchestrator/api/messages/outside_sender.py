@@ -7,37 +7,22 @@ who claimed it died: it is due again then.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import anyio
 
 from orchestrator.api.messages.message_senders import MessageSender
+from orchestrator.api.messages.outside_claims import CLAIMED_US, silent_since
 from orchestrator.client.notify.delivery import Delivery
 from orchestrator.engine.flows.courier import AT_ONCE_MAX, Courier
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
-from orchestrator.ledger import Ledger, holder, locked_since
+from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.outbox import Message, Messages, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
-from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.units import MINUTE_US
-
-CLAIMED_US: Final = 3 * MINUTE_US
-"""So long nobody else sends what is claimed: longer than any sending takes."""
 
 M = TypeVar("M", bound=Message)
-
-
-async def silent_since(ledger: Ledger) -> int | None:
-    """When somebody who worked on the ledger was heard of last (microseconds UTC); None where somebody works now, or
-    has just begun to.
-    """
-    heard_at = max((beat.beaten_at for beat in await ledger.runs.heartbeats.all()), default=0)
-    if holder(ledger.path) is None:
-        return heard_at
-    heard_at = max(heard_at, locked_since(ledger.path) or 0)
-    return None if ledger.now() - heard_at <= STALE_US else heard_at
 
 
 @dataclass(kw_only=True, eq=False)

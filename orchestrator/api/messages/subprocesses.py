@@ -13,7 +13,7 @@ from typing import IO, Final
 import anyio
 from anyio import to_thread
 
-from orchestrator.engine.flows.command_stage import CommandFailed
+from orchestrator.engine.flows.command_output import CommandFailed
 
 OUTPUT_SHOWN: Final = 500
 """So many characters of what a command says are told where it fails."""

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.api.messages.message_senders import is_program
-from orchestrator.api.messages.target_delivery import SecretMissing, check_secrets, key_of
+from orchestrator.api.messages.target_secrets import SecretMissing, check_secrets, is_program, key_of
 from orchestrator.core.pipelines.pipeline import Notify
 from orchestrator.core.pipelines.receivers import parse_receiver, receivers_of_run
 from orchestrator.core.text.name_match import nearest

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from orchestrator.api.messages.subprocesses import carry_out
+from orchestrator.api.messages.target_secrets import SecretMissing, key_of, secret_of, url_of
 from orchestrator.client.notify import discord, slack, teams
 from orchestrator.client.notify.dead_man_switch import PLAIN_TEXT, ping_body, ping_url
 from orchestrator.client.notify.delivery import TAKEN, UNWANTED, Delivery, Outgoing, failed, posted
 from orchestrator.client.notify.mail import MailRoute
 from orchestrator.client.notify.webhook import post_webhook
-from orchestrator.core.pipelines.notifications import signing_key
-from orchestrator.engine.flows.command_stage import CommandFailed
+from orchestrator.engine.flows.command_output import CommandFailed
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.errors import UsageError
 from orchestrator.settings.monitoring.notify_targets import DEFAULT_PORTS, PING_NEWS, NotifyTarget, TargetKind
-from orchestrator.settings.parsers.service import parse_hook_url
 
 COMMAND_S_MAX: Final = 60.0
 """So long a command may take."""
@@ -27,47 +25,6 @@ _CHAT: Final = {
     TargetKind.TEAMS: teams.teams_body,
 }
 _ADDED: Final = {"start": "/start", "fail": "/fail", "url": ""}
-
-
-class SecretMissing(UsageError):
-    """A variable that is to hold what is secret of a target is not set, or holds nothing of use."""
-
-
-def secret_of(reference: str, environ: Mapping[str, str]) -> str:
-    """What the variable holds that `env:NAME` names. Raises `SecretMissing`."""
-    name = reference.removeprefix("env:")
-    if not (value := environ.get(name, "").strip()):
-        raise SecretMissing(f"{name} is not set in the environment of this process")
-    return value
-
-
-def url_of(reference: str, environ: Mapping[str, str]) -> str:
-    """The URL in that variable. Raises `SecretMissing`."""
-    try:
-        return parse_hook_url(secret_of(reference, environ))
-    except ValueError:
-        name = reference.removeprefix("env:")
-        raise SecretMissing(f"{name}, which is to hold a URL, holds none") from None
-
-
-def key_of(reference: str | None, environ: Mapping[str, str]) -> bytes | None:
-    """The key that messages are signed with; None where they are not. Raises `SecretMissing`."""
-    if reference is None:
-        return None
-    try:
-        return signing_key(secret_of(reference, environ))
-    except ValueError as error:
-        raise SecretMissing(f"{reference.removeprefix('env:')}: {error}") from None
-
-
-def check_secrets(target: NotifyTarget, environ: Mapping[str, str]) -> None:
-    """Raises `SecretMissing` where something secret of the target is not there."""
-    for url in (target.url, target.start, target.fail, target.heartbeat):
-        if url is not None:
-            url_of(url, environ)
-    key_of(target.secret, environ)
-    if target.password is not None:
-        secret_of(target.password, environ)
 
 
 async def deliver(

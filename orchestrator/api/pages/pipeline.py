@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.api.flows.apply import stage_endpoints
 from orchestrator.api.flows.pipeline_states import pipeline_states
+from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.api.pages.attention import need_line
 from orchestrator.api.pages.flow_results import flow_results
 from orchestrator.api.pages.pipeline_lines import fires_of, next_of, pipeline_line, pipeline_lines

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import anyio
 
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.wording import counted
+from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from orchestrator.engine.flows.stage_executor import Look, StageExecutor
 from orchestrator.ledger.flows.groups import Group, GroupMember, Printed
 from orchestrator.units import SECOND_US
@@ -16,19 +17,6 @@ AGAIN_S: Final = 10.0
 """So long after it failed for the first time it is tried again; twice as long after each further time."""
 
 AGAIN_S_MAX: Final = 600.0
-
-
-class PrintedLine(NamedTuple):
-    """What a command has printed, as a row."""
-
-    custom_id: str | None
-    output: bytes
-    parents: Sequence[str]
-    """The custom_ids of the rows that it was made of, as far as it names them."""
-
-
-class CommandFailed(Exception):
-    """A command has failed, or what it printed are no rows. Its text says how."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -17,7 +17,8 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.core.pipelines.stage_graph import is_barrier, is_enough, on_the_way
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.core.text.wording import counted
-from orchestrator.engine.flows.command_stage import CommandStage, PrintedLine
+from orchestrator.engine.flows.command_output import PrintedLine
+from orchestrator.engine.flows.command_stage import CommandStage
 from orchestrator.engine.flows.notifier import NotificationSender, Notifier
 from orchestrator.engine.flows.row_handover import MakesRows, RowHandover
 from orchestrator.engine.flows.stage_executor import ServedStage, StageExecutor

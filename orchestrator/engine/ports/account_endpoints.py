@@ -4,11 +4,13 @@ Whoever puts the program together says where that is to be had (`Dependencies`).
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from orchestrator.client import Service
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.gates.scaling_override import Bounds
+
+if TYPE_CHECKING:
+    from orchestrator.client import Service
 
 
 class AccountEndpoints(Protocol):
@@ -31,5 +33,5 @@ class AccountEndpoints(Protocol):
         ...
 
 
-MakeAccountEndpoints = Callable[[Service, str], AccountEndpoints]
+MakeAccountEndpoints = Callable[["Service", str], AccountEndpoints]
 """Those of the account whose key a service has, at a REST URL."""

@@ -4,15 +4,13 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
-from orchestrator.client import Service, for_a_batch
-from orchestrator.client.http import open_files, posts
-from orchestrator.client.notify.mail import SendMail, send_mail
+from orchestrator.client.http.open_files import open_files_allowed
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
@@ -28,7 +26,14 @@ from orchestrator.ledger.runs.intakes import Hold
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings
 
-MakeService = Callable[[ConnectionSettings, Clock], Service]
+if TYPE_CHECKING:
+    from orchestrator.client import Service
+    from orchestrator.client.http.posts import PostNotification
+    from orchestrator.client.notify.delivery import Delivery, Outgoing
+    from orchestrator.client.notify.mail import MailRoute, SendMail
+    from orchestrator.core.service.answers import Answer
+
+MakeService = Callable[[ConnectionSettings, Clock], "Service"]
 
 
 class HoldLedger(Protocol):
@@ -60,14 +65,16 @@ class Listening(Protocol):
         ...
 
 
-def real_service(connection: ConnectionSettings, clock: Clock) -> Service:
+def real_service(connection: ConnectionSettings, clock: Clock) -> "Service":
     """The service over the network; what people send by hand beside the run has its part of the limits."""
+    from orchestrator.client import Service, for_a_batch  # noqa: PLC0415  who shows pages asks no service
+
     limits = for_a_batch(connection.limits)
     url = address_of(connection.serverless_url)
     return Service(url, connection.api_key, clock, limits=limits, pacing=connection.pacing)
 
 
-def real_account(service: Service, rest_url: str) -> AccountEndpoints:
+def real_account(service: "Service", rest_url: str) -> AccountEndpoints:
     """The endpoints of the account whose key `service` has. Raises `UsageError` for a bad URL."""
     from orchestrator.account.run_endpoints import RunEndpoints  # noqa: PLC0415  most runs need no account
 
@@ -79,6 +86,20 @@ def real_listener(application: ASGIApp, address: Address, /) -> Listening:
     from orchestrator.web.server import Listener  # noqa: PLC0415  a run without a listener needs no web server
 
     return Listener(application, address)
+
+
+async def real_post(url: str, headers: Mapping[str, str], body: bytes, clock: Clock, /) -> "Answer":
+    """What a receiver of messages answers over the network; see `post_notification`."""
+    from orchestrator.client.http.posts import post_notification  # noqa: PLC0415  most processes tell nobody
+
+    return await post_notification(url, headers, body, clock)
+
+
+async def real_mail(route: "MailRoute", message: "Outgoing", at: int, /) -> "Delivery":
+    """What came of a mail over the network; see `client.notify.mail.send_mail`."""
+    from orchestrator.client.notify.mail import send_mail  # noqa: PLC0415  most processes tell nobody
+
+    return await send_mail(route, message, at)
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,14 +115,14 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     lock: HoldLedger = dispatcher_lock
     intake_lock: HoldIntake = intake_lock
     boot: Boot = this_boot
-    open_files: Callable[[], int] = open_files.open_files_allowed
+    open_files: Callable[[], int] = open_files_allowed
     """How many files the process may have open, raised as far as the system allows."""
 
     listener: Callable[[ASGIApp, Address], Listening] = real_listener
 
-    post_hook: posts.PostNotification = posts.post_notification
+    post_hook: "PostNotification" = real_post
 
-    send_mail: SendMail = send_mail
+    send_mail: "SendMail" = real_mail
 
     word: Wording = command
     """How the steps are worded that messages suggest: as commands of the command line."""

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from orchestrator.api.messages.abandonment_watch import AbandonmentWatch
 from orchestrator.api.messages.message_lists import message_page
-from orchestrator.api.messages.outside_sender import CLAIMED_US, OutsideSender
+from orchestrator.api.messages.outside_claims import CLAIMED_US
+from orchestrator.api.messages.outside_sender import OutsideSender
 from orchestrator.client.http.posts import post_notification
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind

@@ -14,7 +14,7 @@ from orchestrator.api.flows.command_rows import printed_rows, read_line
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
 from orchestrator.core.pipelines.pipeline import Pipeline, Stage
-from orchestrator.engine.flows.command_stage import CommandFailed, PrintedLine
+from orchestrator.engine.flows.command_output import CommandFailed, PrintedLine
 from tests.api.flows.test_stages import ended, handed_over, service, three_stages, triggered
 from tests.engine.flowing import flowing
 from tests.simulation.clock import VirtualClock
