@@ -4,23 +4,20 @@ An index has the jobs of each run that have ended by that time, so that this tak
 others as for the last one. As in `JobQueries` no read lasts long: each looks at a window, and says how far it has come.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Select, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.filters.filter import Filter, asks_input, asks_message, asks_metadata, matches, pushed
 from orchestrator.ledger.reports.job_conditions import condition
 from orchestrator.ledger.reports.job_queries import INPUTS_MAX, JOB_COLUMNS, WINDOW, WINDOW_MESSAGES
 from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
-from orchestrator.ledger.schema.job_tables import GIVEN_UP, jobs, outcomes, payloads, runs, values_check
+from orchestrator.ledger.schema.job_tables import jobs, payloads, runs
 from orchestrator.ledger.schema.row_codec import NUMBER_MAX, fitting
 from orchestrator.ledger.transactions.repository import Repository
-
-ENDS_LOOKED_AT_MAX: Final = 100_000
-"""So many jobs that ended of late are looked at for how often each kind of failure came; some 60 ms."""
 
 
 class EndedPlace(msgspec.Struct, frozen=True):
@@ -43,14 +40,6 @@ class EndedPage(msgspec.Struct, frozen=True, kw_only=True):
     is_last: bool
     looked_at: int
     """How many jobs it went through, at most."""
-
-
-class KindEnds(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the kinds of failures came, in equal parts of a time."""
-
-    since: int
-    parts: Mapping[int, Sequence[int]]
-    """By the key of the kind, oldest part first; of those that came at all."""
 
 
 _PLACE: Final = tuple_(jobs.c.ended_at, jobs.c.id)
@@ -109,32 +98,6 @@ class JobsByEnd(Repository):
         is_last = len(fits) == len(rows) < INPUTS_MAX
         end = EndedPlace(0, 0) if is_last else _place_of(looked_at[-1])
         return EndedPage(jobs=found, after=end, is_last=is_last, looked_at=len(fits))
-
-    async def kinds_since(self, run: int, since: int, until: int, *, parts: int) -> KindEnds:
-        """How often each kind of failures of `run` came between these times, in so many equal parts; of a run in which
-        very many jobs end, of the last part of that time only.
-        """
-        ended = (jobs.c.run_id == run) & (jobs.c.ended_at > since)
-        limit = select(jobs.c.ended_at).where(ended).order_by(jobs.c.ended_at.desc())
-        since = await self._access.value(limit.limit(1).offset(ENDS_LOOKED_AT_MAX)) or since
-        width = max(1, -(-(until - since) // parts))
-        part = (jobs.c.ended_at - bindparam("since") - 1) // bindparam("width")
-        query = (
-            select(outcomes.c.error_key, part.label("part"), func.count())
-            .select_from(jobs.join(outcomes, outcomes.c.job_id == jobs.c.id))
-            .where(
-                jobs.c.run_id == run,
-                jobs.c.ended_at > bindparam("since"),
-                jobs.c.ended_at <= bindparam("until"),
-                literal_column(values_check("jobs.state", GIVEN_UP)),
-                outcomes.c.error_key.is_not(None),
-            )
-            .group_by(outcomes.c.error_key, "part")
-        )
-        found: dict[int, list[int]] = {}
-        for key, number, n in await self._access.rows(query, {"since": since, "until": until, "width": width}):
-            found.setdefault(key, [0] * parts)[min(number, parts - 1)] += n
-        return KindEnds(since=since, parts=found)
 
 
 async def _end_of(connection: AsyncConnection, run: int, after: EndedPlace, window: int) -> EndedPlace | None:

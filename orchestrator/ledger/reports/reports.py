@@ -9,6 +9,7 @@ from orchestrator.ledger.reports.ended_jobs import JobsByEnd
 from orchestrator.ledger.reports.event_feed import Feed
 from orchestrator.ledger.reports.exports import Exports
 from orchestrator.ledger.reports.failed_executions import FailedExecutions
+from orchestrator.ledger.reports.failed_jobs import FailedJobs
 from orchestrator.ledger.reports.file_maintenance import Upkeep
 from orchestrator.ledger.reports.job_detail import JobDetails
 from orchestrator.ledger.reports.job_queries import JobQueries
@@ -37,6 +38,7 @@ class Reports(Repository):
         self.traced_jobs = TracedJobs(access)
         self.run_list = RunList(access)
         self.ended_jobs = JobsByEnd(access)
+        self.failed_jobs = FailedJobs(access)
 
     async def overview(self, *, among: Collection[int] | None = None) -> RunSummaries:
         """Every run at once, or those of these numbers."""

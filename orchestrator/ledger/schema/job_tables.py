@@ -28,7 +28,7 @@ from orchestrator.core.jobs.run_counters import PAID_TWICE, RAN
 from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger.sqlite.statements import KEPT_BY_KEY, NO_NUMBER_TWICE, only_where
 
-SCHEMA_VERSION: Final = "0035"
+SCHEMA_VERSION: Final = "0036"
 """The migration that these definitions are the result of."""
 
 metadata = MetaData()
@@ -207,6 +207,11 @@ jobs = Table(
 
 Index("jobs_in_line", jobs.c.run_id, jobs.c.line)
 Index("jobs_ended", jobs.c.run_id, jobs.c.ended_at, **only_where("ended_at IS NOT NULL"))
+Index(
+    "jobs_given_up",
+    *(jobs.c.run_id, jobs.c.ended_at, jobs.c.state),  # with the state it tells all that is asked, and no job is read
+    **only_where(values_check("state", GIVEN_UP)),
+)
 Index(
     "jobs_claimable",
     *(jobs.c.run_id, jobs.c.endpoint_id, jobs.c.due_at, jobs.c.priority.desc()),

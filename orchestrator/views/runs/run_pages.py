@@ -264,6 +264,10 @@ class JobShown(msgspec.Struct, frozen=True, kw_only=True):
     made_of: Sequence[Relative]
     became: Sequence[Relative]
     next_failed: int | None
+    """The number of the job that failed next after this one ended."""
+
     next_of_kind: int | None
+    """The same of those with its kind of failure."""
+
     command: str
     texts_hidden: bool = False

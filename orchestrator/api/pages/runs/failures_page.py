@@ -24,7 +24,7 @@ async def failures_page(ledger: Ledger, run: Run, *, shows: PayloadPolicy) -> Fa
     """The kinds of failures of `run`, the largest first."""
     now = ledger.now()
     found = await failures_of(ledger, run, KINDS_MAX, is_counted=False)
-    late = await ledger.reports.ended_jobs.kinds_since(run.id, now - HOUR_US, now, parts=PARTS)
+    late = await ledger.reports.failed_jobs.kinds_since(run.id, now - HOUR_US, now, parts=PARTS)
     counts = await ledger.runs.counts(run.id)
 
     def shown(kind: ClusterRow) -> FailureKindShown:

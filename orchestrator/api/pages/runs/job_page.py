@@ -16,7 +16,6 @@ from orchestrator.api.pages.runs.payload_policy import (
     text_shown,
 )
 from orchestrator.api.pages.runs.run_places import flow_place_of
-from orchestrator.core.filters.filter import ClusterIs, Filter, StateIs
 from orchestrator.core.filters.filter_parser import cluster_key
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.text.durations import decode_policy
@@ -34,9 +33,6 @@ STEPS_LAST: Final = 180
 
 KIN_SHOWN: Final = 100
 
-WINDOWS_MAX: Final = 4
-"""For the next job that failed so many windows of jobs are looked through."""
-
 TRACEBACKS_MAX: Final = 5
 
 
@@ -50,7 +46,7 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
     made_of, became = ((), ()) if part is None else await _kin(ledger, part, job)
     error = message_shown(shows, job.error)
     state = State(job.job.state)
-    kind = None if job.job.cluster is None else ClusterIs(cluster_key(job.job.cluster))
+    kind = None if job.job.cluster is None else cluster_key(job.job.cluster)
     return JobShown(
         id=run.id,
         job=_without_payloads(job, shows),
@@ -72,8 +68,8 @@ async def job_page(ledger: Ledger, run: Run, number: int, *, shows: PayloadPolic
         flow=None if part is None else flow_place_of(part),
         made_of=made_of,
         became=became,
-        next_failed=await _next(ledger, run, StateIs(State.FAILED), number),
-        next_of_kind=None if kind is None else await _next(ledger, run, kind, number),
+        next_failed=await ledger.reports.failed_jobs.next(run.id, job.job),
+        next_of_kind=None if kind is None else await ledger.reports.failed_jobs.next(run.id, job.job, kind=kind),
         command=command_line(ledger.path, "jobs show", run.name, job.job.custom_id),
         texts_hidden=are_texts_hidden(shows),
     )  # fmt: skip
@@ -128,18 +124,6 @@ def _without_payloads(job: WholeJob, shows: PayloadPolicy) -> WholeJob:
 def _timeout_ms(run: Run, job: WholeJob) -> int:
     own = None if job.policy is None else decode_policy(bytes(job.policy)).execution_timeout_ms
     return run.settings.policy.timeout_ms if own is None else own
-
-
-async def _next(ledger: Ledger, run: Run, chosen: Filter, after: int) -> int | None:
-    """The number of the next job in the input that is `chosen`, as far as is looked."""
-    for _ in range(WINDOWS_MAX):
-        page = await ledger.reports.job_queries.page(run.id, chosen, after=after, most=1)
-        if page.jobs:
-            return page.jobs[0].job
-        if page.is_last:
-            return None
-        after = page.after
-    return None
 
 
 # --- kin
