@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.api.outcomes.retried_failures import retried_kinds
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.diagnosis.failed_executions import RetriedKind
-from orchestrator.core.filters.filter import And, ClusterIs, Filter
+from orchestrator.core.filters.filter import And, Filter
 from orchestrator.core.filters.filter_parser import FilterError, cluster_key, cluster_name, parse
 from orchestrator.core.jobs.run_counters import RETRIED_EXECUTIONS
 from orchestrator.core.text.error_text import summary_of
@@ -20,7 +20,7 @@ from orchestrator.engine.commands.retry_jobs import GIVEN_UP
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.failed_executions import RetriedKindRow
-from orchestrator.ledger.reports.job_queries import Cluster
+from orchestrator.ledger.reports.job_queries import Cluster, JobName
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.values import LOCAL
@@ -97,7 +97,9 @@ async def failures_of(ledger: Ledger, run: Run, limit: int, *, is_counted: bool 
     """The `limit` largest kinds of failures of `run`; see `retried_kinds`."""
     kinds, total = await ledger.reports.job_queries.clustered(run.id)
     largest = await ledger.reports.job_queries.clusters(run.id, most=limit)
-    rows = [await _cluster(ledger, run, number, each, total) for number, each in enumerate(largest, 1)]
+    keys = [each.error_key for each in largest]
+    first = await ledger.reports.job_queries.first_of_kinds(run.id, keys, most=TRIES)
+    rows = [_cluster(number, each, total, first.get(each.error_key, ())) for number, each in enumerate(largest, 1)]
     rows += _retried(rows, limit, await retried_kinds(ledger, run, is_counted=is_counted))
     counts = await ledger.runs.counts(run=run.id)
     return Failures(
@@ -105,8 +107,7 @@ async def failures_of(ledger: Ledger, run: Run, limit: int, *, is_counted: bool 
     )
 
 
-async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, total: int) -> ClusterRow:
-    first = await ledger.reports.job_queries.page(run.id, ClusterIs(cluster.error_key), most=TRIES)
+def _cluster(number: int, cluster: Cluster, total: int, first: Sequence[JobName]) -> ClusterRow:
     return ClusterRow(
         number=number,
         cluster=cluster_name(cluster.error_key),
@@ -116,8 +117,8 @@ async def _cluster(ledger: Ledger, run: Run, number: int, cluster: Cluster, tota
         sample=summary_of(cluster.message or ""),
         first_at=cluster.first_at,
         last_at=cluster.last_at,
-        try_ids=tuple(job.custom_id for job in first.jobs),
-        try_jobs=tuple(job.job for job in first.jobs),
+        try_ids=tuple(job.custom_id for job in first),
+        try_jobs=tuple(job.job for job in first),
     )
 
 

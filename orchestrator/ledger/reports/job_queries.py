@@ -6,11 +6,11 @@ Messages are read of failures only. Inputs are read, unpacked and compared here,
 jobs in one go. No read lasts long: each looks at a window of numbers, and says how far it has come.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.filters.filter import (
@@ -32,7 +32,7 @@ from orchestrator.ledger.reports.job_conditions import ATTEMPTS, condition
 from orchestrator.ledger.reports.selected_jobs import CARRIED, INPUT_BYTES_MAX, INPUTS, SelectedJob, inputs_of, selected
 from orchestrator.ledger.schema.job_tables import clusters, intakes, jobs, outcomes, payloads, runs
 from orchestrator.ledger.schema.row_codec import fitting
-from orchestrator.ledger.sqlite.statements import without_index
+from orchestrator.ledger.sqlite.statements import BATCH, batch_of, without_index
 from orchestrator.ledger.transactions.repository import Repository
 
 WINDOW: Final = 250_000
@@ -86,6 +86,41 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     sample_job: int
     trouble: str | None
     message: str | None
+
+
+class JobName(NamedTuple):
+    """A job by its number, and by what its line calls it."""
+
+    job: int
+    custom_id: str
+
+
+_FIRST: Final = select(func.min(intakes.c.first_job)).where(intakes.c.run_id == bindparam("run")).scalar_subquery()
+_of_kind: Final = jobs.alias("of_kind")
+_FIRST_OF_KINDS: Final = (
+    select(BATCH.c.value, jobs.c.id, jobs.c.custom_id)
+    .select_from(
+        BATCH.join(
+            jobs,
+            jobs.c.id.in_(
+                select(outcomes.c.job_id)
+                .join(_of_kind, _of_kind.c.id == outcomes.c.job_id)
+                .where(
+                    outcomes.c.error_key == BATCH.c.value,
+                    outcomes.c.job_id
+                    >= select(func.min(intakes.c.first_job))
+                    .where(intakes.c.run_id == bindparam("run"))
+                    .scalar_subquery(),
+                    without_index(_of_kind.c.run_id) == bindparam("run"),
+                )
+                .order_by(outcomes.c.job_id)
+                .limit(bindparam("most"))
+                .correlate(BATCH)
+            ),
+        )
+    )
+    .order_by(jobs.c.id)
+)
 
 
 class _Range(msgspec.Struct, frozen=True):
@@ -172,6 +207,14 @@ class JobQueries(Repository):
             .order_by(largest.c.n.desc(), largest.c.last_at.desc(), largest.c.error_key)
         )
         return await self._access.structs(Cluster, query)
+
+    async def first_of_kinds(self, run: int, kinds: Sequence[int], *, most: int) -> Mapping[int, Sequence[JobName]]:
+        """The first `most` jobs of `run`, by their numbers, that came to their end by a failure of each of `kinds`."""
+        given = {"run": run, "most": most, **batch_of(kinds)}
+        found: dict[int, list[JobName]] = {}
+        for kind, job, custom_id in await self._access.rows(_FIRST_OF_KINDS, given):
+            found.setdefault(kind, []).append(JobName(job, custom_id))
+        return found
 
     async def cluster_size(self, run: int, error_key: int) -> int:
         """How many failures of that kind `run` has now."""
