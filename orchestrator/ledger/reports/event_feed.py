@@ -43,6 +43,8 @@ _PAGE: Final = (
     .limit(PAGE)
 )
 _END: Final = select(func.coalesce(func.max(events.c.id), 0))
+_AT: Final = select(events.c.at).where(events.c.id == bindparam("place"))
+_BY: Final = select(events.c.id).where(events.c.at <= bindparam("at")).order_by(events.c.id.desc()).limit(1)
 
 
 class Feed:
@@ -61,6 +63,17 @@ class Feed:
     async def end(self) -> int:
         """The place after everything that has happened until now."""
         return int(await self._access.value(_END))
+
+    async def at(self, place: int) -> int | None:
+        """When what stands at that place happened; None where nothing does (any more)."""
+        found: int | None = await self._access.value(_AT, {"place": place})
+        return found
+
+    async def place_by(self, at: int) -> int:
+        """The last place of what had happened by then: for who finds something else where they had left off, since
+        numbers of events that were deleted last are given again.
+        """
+        return int(await self._access.value(_BY, {"at": at}) or 0)
 
     async def after(self, place: int) -> AsyncIterator[list[FeedEvent]]:
         """What has happened since `place`, a page at a time, and then whatever happens, until its reader is cancelled.

@@ -16,7 +16,7 @@ from orchestrator.ledger import lock_if_free
 
 SUFFIX: Final = ".traces"
 _DIGITS: Final = 20
-_LINE: Final = " ".join([f"{{:0{_DIGITS}d}}"] * 3) + "\n"
+_LINE: Final = " ".join([f"{{:0{_DIGITS}d}}"] * 4) + "\n"
 
 
 class SentUntil(NamedTuple):
@@ -25,11 +25,18 @@ class SentUntil(NamedTuple):
     place: int
     """The place in the feed of events."""
 
+    at: int
+    """When what stands there happened, microseconds UTC: by that it is known again."""
+
     flows_until: int
     """When the last flow ended that was told of, microseconds UTC."""
 
     flow: int
     """Its number: several may have ended at once."""
+
+
+BEGINNING: Final = SentUntil(0, 0, 0, 0)
+"""Before anything that a ledger has."""
 
 
 class TracePlace:
@@ -41,7 +48,7 @@ class TracePlace:
 
     def read(self) -> SentUntil | None:
         """What stands in it; None where nothing was sent yet, or it cannot be read."""
-        words = os.pread(self._descriptor, len(_LINE.format(0, 0, 0)), 0).split()
+        words = os.pread(self._descriptor, len(_LINE.format(*BEGINNING)), 0).split()
         if len(words) != len(SentUntil._fields) or not all(word.isdigit() for word in words):
             return None
         return SentUntil(*map(int, words))

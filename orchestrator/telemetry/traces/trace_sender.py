@@ -43,18 +43,26 @@ class TraceSender:
 
         Raises `StorageError`.
         """
+        feed = self.ledger.reports.feed
         until = self.place.read()
         if until is None:
-            ends = self.ledger.reports.traced_jobs
-            until = SentUntil(await self.ledger.reports.feed.end(), *await ends.last_flow_end())
+            end = await feed.end()
+            until = SentUntil(end, await feed.at(end) or 0, *await self.ledger.reports.traced_jobs.last_flow_end())
             self.place.write(until)
-        async for _ in self.ledger.reports.feed.changes():
-            until = await self._catch_up(until)
+        async for _ in feed.changes():
+            until = await self._catch_up(await self._found_again(until))
+
+    async def _found_again(self, until: SentUntil) -> SentUntil:
+        """The same place, where something else stands there by now: events were deleted, or this is another ledger."""
+        feed = self.ledger.reports.feed
+        if not until.place or await feed.at(until.place) == until.at:
+            return until
+        return until._replace(place=await feed.place_by(until.at))
 
     async def _catch_up(self, until: SentUntil) -> SentUntil:
         while page := await self.ledger.reports.feed.page(until.place):
             await self._send(await self._of_jobs(page))
-            until = self._keep(until._replace(place=page[-1].place))
+            until = self._keep(until._replace(place=page[-1].place, at=page[-1].at))
         traced = self.ledger.reports.traced_jobs
         while ended := await traced.flows_ended(until.flows_until, until.flow):
             for flow in ended:

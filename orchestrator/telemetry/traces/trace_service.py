@@ -1,6 +1,10 @@
-"""Traces for as long as a dashboard lives, from a ledger of its own that is opened anew where it became unreadable."""
+"""Traces for as long as a dashboard lives, from a ledger of its own that is opened anew where it became unreadable, or
+another one stands in its place.
+"""
 
 import logging
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -8,10 +12,10 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.errors import StorageError, UsageError
+from orchestrator.errors import OrchestratorError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Connect, read_ledger
 from orchestrator.telemetry.traces.otlp import otlp_exporter, sending_by
-from orchestrator.telemetry.traces.trace_place import TracePlace, trace_place
+from orchestrator.telemetry.traces.trace_place import BEGINNING, TracePlace, trace_place
 from orchestrator.telemetry.traces.trace_sender import Send, TraceSender
 
 if TYPE_CHECKING:
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPEN_AGAIN_S: Final = 10.0
+OPEN_AGAIN_S: Final = 1.0
+"""How often it is looked whether a ledger is there, and whether it still is the one that is open."""
 
 
 async def send_traces(
@@ -33,22 +38,65 @@ async def send_traces(
 ) -> None:
     """Sends the spans of that share of jobs until it is cancelled, to where the variables say, or by `exporter`.
 
-    Raises `UsageError` at once where OpenTelemetry is not installed, or another process sends already.
+    Of a ledger that comes later all is sent. Raises `UsageError` at once where OpenTelemetry is not installed, or
+    another process sends already.
     """
     send = sending_by(exporter or otlp_exporter())
     with trace_place(ledger) as place:
         task_status.started()
+        await _Traces(ledger=ledger, share=share, clock=clock, connect=connect, place=place, send=send).serve()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Traces:
+    """Those of whatever ledger is at the path."""
+
+    ledger: Path
+    share: float
+    clock: Clock
+    connect: Connect | None
+    place: TracePlace
+    send: Send
+    told: str = ""
+    """What was last in the way: it is said once."""
+
+    async def serve(self) -> None:
+        """Goes on until cancelled: who looks on ends by an unreadable ledger no more than others do."""
         while True:
-            await _send(ledger, share, clock, connect, place, send)
+            try:
+                await self._send()
+            except* OrchestratorError as errors:
+                self._tell(leading(errors))
             await anyio.sleep(OPEN_AGAIN_S)
 
+    async def _send(self) -> None:
+        """Returns once the ledger is not at its path any more. One that is not there has nothing behind it."""
+        file = _file_at(self.ledger)
+        if file is None:
+            self.place.write(BEGINNING)
+        async with read_ledger(self.ledger, clock=self.clock, connect=self.connect) as opened:
+            self.told = ""
+            async with anyio.create_task_group() as tasks:
+                sender = TraceSender(ledger=opened, place=self.place, share=self.share, send=self.send)
+                tasks.start_soon(sender.serve)
+                while file is not None and _is_at(self.ledger, file):  # noqa: ASYNC110  nobody tells
+                    await anyio.sleep(OPEN_AGAIN_S)
+                tasks.cancel_scope.cancel()
 
-async def _send(
-    ledger: Path, share: float, clock: Clock, connect: Connect | None, place: TracePlace, send: Send
-) -> None:
-    """Returns once the ledger cannot be read for now: who looks on ends by that no more than others do."""
+    def _tell(self, error: BaseException) -> None:
+        text = with_settings_named(message_of(error), flag_name)
+        if text != self.told:
+            log.warning("traces wait: %s", text)
+        self.told = text
+
+
+def _file_at(path: Path) -> os.stat_result | None:
     try:
-        async with read_ledger(ledger, clock=clock, connect=connect) as opened:
-            await TraceSender(ledger=opened, place=place, share=share, send=send).serve()
-    except (StorageError, UsageError) as error:
-        log.warning("traces wait: %s", error)
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _is_at(path: Path, file: os.stat_result) -> bool:
+    found = _file_at(path)
+    return found is not None and os.path.samestat(found, file)

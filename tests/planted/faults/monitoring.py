@@ -51,8 +51,24 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         name="a place is written down before its spans are sent",
         path="orchestrator/telemetry/traces/trace_sender.py::TraceSender._catch_up",
-        old="            await self._send(await self._of_jobs(page))\n            until = self._keep(until._replace(place=page[-1].place))",
-        new="            until = self._keep(until._replace(place=page[-1].place))\n            await self._send(await self._of_jobs(page))",
+        old="            await self._send(await self._of_jobs(page))\n            until = self._keep(until._replace(place=page[-1].place, at=page[-1].at))",
+        new="            until = self._keep(until._replace(place=page[-1].place, at=page[-1].at))\n            await self._send(await self._of_jobs(page))",
         tests=(_SENDER + "test_who_is_killed_before_it_is_written_down_sends_the_same_again",),
+    ),
+    Fault(
+        name="events whose numbers are given again are taken for those that were told of",
+        path="orchestrator/telemetry/traces/trace_sender.py::TraceSender._found_again",
+        old="if not until.place or await feed.at(until.place) == until.at:",
+        new="if True:",
+        tests=(_SENDER + "test_where_events_were_deleted_their_numbers_that_are_given_again_are_told_of",),
+    ),
+    Fault(
+        name="of a ledger that comes later the first jobs are not told of",
+        path="orchestrator/telemetry/traces/trace_service.py::_Traces._send",
+        old="if file is None:",
+        new="if False:",
+        tests=(
+            "tests/telemetry/traces/test_otlp.py::test_a_ledger_that_comes_later_is_told_of_from_its_beginning_and_so_is_another_in_its_place",
+        ),
     ),
 )

@@ -16,7 +16,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.telemetry.traces.otlp import otlp_exporter, sending_by
 from orchestrator.telemetry.traces.spans import SpanOf
-from orchestrator.telemetry.traces.trace_place import SentUntil, trace_place
+from orchestrator.telemetry.traces.trace_place import BEGINNING, trace_place
 from orchestrator.telemetry.traces.trace_service import send_traces
 from tests.factories import a_row
 from tests.ledger.ledgers import a_run, brought_to, write_ledger
@@ -59,21 +59,21 @@ async def test_the_variables_name_what_sends(monkeypatch: pytest.MonkeyPatch) ->
     assert span.resource.attributes["deployment.environment"] == "night"
 
 
-def an_ended_job(path: Path) -> None:
-    """A ledger with a job that has ended, of which nobody was told yet."""
+def an_ended_job(path: Path, name: str = "night") -> None:
+    """A ledger with a job that has ended."""
 
     async def made(ledger: Ledger) -> None:
-        await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name="night")
+        await a_run(ledger, [a_row(1, "a"), a_row(2, "b")], name=name)
         await brought_to(ledger, State.SUCCEEDED, ledger.now())
 
     write_ledger(path, made)
-    with trace_place(path) as place:
-        place.write(SentUntil(0, 0, 0))
 
 
 async def test_a_receiver_gets_the_spans_of_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "l.db"
     await anyio.to_thread.run_sync(an_ended_job, path)
+    with trace_place(path) as place:
+        place.write(BEGINNING)
     with receiving() as receiver:
         receiver.answers = [503]
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
@@ -86,6 +86,27 @@ async def test_a_receiver_gets_the_spans_of_a_ledger(tmp_path: Path, monkeypatch
     assert {span.name for span in receiver.spans} >= {"job", "attempt"}
     assert len(set(receiver.numbers)) == len(receiver.numbers)
     assert receiver.headers[0]["authorization"] == "Bearer abc"
+
+
+async def test_a_ledger_that_comes_later_is_told_of_from_its_beginning_and_so_is_another_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, other = tmp_path / "l.db", tmp_path / "other.db"
+    with receiving() as receiver, anyio.fail_after(60):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(partial(send_traces, path, 1.0, clock=SystemClock()))
+            for name in ("first", "second"):
+                await anyio.to_thread.run_sync(an_ended_job, other, name)
+                for beside in ("-wal", "-shm"):
+                    path.with_name(path.name + beside).unlink(missing_ok=True)
+                other.rename(path)
+                receiver.came.clear()
+                await anyio.to_thread.run_sync(receiver.came.wait)
+            tasks.cancel_scope.cancel()
+    told = [each.value.string_value for span in receiver.spans for each in span.attributes]
+    assert [name for name in told if name in ("first", "second")] == ["first", "second"]
+    assert len([record for record in caplog.records if "there is no ledger" in record.getMessage()]) <= 1, "said once"
 
 
 async def test_a_receiver_that_is_not_there_takes_nothing() -> None:

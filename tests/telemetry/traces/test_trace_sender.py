@@ -155,6 +155,22 @@ async def test_only_the_sampled_jobs_are_told_of(tmp_path: Path) -> None:
     assert 3 <= len(taken.named("job")) <= 25
 
 
+async def test_where_events_were_deleted_their_numbers_that_are_given_again_are_told_of(tmp_path: Path) -> None:
+    async with opened(tmp_path / "l.db") as ledger:
+        await three_jobs(ledger)
+        taken = Taken()
+        await brought_to(ledger, State.SUCCEEDED, ledger.now(), job=1)
+        async with sending(ledger, taken):
+            pass
+        sent = ledger.now() + SECOND_US
+        await brought_to(ledger, State.SUCCEEDED, sent + SECOND_US, job=2)
+        with trace_place(ledger.path) as place:  # as it was left by an event of that number which was deleted
+            place.write(SentUntil(await ledger.reports.feed.end(), sent, 0, 0))
+        async with sending(ledger, taken):
+            await until(lambda: len(taken.named("job")) == 1)
+    assert [span.attributes["orchestrator.job"] for span in taken.named("job")] == [2]
+
+
 async def test_flows_that_ended_are_told_of_with_their_stages(tmp_path: Path) -> None:
     async with opened(tmp_path / "l.db") as ledger:
         of = await applied(ledger, a_pipeline("p"), now=ledger.now())
@@ -188,15 +204,15 @@ async def test_a_place_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     (tmp_path / "l.db.traces").write_text("nonsense")
     with trace_place(tmp_path / "l.db") as place:
         assert place.read() is None
-        place.write(SentUntil(7, 8, 9))
-        assert place.read() == SentUntil(7, 8, 9)
+        place.write(SentUntil(7, 8, 9, 10))
+        assert place.read() == SentUntil(7, 8, 9, 10)
 
 
 async def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with trace_place(tmp_path / "l.db") as place:
         full = TracePlace(-1, tmp_path / "l.db.traces")
         with pytest.raises(StorageError, match=r"l\.db\.traces"):
-            full.write(SentUntil(1, 2, 3))
+            full.write(SentUntil(1, 2, 3, 4))
         assert place.read() is None
     with pytest.raises(UsageError, match="kept there"), trace_place(tmp_path / "none" / "l.db"):
         pass
