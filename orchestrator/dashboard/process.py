@@ -38,6 +38,9 @@ CONNECTIONS_MAX: Final = 128
 _SECRET_ENDINGS: Final = ("API_KEY", "_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_KEY_ID")
 """How variables are called that hold secrets."""
 
+_OF_TRACES: Final = "OTEL_"
+"""What is for whoever takes the traces: one of those that are called like a secret is the path of a file."""
+
 
 class _ToBeMade:
     """An application that is made once it is known where it listens: its cookie is called by the port."""
@@ -65,7 +68,8 @@ def drop_secrets(
     keys = {*API_KEY_VARIABLES, *more}
     kept = {name: environ[name] for name in telling if name in environ and name not in keys}
     for name in [*environ]:
-        if name in keys or name in kept or name.upper().endswith(_SECRET_ENDINGS):
+        is_called_so = name.upper().endswith(_SECRET_ENDINGS) and not name.startswith(_OF_TRACES)
+        if name in keys or name in kept or is_called_so:
             del environ[name]
     assert not (keys | kept.keys()) & environ.keys()
     return kept

@@ -83,9 +83,14 @@ def test_no_key_is_left_in_its_environment() -> None:
         "AWS_SECRET_ACCESS_KEY": "e",
         "db_password": "f",
         "ORCHESTRATOR_DASHBOARD_URL": "https://x.example",
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY": "client.pem",
     }
     assert drop_secrets(environ, {"WORK"}) == {}
-    assert environ == {"PATH": "/bin", "ORCHESTRATOR_DASHBOARD_URL": "https://x.example"}
+    assert environ == {
+        "PATH": "/bin",
+        "ORCHESTRATOR_DASHBOARD_URL": "https://x.example",
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY": "client.pem",
+    }
 
 
 def test_what_tells_people_is_kept_apart_and_no_key_with_it() -> None:

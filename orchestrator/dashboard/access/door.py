@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestrator.clock import Clock
 from orchestrator.dashboard.access.bodies import BODY_BYTES_MAX, declared_is_too_large, limited
-from orchestrator.dashboard.access.request_checks import SAFE_METHODS, is_from_our_page, is_our_host
+from orchestrator.dashboard.access.request_checks import SAFE_METHODS, is_from_our_page, is_our_host, is_trusted
 from orchestrator.dashboard.access.response_headers import harden
 from orchestrator.dashboard.access.tokens import Person
 from orchestrator.dashboard.access.visitors import Visitors
@@ -60,15 +60,16 @@ class Door:
         status = 500
         scope = self._inside(scope)
         receive = limited(receive)
+        request = Request(scope, receive)
+        trusted = is_trusted(request.headers.get("host", ""), self.visitors.settings.origin)
 
         async def hardened(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                harden(MutableHeaders(scope=message))
+                harden(MutableHeaders(scope=message), is_trusted=trusted)
             await send(message)
 
-        request = Request(scope, receive)
         try:
             refusal = self._refusal(request)
             answer = self.app if refusal is None else await self.refuse(request, refusal)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from orchestrator.core.service.addresses import is_loopback
+
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 """Those that change nothing."""
 
@@ -18,13 +20,8 @@ _LOCAL: Final = "localhost"
 
 def is_our_host(host: str, own: str | None) -> bool:
     """Whether a `Host` can only be ours: a number, `localhost`, or that of the origin `own`."""
-    try:
-        parts = urlsplit(f"//{host}")
-        name = (parts.hostname or "").removesuffix(".")
-        _ = parts.port
-    except ValueError:
-        return False
-    if "@" in host or not name:
+    name = _name_in(host)
+    if name is None:
         return False
     if name == _LOCAL or (own is not None and name == urlsplit(own).hostname):
         return True
@@ -33,6 +30,14 @@ def is_our_host(host: str, own: str | None) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_trusted(host: str, own: str | None) -> bool:
+    """Whether browsers trust what they are shown under that `Host`: by HTTPS, or of their own machine."""
+    name = _name_in(host)
+    if own is not None and name == urlsplit(own).hostname:
+        return own.startswith("https:")
+    return name is not None and is_loopback(name)
 
 
 def is_from_our_page(headers: Mapping[str, str], own: str | None) -> bool:
@@ -47,3 +52,14 @@ def is_from_our_page(headers: Mapping[str, str], own: str | None) -> bool:
     origin = headers.get("origin", "").lower()
     host = headers.get("host", "").lower()
     return origin in {f"http://{host}", f"https://{host}"} or (own is not None and origin == own)
+
+
+def _name_in(host: str) -> str | None:
+    """The name, without port; None where it is none."""
+    try:
+        parts = urlsplit(f"//{host}")
+        name = (parts.hostname or "").removesuffix(".")
+        _ = parts.port
+    except ValueError:
+        return None
+    return None if "@" in host or not name else name

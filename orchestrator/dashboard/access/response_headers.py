@@ -14,14 +14,18 @@ SECURITY_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
 
-def harden(headers: MutableHeaders) -> None:
-    """Adds them; what is not said to be kept is not kept."""
+OPENER_POLICY: Final = "Cross-Origin-Opener-Policy"
+
+
+def harden(headers: MutableHeaders, *, is_trusted: bool) -> None:
+    """Adds them; what is not said to be kept is not kept. Pages that browsers trust may say who has opened them."""
     for name, value in SECURITY_HEADERS.items():
         headers[name] = value
+    if is_trusted:
+        headers[OPENER_POLICY] = "same-origin"
     if "Cache-Control" not in headers:
         headers["Cache-Control"] = "private, no-cache"

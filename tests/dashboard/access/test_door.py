@@ -84,6 +84,26 @@ async def test_every_answer_forbids_what_we_do_not_use(tmp_path: Path) -> None:
     assert "unsafe" not in CONTENT_SECURITY_POLICY
 
 
+@pytest.mark.parametrize(
+    ("host", "url", "is_said"),
+    [
+        ("127.0.0.1:8901", None, True),
+        ("[::1]:8901", None, True),
+        ("10.0.0.7:8901", None, False),
+        ("x.example", "https://x.example", True),
+        ("x.example", "http://x.example", False),
+        ("127.0.0.1", "http://x.example", True),
+    ],
+)
+async def test_who_opened_a_page_is_kept_from_it_where_browsers_obey_that(
+    tmp_path: Path, host: str, url: str | None, is_said: bool
+) -> None:
+    """Elsewhere they would complain of it on each page."""
+    async with sample_site(tmp_path, url=url) as site:
+        page = await site.get("/samples/1", Host=host)
+    assert (page.status, "cross-origin-opener-policy" in page.headers) == (200, is_said)
+
+
 async def test_no_page_has_what_the_policy_forbids(tmp_path: Path) -> None:
     async with sample_site(tmp_path) as site:
         for path in ("/samples/1", "/nowhere", "/login"):
