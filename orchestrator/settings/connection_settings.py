@@ -16,6 +16,7 @@ from orchestrator.settings.parsers import names, service
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
 from orchestrator.settings.values import (
+    API_KEY_VARIABLES,
     BASE_URL_DEFAULT,
     GRAPHQL_URL_DEFAULT,
     REST_URL_DEFAULT,
@@ -230,6 +231,11 @@ def own_keys(
     connection: ConnectionSettings, environ: Mapping[str, str], others: frozenset[str] = frozenset()
 ) -> OwnKeys:
     """What must not leave for a row; `others` are more variables that hold a secret of ours."""
-    named = {key.removeprefix("env:") for key in connection.keys.values() if key.startswith("env:")}
     values = {connection.api_key, *(connection.key_for(url, environ) for url in connection.keys)}
-    return OwnKeys(names=connection.key_variables | others | named, values=frozenset(values - {""}))
+    return OwnKeys(names=secret_variables(connection) | others, values=frozenset(values - {""}))
+
+
+def secret_variables(connection: ConnectionSettings) -> frozenset[str]:
+    """The variables that hold what is secret of ours."""
+    named = {key.removeprefix("env:") for key in connection.keys.values() if key.startswith("env:")}
+    return connection.key_variables.union(API_KEY_VARIABLES, named)

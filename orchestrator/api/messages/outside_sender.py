@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.secret_scrubber import SecretScrubber
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.outbox import Message, Messages, Notification
 from orchestrator.ledger.flows.run_outbox import RunMessage
-from orchestrator.settings.connection_settings import ConnectionSettings
+from orchestrator.settings.connection_settings import ConnectionSettings, secret_variables
 
 M = TypeVar("M", bound=Message)
 
@@ -37,7 +37,7 @@ class OutsideSender:
     @classmethod
     async def of(cls, ledger: Ledger, connection: ConnectionSettings, dependencies: Dependencies) -> "OutsideSender":
         """One that knows the targets of `connection`, and keeps what is secret out, as far as this process knows it."""
-        names = await ledger.jobs.claims.secret_names_known() | connection.key_variables
+        names = await ledger.jobs.claims.secret_names_known() | secret_variables(connection)
         scrubber = SecretScrubber(lambda: names, dependencies.environ, warn=_say_nothing)
         sender = MessageSender(ledger.path, connection, dependencies)
         return cls(ledger=ledger, sender=sender, dependencies=dependencies, scrub=scrubber.scrub)

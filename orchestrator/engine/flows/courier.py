@@ -123,12 +123,13 @@ class Courier(Generic[M]):
             self._settled.set()
 
     async def send_once(self, message: M) -> Delivery:
-        """Sends one now, and writes down what came of it. Raises `StorageError`."""
+        """Sends one now, writes down what came of it, and tells that. Raises `StorageError`."""
         came = await self.send(replace(message, body=self.scrub(message.body)))
         if came.problem is None:
             await (self.outbox.delivered(message.id) if came.is_wanted else self.outbox.unwanted(message.id))
             return came
         problem, now = self.scrub(came.problem.encode()).decode(), self.clock.now()
+        came = replace(came, problem=problem)
         due_at = next_try(tries=message.tries + 1, owed_at=message.owed_at, now=now, wanted_us=came.wait_us)
         if not came.is_wanted:
             due_at = None

@@ -59,8 +59,9 @@ class EndpointRegistry:
         """Of every run of the ledger, by its number, as they were given last."""
 
         self.services = ServiceRegistry(connection, dependencies, console, groups.outer)
+        own = connection.key_variables
         self.secrets = SecretScrubber(
-            lambda: ledger.jobs.claims.secret_names,
+            lambda: ledger.jobs.claims.secret_names | own | self.services.secret_variables,
             dependencies.environ,
             api_keys=self.services.api_keys,
             warn=console.warn,

@@ -11,8 +11,8 @@ API_KEY_LABEL: Final = "the API key"
 class SecretScrubber:
     """Scrubs whatever a service or a worker says, before it is kept anywhere.
 
-    `names` gives the environment variables whose values have left with a submission, of this process or an earlier one
-    (the ledger knows them; another frozenset once there are more). Values are looked up in `environ`, and stand in
+    `names` gives the environment variables that hold what is secret: whose values have left with a submission, of this
+    process or an earlier one (the ledger knows them), and our own. Values are looked up in `environ`, and stand in
     nothing but memory. `api_keys` gives them by the URL of their service, "" for the one that needs no name. `warn` is
     told of each value that is too short to be looked for.
     """
@@ -39,7 +39,7 @@ class SecretScrubber:
     def scrub(self, text: bytes) -> bytes:
         """`text` without the secrets."""
         names = self._names()
-        if names is not self._known or self._api_keys() != self._known_keys:
+        if names != self._known or self._api_keys() != self._known_keys:
             self._learn(names)
         return self._redactor.scrub(text)
 

@@ -1,0 +1,46 @@
+"""What is written down, and told to who asks, of a message that nobody took."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from orchestrator.client.notify.delivery import Delivery, failed
+from orchestrator.engine.flows.courier import Courier
+from orchestrator.ledger.flows.outbox import Message
+from tests.simulation.clock import VirtualClock
+
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
+
+
+@dataclass
+class Outbox:
+    """Notes why nobody took it."""
+
+    problems: list[str] = field(default_factory=list)
+
+    async def undelivered(self, _number: int, problem: str, *, due_at: int | None) -> None:
+        assert due_at is not None
+        self.problems.append(problem)
+
+
+async def test_a_secret_that_a_receiver_repeats_is_neither_kept_nor_told() -> None:
+    outbox = Outbox()
+
+    async def send(_message: object) -> Delivery:
+        return failed("page.py ended with exit code 1: no such user hunter2-hunter2")
+
+    courier: Courier[Message] = Courier(
+        outbox=outbox,  # type: ignore[arg-type]  # as far as it is used
+        send=send,
+        name_of=lambda _: "night",
+        clock=VirtualClock(),
+        scrub=lambda text: text.replace(b"hunter2-hunter2", b"[env:PASSWORD]"),
+        warn=outbox.problems.append,
+    )
+    message = Message(
+        id=1, body=b"{}", owed_at=0, due_at=0, tries=0, taken_at=None, given_up_at=None, problem="", target="ops"
+    )
+    came = await courier.send_once(message)
+    assert came.problem == "page.py ended with exit code 1: no such user [env:PASSWORD]"
+    assert len(outbox.problems) == 2
+    assert all(came.problem in each for each in outbox.problems)
