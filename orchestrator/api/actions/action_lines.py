@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from orchestrator.api.actions.proposal import resume_command
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.pages.runs.payload_policy import PayloadPolicy, check_filter
 from orchestrator.errors import UsageError
@@ -26,6 +27,9 @@ _PATHS: Final = {
     SubjectKind.MESSAGE: "/messages",
 }
 
+WAITING: Final = "waiting"
+"""How an action stands that nobody has begun."""
+
 _WAITS: Final = "it is carried out by the next process that works on this ledger"
 _HIDDEN: Final = "a filter of what is hidden here"
 _CUT_OFF: Final = "it is not known what came of it: whoever did it ended before it could say"
@@ -43,7 +47,7 @@ async def action_list(
     """A page of the actions of which who has `by` in it, and what `what`, behind the one numbered `before`."""
     rows = await ledger.actions.page(before=before, most=PAGE + 1, by=by, what=what)
     shown = rows[:PAGE]
-    lines = tuple(_line(row, ledger, held_by, shows) for row in shown)
+    lines = tuple([await _line(row, ledger, held_by, shows) for row in shown])
     return ActionList(actions=lines, by=by, what=what, after=shown[-1].id if len(rows) > PAGE else None)
 
 
@@ -52,11 +56,14 @@ async def action_line(
 ) -> ActionLine | None:
     """The action of that number, or None."""
     row = await ledger.actions.one(number)
-    return None if row is None else _line(row, ledger, held_by, shows)
+    return None if row is None else await _line(row, ledger, held_by, shows)
 
 
-def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPolicy | None) -> ActionLine:
+async def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPolicy | None) -> ActionLine:
     state, outcome = _state(row, ledger.now(), held_by)
+    outcome = with_its_ledger(outcome, ledger.path)
+    if state == WAITING and held_by is None and row.kind is SubjectKind.RUN and row.number is not None:
+        outcome += f": {await resume_command(ledger, row.number, row.subject)}"
     left = None if row.asked_n is None or row.done_n is None else max(0, row.asked_n - row.done_n)
     return ActionLine(
         id=row.id,
@@ -74,7 +81,7 @@ def _line(row: ActionRow, ledger: Ledger, held_by: str | None, shows: PayloadPol
         done=row.done_n,
         left=left,
         state=state,
-        outcome=with_its_ledger(outcome, ledger.path),
+        outcome=outcome,
         done_at=row.done_at,
     )
 
@@ -97,7 +104,7 @@ def _state(row: ActionRow, now: int, held_by: str | None) -> tuple[str, str]:
     if row.command is None:
         return ("running", "") if now - row.asked_at < UNKNOWN_US else ("unknown", _CUT_OFF)
     if held_by is None:
-        return "waiting", _WAITS if not row.done_n else f"{row.done_n:,} so far; {_WAITS}"
+        return WAITING, _WAITS if not row.done_n else f"{row.done_n:,} so far; {_WAITS}"
     if row.taken_at is not None:
         return "running", f"{row.done_n or 0:,} so far"
-    return "waiting", f"{held_by} has not begun it yet"
+    return WAITING, f"{held_by} has not begun it yet"

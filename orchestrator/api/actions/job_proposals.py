@@ -3,11 +3,12 @@
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at_work, typed_command
-from orchestrator.api.actions.run_proposals import resume_command_of, run_meant
+from orchestrator.api.actions.proposal import Proposal, ProposalRequest, once_at_work, resume_command, typed_command
+from orchestrator.api.actions.run_proposals import run_meant
 from orchestrator.api.outcomes.job_queries import JobsPreview, filter_of, jobs_preview, where_of
 from orchestrator.api.pages.runs.payload_policy import check_filter, row_shown
 from orchestrator.api.runs.commands import cancel_jobs, retry
+from orchestrator.core.filters.filter import EVERY, ClusterIs, Filter
 from orchestrator.core.text.figures import lasting, money
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.engine.commands.cancel_jobs import UNFINISHED
@@ -41,7 +42,7 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
     run = await run_meant(request.ledger, request.number)
     given = request.text("where")
     where = await where_of(request.ledger, run, given, request.text("cluster") or None)
-    check_filter(request.shows, filter_of(where, now=request.now))
+    check_filter(request.shows, chosen := filter_of(where, now=request.now))
     ended = request.text("until") or _moment(request.now)
     counted_where = f"ended<={ended} ({where})" if where.strip() else f"ended<={ended}"
     found = await jobs_preview(request.ledger, run, counted_where, of=GIVEN_UP, inputs_max=INPUTS_MAX)
@@ -55,9 +56,9 @@ async def retry_jobs(request: ProposalRequest) -> Proposal:
         title=f"Try jobs of {run.name} again?",
         button=f"Try {counted(found.count, 'job')} again",
         command=typed_command(request.path, "retry", run.name, *filter_words, *words),
-        says=(f"They are {where}." if where.strip() else "They are all that have failed or were cancelled.", *_LATER),
+        says=(_which(chosen, where, "They are all that have failed or were cancelled."), *_LATER),
         paid=_paid(run, found),
-        when=once_at_work(request.holder, await resume_command_of(request, run)),
+        when=once_at_work(request.holder, await resume_command(request.ledger, run.id, run.name)),
         count=found.count,
         sample=_sample(request, found),
         inputs=tuple(
@@ -73,7 +74,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
     """Jobs without an outcome are cancelled, here and at the service: those of a filter, or all."""
     run = await run_meant(request.ledger, request.number)
     where = request.text("where")
-    check_filter(request.shows, filter_of(where, now=request.now))
+    check_filter(request.shows, chosen := filter_of(where, now=request.now))
     found = await jobs_preview(request.ledger, run, where, of=UNFINISHED, inputs_max=INPUTS_MAX)
     filter_words = ["--where", where] if where else []
     return Proposal(
@@ -83,11 +84,11 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
         button=f"Cancel {counted(found.count, 'job')}",
         command=typed_command(request.path, "jobs", "cancel", run.name, *filter_words),
         says=(
-            f"They are {where}." if where else "They are all that have no outcome yet.",
+            _which(chosen, where, "They are all that have no outcome yet."),
             "Results that still arrive count; what ends meanwhile is not cancelled.",
         ),
         paid="What a worker has done by then is paid. Who has one tried again later pays for it again.",
-        when=once_at_work(request.holder, await resume_command_of(request, run)),
+        when=once_at_work(request.holder, await resume_command(request.ledger, run.id, run.name)),
         count=found.count,
         may_shrink=True,
         sample=_sample(request, found),
@@ -97,7 +98,7 @@ async def cancel_some(request: ProposalRequest) -> Proposal:
     )
 
 
-_LATER: Final = ("They get fresh counters. What fails from now on is not among them.",)
+_LATER: Final = ("Their attempts are counted from the first again. What fails from now on is not among them.",)
 
 _LABELS: Final = {
     run_settings.EXECUTION_TIMEOUT.key: "Longest execution",
@@ -109,6 +110,13 @@ _NOTES: Final = {
     run_settings.MAX_ATTEMPTS.key: "Empty: as the run has it.",
     request_settings.ENDPOINT.key: "The id of another one of the same service; empty: the run's own.",
 }
+
+
+def _which(chosen: Filter, where: str, all_of_them: str) -> str:
+    """Which jobs are `chosen` by `where`, in words."""
+    if chosen == EVERY:
+        return all_of_them
+    return "They have all failed in the same way." if isinstance(chosen, ClusterIs) else f"They are {where}."
 
 
 def _moment(now: int) -> str:

@@ -2,7 +2,15 @@
 
 from collections.abc import Mapping
 
-from orchestrator.api.actions.proposal import FREE, GoneError, Proposal, ProposalRequest, once_at_work, typed_command
+from orchestrator.api.actions.proposal import (
+    FREE,
+    GoneError,
+    Proposal,
+    ProposalRequest,
+    once_at_work,
+    resume_command,
+    typed_command,
+)
 from orchestrator.api.admin.brakes import brakes_of, brakes_set
 from orchestrator.api.pages.runs.payload_policy import are_texts_hidden
 from orchestrator.api.runs.commands import control_run, prioritize
@@ -105,7 +113,7 @@ async def cancel_run(request: ProposalRequest) -> Proposal:
             "What is finished stays as it is.",
         ),
         paid="What a worker has done by then is paid. Who has a cancelled job tried again later pays for it again.",
-        when="" if request.holder or not at_service else once_at_work(None, await resume_command_of(request, run)),
+        when="" if request.holder or not at_service else once_at_work(None, await _resume(request, run)),
         count=left,
         of="jobs without an outcome",
         may_shrink=True,
@@ -194,11 +202,8 @@ async def _sending(request: ProposalRequest, run: Run) -> str:
     """When it is sent, where nobody works."""
     if request.holder is not None:
         return ""
-    return f"Nobody works on this ledger: nothing is sent before somebody does: {await resume_command_of(request, run)}"
+    return f"Nobody works on this ledger: nothing is sent before somebody does: {await _resume(request, run)}"
 
 
-async def resume_command_of(request: ProposalRequest, run: Run) -> str:
-    """What works on a run; on that of a stage, what carries out its flow."""
-    if await request.ledger.flows.part(run.id) is not None:
-        return typed_command(request.path, "tick")
-    return typed_command(request.path, "resume", run.name)
+async def _resume(request: ProposalRequest, run: Run) -> str:
+    return await resume_command(request.ledger, run.id, run.name)

@@ -32,6 +32,9 @@ class RunBrakeStatus(msgspec.Struct, frozen=True, kw_only=True):
     why_blocked: str | None = msgspec.field(name="held_up")
     """Why nothing is sent, or single jobs only, as whoever works on it says."""
 
+    gate: str | None = None
+    """Which one that is: `breaker`, `budget` ..."""
+
     breaker: str
     """`closed`, `open`, `half-open`, or `off`."""
 
@@ -92,6 +95,7 @@ async def brakes_of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> 
     held_by, state = holder(ledger.path), kept.kept.breaker
     beats = [beat for beat in await ledger.runs.heartbeats.all() if held_by and beat.is_fresh(ledger.now())]
     holds = (beat.report.of(run.id).blocked_by for beat in beats)
+    hold = next((each for each in holds if each is not None), None)
     return RunBrakeStatus(
         run=run.name,
         holder=held_by,
@@ -99,7 +103,8 @@ async def brakes_of(ledger: Ledger, run: Run, *, outcome: str | None = None) -> 
         settings={each.key: _text(run, each.name) for each in run_settings.BRAKES},
         breaker=state.phase if run.settings.breaker.first else "off",
         breaker_why=state.why or None if state.phase is not BreakerPhase.CLOSED else None,
-        why_blocked=next((hold.sentence for hold in holds if hold is not None), None),
+        why_blocked=None if hold is None else hold.sentence,
+        gate=None if hold is None else hold.gate,
         canary=await _canary(ledger, kept.canary),
         failed=counts.get(State.FAILED.value, 0),
         executions=own.ended,

@@ -35,7 +35,8 @@ async def needs_now(
     its pipelines, where somebody has asked that already.
     """
     now = ledger.now()
-    among = await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=RUNS_MAX)
+    among = set(await ledger.reports.run_list.page(wanted=RunsWanted.OPEN, before=None, most=RUNS_MAX))
+    among |= {each.run for each in await ledger.commands.pending() if each.run is not None}  # all its jobs may be over
     seen, said, safe_s = await picture(ledger, held_by, among=among)
     flows = await ledger.reports.run_list.flows_of(among)
     runs = [run for run in seen.runs if unfinished(seen.counts.get(run.id, {})) or run.id in seen.pending]

@@ -70,7 +70,7 @@ async def engine_page(ledger: Ledger, held_by: str | None, span: str, *, with_ro
         spans=tuple(SPANS),
         since=since,
         until=until,
-        cpu=(rate_line(time, "cores", lambda sample: sample.cpu_s),),
+        cpu=(rate_line(time, "cores", lambda sample: sample.cpu_s, unit=Unit.NUMBER),),
         memory=(gauge_line(time, "memory", lambda sample: sample.resident_bytes, Unit.BYTES),),
         lag=quantile_lines(time, lambda sample: sample.lag, LAG_BOUNDS_S, _SHARES),
         commits=quantile_lines(time, lambda sample: sample.commits, COMMIT_BOUNDS_S, _SHARES),

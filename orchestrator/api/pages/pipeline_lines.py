@@ -8,8 +8,8 @@ from orchestrator.api.pages.flow_results import flow_results
 from orchestrator.core.diagnosis.need_facts import PipelineState
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.core.pipelines.flow_lifecycle import FlowState
-from orchestrator.core.pipelines.pipeline import when_it_fires
 from orchestrator.core.pipelines.schedule_calendar import next_fires
+from orchestrator.core.pipelines.schedule_words import schedule_in_words
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
@@ -67,7 +67,8 @@ def pipeline_line(
         pipeline=each.id,
         name=each.name,
         standing=_standing(state, numbers, last, is_paused=is_paused),
-        schedule=when_it_fires(None if watermark is None else schedule),
+        schedule=schedule_in_words(None if watermark is None else schedule),
+        crons=() if schedule is None else schedule.cron,
         zone="UTC" if schedule is None else schedule.zone,
         is_scheduled=watermark is not None,
         next_at=next(iter(next_of(each, now, 1)), None),

@@ -33,10 +33,12 @@ def gauge_line(
     return Series(name=name, unit=unit, points=points, step_s=time.spacing_s, state=state)
 
 
-def rate_line(time: SampledTime[Of], name: str, count: Callable[[Of], float], state: str = "") -> Series:
-    """What grew, a second."""
+def rate_line(
+    time: SampledTime[Of], name: str, count: Callable[[Of], float], state: str = "", unit: Unit = Unit.PER_SECOND
+) -> Series:
+    """What grew, a second; of what is counted in seconds itself that is a number."""
     points = grown(time.samples, count, time.spacing_s)
-    return Series(name=name, unit=Unit.PER_SECOND, points=points, step_s=time.spacing_s, state=state)
+    return Series(name=name, unit=unit, points=points, step_s=time.spacing_s, state=state)
 
 
 def quantile_lines(

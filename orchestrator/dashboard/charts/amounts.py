@@ -20,7 +20,7 @@ def amount_text(value: float, unit: Unit) -> str:
         case Unit.SHARE:
             return f"{_number(100 * value)} %"
         case Unit.SECONDS:
-            return _scaled(value, _TIMES, "s")
+            return f"{_number(1000 * value)} ms" if 0 < abs(value) < 1 else _scaled(value, _TIMES, "s")
         case Unit.BYTES:
             return _scaled(value, _SIZES, "B")
         case Unit.MONEY:

@@ -22,6 +22,8 @@ NOTES_MAX: Final = 8
 BANDS_MAX: Final = 100
 """So many are drawn."""
 
+NOTHING: Final = "Nothing was sampled in that time: that is done each ten seconds while there is work."
+
 DASHES: Final = ("solid", "dashed", "dotted", "dash-dot", "long-dash", "fine-dash")
 
 _SILENT_STEPS: Final = 2.5
@@ -53,7 +55,7 @@ def draw(
     since = min(known, default=None) if since is None else since
     until = max(known, default=None) if until is None else until
     if since is None or until is None or not any(since <= at <= until for at in known):
-        return Chart(title=title, summary="Nothing is known of that time.", svg=Markup())
+        return Chart(title=title, summary=NOTHING, svg=Markup())
     times = time_axis(since, until, zone)
     drawn = [(each, _thinned(_within(points, times))) for each, points in drawn]
     unit = series[0].unit
@@ -109,17 +111,22 @@ def _css(series: Series, place: int) -> str:
 
 
 def _line(points: _Points, css: str, times: TimeAxis, values: ValueAxis) -> Markup:
-    """One path, which goes on elsewhere after a gap. A point between two gaps is a dot."""
-    parts = []
+    """A path that goes on elsewhere after a gap, and one of dots: points between two gaps, which would not be seen."""
+    parts: list[str] = []
+    dots: list[str] = []
     for _, group in groupby(points, key=lambda point: point[1] is None):
         places = [
             f"{number_text(1000 * times.share(at))} {number_text(100 - 100 * values.share(value))}"
             for at, value in group
             if value is not None
         ]
-        if places:
-            parts.append(f"M{' '.join(places)}" if len(places) > 1 else f"M{places[0]}h0")
-    return element("path", d="".join(parts), class_=css)
+        if len(places) > 1:
+            parts.append(f"M{' '.join(places)}")
+        elif places:
+            dots.append(f"M{places[0]}h0")
+    drawn = [element("path", d="".join(parts), class_=css)] if parts else []
+    drawn += [element("path", d="".join(dots), class_=f"{css} dot")] if dots else []
+    return Markup().join(drawn)
 
 
 def _grid(values: ValueAxis, times: TimeAxis) -> Iterator[Markup]:

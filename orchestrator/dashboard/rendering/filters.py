@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +20,12 @@ from orchestrator.core.text.figures import (
     size_text,
 )
 from orchestrator.core.text.wording import visible
+from orchestrator.dashboard.charts.amounts import amount_text
 from orchestrator.dashboard.rendering.looks import look_of, sign_of, word_of
 from orchestrator.errors import flag_name, with_settings_named
 from orchestrator.settings.command_names import with_its_ledger
 from orchestrator.units import EPOCH, SECOND_US
+from orchestrator.views.series import Unit
 
 NONE: Final = "–"
 
@@ -65,6 +68,7 @@ def filters(ledger: Path, zone: tzinfo) -> Mapping[str, Callable[..., object]]:
         "lasting": lasting,
         "money": money,
         "rate": brief_rate,
+        "seconds": partial(amount_text, unit=Unit.SECONDS),
         "share": share_text,
     }
     return {

@@ -54,6 +54,9 @@ class PipelineLine(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str
     """When it fires, in words."""
 
+    crons: tuple[str, ...] = ()
+    """The same as it is written, where it is."""
+
     zone: str
     is_scheduled: bool
     next_at: int | None = None

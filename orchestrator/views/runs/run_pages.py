@@ -105,6 +105,9 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     brakes: Sequence[SettingShown]
     breaker: str
     breaker_why: str | None
+    may_go_past: bool
+    """Whether it is held by what people can have it go on past; a budget or a deadline has to be changed."""
+
     canary: str | None
     is_resumable: bool
     progress: Sequence[JobProgress]

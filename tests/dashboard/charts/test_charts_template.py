@@ -47,7 +47,7 @@ def test_a_chart_has_its_legend_labels_bands_and_summary(macros: Any) -> None:
 
 def test_a_chart_of_nothing_says_so(macros: Any) -> None:
     html = macros.chart(DRAW["draw"]([], title="Jobs"))
-    assert '<p class="empty">Nothing is known of that time.</p>' in html
+    assert '<p class="empty">Nothing was sampled in that time' in html
     assert "<svg" not in html
 
 

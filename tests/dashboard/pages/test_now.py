@@ -8,16 +8,18 @@ import anyio
 import pytest
 
 from orchestrator.core.gates.failure_breaker import BreakerRules
+from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
+from tests.dashboard.actions.forms import confirmed, failed_run
 from tests.dashboard.harness import dashboard
 from tests.dashboard.nights import HOSTILE, NIGHT_S, clock_at, looking, nights
 from tests.engine.process import process
 from tests.engine.rows import empty_ledger
 from tests.engine.scripted import Scripted, numbered, says
-from tests.ledger.ledgers import opened
+from tests.ledger.ledgers import brought_to, opened
 from tests.simulation.clock import EPOCH_AT, VirtualClock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -192,3 +194,40 @@ async def test_a_run_whose_breaker_has_tripped_needs_somebody_with_since_when(tm
     assert need["since"] is not None
     assert need["since"] < clock.now()
     assert "1 thing needs you" in shown.text
+
+
+async def test_what_a_budget_holds_is_cured_by_another_budget_and_not_by_going_on(tmp_path: Path) -> None:
+    clock, path = VirtualClock(), empty_ledger(tmp_path / "l.db")
+    paid = Scripted(run=numbered(), status=lambda asked: says("COMPLETED", asked.remote_id, executionTime=3_000))
+    settings = RunSettings(price_per_second=0.01, budget=0.05)
+    with dispatcher_lock(path, now=clock.now(), doing="serve"):
+        async with process(path, paid, clock=clock, jobs=80, settings=settings) as found:
+            await found.begin()
+            await found.wait(lambda: found.progress.count("succeeded") >= 2)
+            await anyio.sleep(60)
+            async with dashboard(path, clock=clock) as site:
+                [need] = (await site.json("/"))["needs"]
+                page = await site.get("/runs/1")
+    assert (need["kind"], need["cure_path"]) == ("held", "/runs/1/brakes")
+    assert "budget" in need["cause"]
+    assert 'action="/runs/1/brakes"' in page.html
+    assert 'action="/runs/1/release"' not in page.html
+
+
+async def test_what_is_asked_of_a_run_that_is_over_needs_somebody_who_works(tmp_path: Path) -> None:
+    """All of its jobs have ended: without the command nothing would be left to do."""
+    path, clock = tmp_path / "l.db", VirtualClock()
+    async with opened(path, clock=clock) as ledger:
+        run = await failed_run(ledger)
+        await brought_to(ledger, State.SUCCEEDED, ledger.now(), job=4)
+    await anyio.sleep(10)
+    async with dashboard(path, clock=clock) as site:
+        assert (await site.json("/"))["needs"] == []
+        done = await confirmed(site, f"/runs/{run.id}/retry", {"back": "/"})
+        [need] = (await site.json("/"))["needs"]
+        page = await site.get(done.headers["location"])
+    assert (need["kind"], need["name"], need["path"]) == ("nobody", "night", f"/runs/{run.id}")
+    command = f"orchestrator resume --ledger {path} night"
+    assert need["advice"].startswith("orchestrator resume night")
+    told = "retry, run night: waiting : it is carried out by the next process that works on this ledger: "
+    assert told + command in page.text

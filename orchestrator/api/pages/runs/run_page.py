@@ -14,6 +14,8 @@ from orchestrator.api.pages.runs.run_charts import run_charts
 from orchestrator.api.pages.runs.run_places import flow_place
 from orchestrator.api.runs.job_progress import progress_of_jobs
 from orchestrator.api.runs.run_costs import run_costs
+from orchestrator.core.diagnosis.verdict import RunStanding
+from orchestrator.core.gates.brakes import Brake
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
@@ -62,6 +64,7 @@ async def run_page(
         brakes=tuple(_brakes(run, brakes.settings)),
         breaker=brakes.breaker,
         breaker_why=message_shown(shows, brakes.breaker_why),
+        may_go_past=verdict.standing is RunStanding.ON_HOLD and brakes.gate not in (Brake.BUDGET, Brake.DEADLINE),
         canary=brakes.canary,
         is_resumable=run.settings.resumable,
         progress=()
