@@ -5,6 +5,7 @@ from typing import Final
 
 from orchestrator.api.flows.pipeline_states import pipeline_states
 from orchestrator.api.flows.stage_settings import stage_endpoints
+from orchestrator.api.inspect.run_facts import wording
 from orchestrator.api.pages.attention import need_line
 from orchestrator.api.pages.flow_results import flow_results
 from orchestrator.api.pages.pipeline_lines import fires_of, next_of, pipeline_line, pipeline_lines
@@ -47,9 +48,10 @@ async def pipeline_page(ledger: Ledger, number: int) -> PipelinePage | None:
     late_us = None if schedule is None else schedule.late_after_us
     result = None if last is None else results[last.id]
     oldest_first = [results[flow.id] for flow in reversed(flows)]
+    facts = Facts(now=now, word=wording(ledger.path, {}))
     return PipelinePage(
         line=pipeline_line(each, state, fires[number], await summaries.live(), result, now),
-        needs=tuple(map(need_line, needs(NeedFacts(diagnosis=Facts(now=now), pipelines=[state])))),
+        needs=tuple(map(need_line, needs(NeedFacts(diagnosis=facts, pipelines=[state])))),
         version=each.version,
         next_fires=tuple(next_of(each, now, NEXT_SHOWN)),
         late_after_s=None if late_us is None else late_us / SECOND_US,

@@ -59,6 +59,7 @@ def needs(facts: NeedFacts) -> tuple[Need, ...]:
     shown = {place.flow for place in blocked if place is not None}
     found = _together(facts, _of_runs(facts, diagnosed))
     found += (need for each in facts.pipelines for need in _of_pipeline(facts, each, shown))
+    found += _of_unseen(facts, [each for each in facts.pipelines if each.unseen])
     found += _of_missed([each for each in facts.pipelines if each.missed])
     found += _of_messages(facts)
     return tuple(sorted(found, key=lambda need: (URGENCY[need.kind], need.since is None, need.since or 0)))
@@ -163,7 +164,6 @@ def _of_pipeline(facts: NeedFacts, pipeline: PipelineState, shown: AbstractSet[i
         failing = _of_flow(NeedKind.FAILING, pipeline.failing, cause, advice=FAILED_FIRST, cure=Cure.RERUN)
         paused = pipeline.paused_note
         yield failing if paused is None else replace(failing, evidence=(f"its schedule is paused: {paused}",))
-    yield from _of_schedule(facts, pipeline)
     if pipeline.untold:
         yield _of_untold(pipeline.name, pipeline.untold, pipeline.untold_problem, pipeline.untold_since)
 
@@ -187,17 +187,21 @@ def _is_forgotten(facts: NeedFacts, pipeline: PipelineState, flow: FlowTrouble) 
     return facts.diagnosis.now - flow.since > FORGOTTEN_US
 
 
-def _of_schedule(facts: NeedFacts, pipeline: PipelineState) -> Iterator[Need]:
-    if pipeline.unseen:
-        yield Need(
-            kind=NeedKind.UNSEEN,
-            subject=Subject.PIPELINE,
-            number=pipeline.number,
-            name=pipeline.name,
-            cause=pipeline.unseen,
-            since=pipeline.unseen_since,
-            advice=_serve(facts),
-        )
+def _of_unseen(facts: NeedFacts, pipelines: Sequence[PipelineState]) -> Iterator[Need]:
+    """One for all: who looks at one schedule looks at the others."""
+    if not pipelines:
+        return
+    first = min(pipelines, key=lambda each: each.unseen_since or 0)
+    yield Need(
+        kind=NeedKind.UNSEEN,
+        subject=Subject.PIPELINE,
+        number=first.number if len(pipelines) == 1 else None,
+        name=first.name,
+        more=len(pipelines) - 1,
+        cause=first.unseen,
+        since=first.unseen_since,
+        advice=_serve(facts),
+    )
 
 
 def _of_missed(pipelines: Sequence[PipelineState]) -> Iterator[Need]:

@@ -192,6 +192,15 @@ def test_each_trouble_of_a_pipeline() -> None:
     assert (found[NeedKind.UNTOLD].subject, found[NeedKind.UNTOLD].cure) == (Subject.MESSAGES, Cure.RESEND)
 
 
+def test_fires_of_several_pipelines_that_nobody_has_seen_are_one_need() -> None:
+    unseen = [
+        replace(PIPELINE, number=n, name=f"p{n}", unseen=f"fire {n} is due", unseen_since=NOW - n) for n in (1, 2)
+    ]
+    [need] = of(pipelines=tuple(unseen))
+    assert (need.kind, need.subject, need.number, need.more) == (NeedKind.UNSEEN, Subject.PIPELINE, None, 1)
+    assert (need.name, need.cause, need.since) == ("p2", "fire 2 is due", NOW - 2)
+
+
 def test_fires_that_several_pipelines_missed_are_one_need_and_each_is_made_up_for_by_itself() -> None:
     missed = [replace(PIPELINE, number=n, name=f"p{n}", missed=n, missed_since=NOW - n) for n in (1, 2)]
     [need] = of(pipelines=tuple(missed))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from orchestrator.core.pipelines.flow_lifecycle import FlowKind
-from orchestrator.units import MINUTE_US, SECOND_US
+from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US
 from tests.dashboard.harness import Dashboard, dashboard
 from tests.dashboard.nights import HOSTILE, NIGHT_S, looking, nights, pipelines
 from tests.engine.rows import empty_ledger
@@ -80,6 +80,10 @@ async def test_what_needs_somebody_stands_at_the_pipeline_too(tmp_path: Path) ->
         text = (await site.get(path)).text
     assert [need["kind"] for need in page["needs"]] == ["failing", "missed", "untold"]
     assert "3 things need you" in text
+    async with looking(tmp_path, later_us=2 * HOUR_US) as site:
+        _, page = await pipeline_of(site, "captions")
+    advice = {need["kind"]: need["advice"] for need in page["needs"]}
+    assert advice["unseen"].startswith("orchestrator serve"), "as it is typed"
 
 
 async def test_a_version_says_what_has_changed_and_not_whom_messages_go_to(tmp_path: Path) -> None:
