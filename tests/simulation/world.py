@@ -121,6 +121,9 @@ class SimulatedService:
         self._work = work
         self.long_work = long_work
         self._yields = yields
+        self.is_gone = False
+        """Whether nobody reaches it."""
+
         self.receiver = receiver
         self.counts = counts or ExecutionCounts(bare)
         self.dice = FaultDice(faults or Faults(), self._rng, since=clock.now())
@@ -160,7 +163,14 @@ class SimulatedService:
         self, *, travel_s: Callable[[], float] = lambda: 0.0, down: Callable[[], bool] = lambda: False
     ) -> httpx.AsyncBaseTransport:
         """A new way to the service, for one process."""
-        return SimulatedTransport(self.app, travel_s=travel_s, down=down, cut=ConnectionCut)
+        return SimulatedTransport(self.app, travel_s=travel_s, down=lambda: self.is_gone or down(), cut=ConnectionCut)
+
+    def staff(self, workers: int) -> None:
+        """Each endpoint has so many workers from now on; who is at work ends that first."""
+        self._workers = workers
+        for endpoint in self.endpoints:
+            self.world.endpoints.deploy(endpoint, fixed(workers), announced=False)
+        self._wakeup.set()
 
     async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Lets time pass at the service, until cancelled or crashed; may then be called again in another loop."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from orchestrator.core.diagnosis.service_rules import UNREACHABLE
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.openai import Via
 from orchestrator.engine.endpoint.endpoint import Endpoint
@@ -104,6 +105,9 @@ class RunSession(ServedRun):
         stands = self.standstill
         if stands is None or stands.stands != self.progress.stands or stands.since > since or self.controls.pause:
             return None
+        unreachable_since = self.of_run.unreachable_since
+        if stands.sentence is None and unreachable_since is not None and unreachable_since <= since:
+            return UNREACHABLE
         return stands.sentence
 
     @property
