@@ -132,6 +132,7 @@ async def test_it_is_told_again_once_somebody_has_worked_for_a_while_and_not_bef
 async def test_nobody_is_told_while_somebody_works_and_says_so(tmp_path: Path) -> None:
     async with scene(tmp_path) as s:
         await s.at_service("night", "ops:abandoned")
+        await s.worked()
         await anyio.sleep(29 * MINUTE_S)
         watch = s.watch(ops=HOOK)
         with dispatcher_lock(s.path, now=s.clock.now(), doing="orchestrator serve"):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import command_ledger
 from orchestrator.ledger.flows.run_outbox import RunMessage
@@ -26,10 +28,15 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.flows.test_notifications import Receiver
+from tests.api.flows.test_stages import Killing
 from tests.api.runs.test_program import request_in, surroundings
 from tests.engine.hosting.test_continued import Desk, desk_in
+from tests.engine.rows import empty_ledger
+from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator
-from tests.simulation.world import ENDPOINT
+from tests.simulation.run import run as run_to_end
+from tests.simulation.run import run_until_crash
+from tests.simulation.world import ENDPOINT, SimulatedService
 from tests.simulation.world import URL as SERVICE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
@@ -136,6 +143,77 @@ async def test_a_program_s_run_is_told_of_once_its_inputs_were_read_and_not_befo
             await (await orc.submit([{"n": 3}], endpoint=ENDPOINT, name="in")).wait()
             await anyio.sleep(10)
     assert [(body["type"], body["data"]["rows"]) for body in receiver.bodies] == [("run.done", 3), ("run.done", 4)]
+
+
+# --- crashes
+
+
+async def life(folder: Path, receiver: Receiver, clock: VirtualClock, killing: Killing) -> None:
+    """A run of two rows that ends, and one that is stopped, in one process after the other."""
+    service = SimulatedService(clock)
+    async with service.serving():
+        given = replace(
+            surroundings(service, clock),
+            post_hook=partial(post_notification, transport=receiver),
+            environ={"HOOK": URL},
+            connect=lambda found: async_creator(found, commits=killing),
+            intake_lock=lambda _ledger, _run, *, now: nullcontext(),  # a simulated crash would leave it held
+            lock=lambda _ledger, *, now, doing="": nullcontext(),
+        )
+        request = replace(request_in(folder, 2), settings=TELLS, output=None, errors=None)
+        with pytest.raises(StoppedError):
+            await run(replace(request, name="stopped", endpoint=f"{ENDPOINT}x"), SilentConsole(), given)
+        await run(request, SilentConsole(), given)
+
+
+def lived(folder: Path, receiver: Receiver, killing: Killing) -> bool:
+    """Two lives, the second after a crash; whether there was one."""
+    folder.mkdir()
+    empty_ledger(folder / "ledger.db")
+    clock = VirtualClock()
+    crashed_at_s = run_until_crash(partial(life, folder, receiver, clock, killing))
+    if crashed_at_s is None:
+        return False
+    killing.arm(0, after=False)
+    run_to_end(partial(life, folder, receiver, clock, killing), start_s=crashed_at_s)
+    return True
+
+
+def told_by_name(receiver: Receiver) -> dict[str, set[str]]:
+    """The ids under which each was told, by what it says."""
+    found: dict[str, set[str]] = {}
+    for body, number in zip(receiver.bodies, receiver.ids, strict=True):
+        found.setdefault(f"{body['data']['run']} {body['type']}", set()).add(number)
+    return found
+
+
+@pytest.mark.parametrize("message", [1, 2], ids=["a fact", "an end"])
+def test_killed_between_sending_and_noting_it_is_sent_again_with_the_same_id(tmp_path: Path, message: int) -> None:
+    receiver, killing = Receiver(), Killing()
+    receiver.hear = lambda: killing.arm(1 if len(receiver.got) == message else 0, after=False)
+    assert lived(tmp_path / "world", receiver, killing)
+    assert len(receiver.got) == 3
+    assert {what: len(ids) for what, ids in told_by_name(receiver).items()} == {
+        "stopped run.stopped": 1,
+        "in run.done": 1,
+    }
+    assert receiver.ids[message - 1] == receiver.ids[message]
+
+
+@pytest.mark.slow
+def test_killed_at_a_commit_each_fact_is_owed_with_its_news_and_told_under_one_id(tmp_path: Path) -> None:
+    """Every seventh one is met, half of them before and half of them after."""
+    worlds = 0
+    for commit in range(1, 10_000, 7):
+        receiver, killing = Receiver(), Killing()
+        killing.arm(commit, after=commit % 2 == 1)
+        if not lived(tmp_path / str(commit), receiver, killing):
+            break
+        worlds += 1
+        told = told_by_name(receiver)
+        assert set(told) == {"stopped run.stopped", "in run.done"}, commit
+        assert all(len(ids) == 1 for ids in told.values()), commit
+    assert worlds > 2
 
 
 async def told_to(tmp_path: Path, notify: str | None, **environ: str) -> str | None:

@@ -33,6 +33,7 @@ from tests.planted.faults import (
     selecting,
     shown,
     tables,
+    telling,
     user_code,
     validating,
     waking,
@@ -71,6 +72,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
     *whose.FAULTS,
     *shown.FAULTS,
     *tables.FAULTS,
+    *telling.FAULTS,
     *user_code.FAULTS,
 )
 
