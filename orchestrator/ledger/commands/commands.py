@@ -47,6 +47,7 @@ _FINISH: Final = (
         outcome_code=bindparam("code"),
     )
 )
+_PENDING: Final = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
 
 
 class Commands(Repository):
@@ -94,8 +95,7 @@ class Commands(Repository):
 
     async def pending(self) -> list[Command]:
         """Those that are not done, in the order in which they were asked."""
-        query = select(commands).where(literal_column("done_at IS NULL")).order_by(commands.c.id)
-        return await self._access.structs(Command, query)
+        return await self._access.structs(Command, _PENDING)
 
     async def one(self, number: int) -> Command:
         """The command of that number, which is there."""

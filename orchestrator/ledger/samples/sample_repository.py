@@ -41,16 +41,15 @@ class SampledTime(msgspec.Struct, Generic[Sampled], frozen=True, kw_only=True):
     samples: Sequence[Sampled]
 
 
-class SampleSeries(Repository, Generic[Sampled]):
-    """The samples of one table, each by the number of what it is of: its first column, a key of `owners`."""
+class _SampleTable(Generic[Sampled]):
+    """One table of samples, and the statements about it, which are made once and not for each ledger that is opened."""
 
-    def __init__(self, access: Access, table: Table, owner: Column[int], kind: type[Sampled]) -> None:
-        super().__init__(access)
+    def __init__(self, table: Table, owner: Column[int], kind: type[Sampled]) -> None:
         row, of = table.c, next(iter(table.primary_key.columns))
-        self._of = of.name
-        self._decode: Callable[[bytes], Sampled] = msgspec.json.Decoder(kind).decode
-        self._upsert = upsert(table, lambda new: {"body": new.body})
-        self._between = select(row.at, row.body).where(
+        self.of = of.name
+        self.decode: Callable[[bytes], Sampled] = msgspec.json.Decoder(kind).decode
+        self.upsert = upsert(table, lambda new: {"body": new.body})
+        self.between = select(row.at, row.body).where(
             of == bindparam("of"),
             row.step_s == bindparam("step"),
             row.at > bindparam("since"),
@@ -63,19 +62,32 @@ class SampleSeries(Repository, Generic[Sampled]):
         )
         places = select(field(0).label("of"), field(1).label("step"), latest.label("latest")).select_from(BATCH)
         place = places.subquery()
-        self._latest = select(of, row.at, row.body).join(
+        self.latest = select(of, row.at, row.body).join(
             place, (of == place.c.of) & (row.step_s == place.c.step) & (row.at == place.c.latest)
         )
-        self._expired = (
+        self.expired = (
             select(of, row.at)
             .select_from(owner.table.join(table, of == without_index(owner)))  # else it goes through all samples
             .where(row.step_s == bindparam("step"), row.at < bindparam("before"))
             .limit(bindparam("most"))
         )
         # By the whole key: else SQLite goes through the table.
-        self._delete = delete(table).where(
+        self.delete = delete(table).where(
             tuple_(of, row.step_s, row.at).in_(select(field(0), field(1), field(2)).select_from(BATCH))
         )
+
+
+_RUNS: Final = _SampleTable(run_samples, runs.c.id, RunSample)
+_ENDPOINTS: Final = _SampleTable(endpoint_samples, endpoints.c.id, EndpointSample)
+_PROCESSES: Final = _SampleTable(process_totals, heartbeats.c.slot, ProcessTotals)
+
+
+class SampleSeries(Repository, Generic[Sampled]):
+    """The samples of one table, each by the number of what it is of: its first column, a key of its owners."""
+
+    def __init__(self, access: Access, table: _SampleTable[Sampled]) -> None:
+        super().__init__(access)
+        self._table: Final[_SampleTable[Sampled]] = table
 
     async def between(self, of: int, since: int, until: int) -> SampledTime[Sampled]:
         """The samples of `of` after `since` and until `until`, as many as a chart has points at most; before them the
@@ -86,7 +98,7 @@ class SampleSeries(Repository, Generic[Sampled]):
         for each in STEPS_S:
             if each >= step:
                 given = {"of": of, "step": each, "since": since - spacing_s * SECOND_US, "until": until}
-                found += [self._sample(at, body) for at, body in await self._access.rows(self._between, given)]
+                found += [self._sample(at, body) for at, body in await self._access.rows(self._table.between, given)]
         found.sort(key=_at)
         return SampledTime(spacing_s=spacing_s, samples=thinned(found, _at, spacing_s))
 
@@ -94,33 +106,39 @@ class SampleSeries(Repository, Generic[Sampled]):
         """The latest sample of each of these that has one; of those until `until`."""
         given = {**batch_of((of, step) for of in among for step in STEPS_S), "until": until}
         found: dict[int, Sampled] = {}
-        for of, at, body in await self._access.rows(self._latest, given):
+        for of, at, body in await self._access.rows(self._table.latest, given):
             if of not in found or found[of].at < at:
                 found[of] = self._sample(at, body)
         return found
 
     async def write(self, transaction: Transaction, step_s: int, at: int, samples: Mapping[int, Sampled]) -> None:
         """Writes down how these stood at `at`, in the place of what was written of that moment and step before."""
+        of = self._table.of
         rows = [
-            {self._of: of, "step_s": step_s, "at": at, "body": msgspec.json.encode(msgspec.structs.replace(each, at=0))}
-            for of, each in samples.items()
+            {
+                of: number,
+                "step_s": step_s,
+                "at": at,
+                "body": msgspec.json.encode(msgspec.structs.replace(each, at=0)),
+            }
+            for number, each in samples.items()
         ]
         if rows:
-            await transaction.connection.execute(self._upsert, rows)
+            await transaction.connection.execute(self._table.upsert, rows)
 
     async def forget_expired(self, now: int, *, most: int) -> int:
         """Deletes up to `most` samples of each step that are older than these are kept for; returns how many."""
         forgotten = 0
         for step in STEPS_S:
             given = {"step": step, "before": expired_before(step, now), "most": most}
-            rows = [(of, step, at) for of, at in await self._access.rows(self._expired, given)]
+            rows = [(of, step, at) for of, at in await self._access.rows(self._table.expired, given)]
             if rows:
-                await self._access.execute(self._delete, batch_of(rows))
+                await self._access.execute(self._table.delete, batch_of(rows))
             forgotten += len(rows)
         return forgotten
 
     def _sample(self, at: int, body: bytes) -> Sampled:
-        sample = self._decode(body)
+        sample = self._table.decode(body)
         msgspec.structs.force_setattr(sample, "at", at)  # nobody has it yet
         return sample
 
@@ -147,9 +165,9 @@ class Samples(Repository):
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
-        self.runs = SampleSeries(access, run_samples, runs.c.id, RunSample)
-        self.endpoints = SampleSeries(access, endpoint_samples, endpoints.c.id, EndpointSample)
-        self.processes = SampleSeries(access, process_totals, heartbeats.c.slot, ProcessTotals)
+        self.runs = SampleSeries(access, _RUNS)
+        self.endpoints = SampleSeries(access, _ENDPOINTS)
+        self.processes = SampleSeries(access, _PROCESSES)
         self.unsampled = UnsampledSteps(access)
 
     async def take(self, among: Collection[int], look: Look) -> Sampling:
