@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from datetime import tzinfo
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket, BytecodeCache
 
 from orchestrator.dashboard.charts.chart_functions import chart_functions
 from orchestrator.dashboard.rendering.action_button import action
@@ -21,6 +23,25 @@ STATIC: Final = ROOM / "static"
 DIGEST_CHARS: Final = 12
 
 
+class CompiledTemplates(BytecodeCache):
+    """What templates were compiled to, for all dashboards of a process: compiling takes longer than rendering."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Gives the bucket its code, where its template was compiled as it is now."""
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps the code of the bucket, which has some."""
+        assert bucket.code is not None
+        self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED: Final = CompiledTemplates()
+
+
 def environment(ledger: Path, zone: tzinfo, templates: Sequence[Path] = (TEMPLATES,)) -> Environment:
     """What templates are read and rendered by. Whatever a template names has to be there."""
     made = Environment(
@@ -31,6 +52,7 @@ def environment(ledger: Path, zone: tzinfo, templates: Sequence[Path] = (TEMPLAT
         trim_blocks=False,  # a new line between a block and what follows is a space that people see
         lstrip_blocks=True,
         auto_reload=False,
+        bytecode_cache=_COMPILED,
     )
     made.filters.update(filters(ledger, zone))
     made.globals.update({**chart_functions(zone), "action": action})

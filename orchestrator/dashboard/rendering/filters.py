@@ -58,7 +58,8 @@ def filters(ledger: Path, zone: tzinfo) -> Mapping[str, Callable[..., object]]:
     def time(context: Context, at_us: int | None) -> str:
         return NONE if at_us is None else _moment(at_us, context["now"], zone)
 
-    def sentence(text: str) -> str:
+    @pass_context  # else it would be carried out where a template is compiled, for whichever ledger that is
+    def sentence(_context: Context, text: str) -> str:
         return with_its_ledger(with_settings_named(text, flag_name), ledger)
 
     figures: Mapping[str, Callable[[Any], str]] = {
