@@ -108,6 +108,7 @@ STEPS = st.builds(
 ) | st.builds(EscalationStep, percent=st.integers(PERCENT_MIN, PERCENT_MAX))
 
 
+@pytest.mark.no_cover
 @given(
     st.lists(st.sampled_from(TROUBLES), min_size=1, unique=True),
     st.lists(STEPS.filter(lambda step: step != EscalationStep()), min_size=1, max_size=4),

@@ -30,6 +30,7 @@ def test_two_runs_share_by_their_weights(priorities: tuple[int, int], ratio: flo
     assert sent[0] / sent[1] == pytest.approx(ratio, rel=0.02)
 
 
+@pytest.mark.no_cover
 @given(st.lists(st.integers(-PRIORITY_MAX, PRIORITY_MAX), min_size=1, max_size=20))
 def test_nobody_starves_and_everybody_is_within_a_turn_of_what_is_due_to_him(priorities: list[int]) -> None:
     weights = dict(enumerate(map(weight_of, priorities)))

@@ -12,10 +12,17 @@ from tests.limits.refusals import meets, wanted_of
 from tests.limits.worlds import KINDS, WAYS, Kind, Wanted, World, play
 
 LIMIT = Limit(100, 10)
-CASES = [(kind, WAYS[number % len(WAYS)]) for number, kind in enumerate(KINDS)]
+MEASURED = "neighbour 20%, stray 3.0%"
+"""It reaches what no other case does, so its coverage is measured."""
+
+CASES = [
+    pytest.param(kind, way, marks=[] if kind.name == MEASURED else pytest.mark.no_cover, id=f"{kind.name}, {way}")
+    for number, kind in enumerate(KINDS)
+    for way in [WAYS[number % len(WAYS)]]
+]
 
 
-@pytest.mark.parametrize(("kind", "way"), CASES, ids=[f"{kind.name}, {way}" for kind, way in CASES])
+@pytest.mark.parametrize(("kind", "way"), CASES)
 def test_in_worlds_that_refuse_the_limits_are_used_and_little_is_refused(kind: Kind, way: str) -> None:
     world = next(each for each in kind.worlds(LIMIT, seconds=900, seed=2) if each.way == way)
     wanted, outcome = wanted_of(kind, LIMIT), play(world)

@@ -19,6 +19,7 @@ from tests.limits.simulated import MILLISECOND, SECOND, START, Traffic, refused,
 # --- the promise: ten windows at full speed ------------------------------------------------------------------------
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("operation", [Operation.RUN, Operation.STATUS])
 @pytest.mark.parametrize("trips", ROUND_TRIPS, ids=str)
 def test_no_request_is_refused_by_any_way_of_counting_and_the_allowance_is_used(
@@ -80,6 +81,7 @@ def test_a_process_that_follows_a_killed_one_at_once_draws_no_429(pacing: Pacing
     assert after.per_window >= 0.94 * limit.requests
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("trips", ROUND_TRIPS, ids=str)
 @pytest.mark.parametrize("small", SMALL, ids=str)
 def test_in_virtual_hours_small_limits_draw_no_429_by_any_way_of_counting(small: Small, trips: RoundTrips) -> None:
@@ -181,6 +183,7 @@ def test_what_an_easing_in_has_put_off_still_waits_once_it_is_over() -> None:
         assert (pacer.available(now, 0) > 0) == (pacer.wait_us(now) == 0)
 
 
+@pytest.mark.no_cover
 @settings(max_examples=100, deadline=None)
 @given(
     requests=REQUESTS,

@@ -62,6 +62,7 @@ class Queue:
         return True
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("limit", [100, 300])
 @pytest.mark.parametrize("server", servers(KNOWN))
 def test_a_limit_far_below_the_known_one_is_found_whatever_the_way_of_counting(server: str, limit: int) -> None:
@@ -71,6 +72,7 @@ def test_a_limit_far_below_the_known_one_is_found_whatever_the_way_of_counting(s
     assert sum(outcome.taken[later]) >= 0.85 * limit * 12
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("available", "per_s"), [(1500, 10.0), (1500, 45.0), (300, 5.0)])
 def test_a_full_queue_is_asked_seldom_and_kept_from_running_dry(available: int, per_s: float) -> None:
     queue = Queue(available, per_s)

@@ -34,6 +34,7 @@ def crons(*expressions: str, zone: str = "UTC", jitter_us: int = 0) -> Schedule:
     return Schedule(cron=expressions, zone=zone, jitter_us=jitter_us)
 
 
+@pytest.mark.no_cover
 def test_random_schedules_fire_as_brute_force_says() -> None:
     """A short form; `python -m tests.core.calendar_oracle` takes 20,000."""
     assert max(check(case) for case in cases(40, seed=12)) < SECONDS_MAX

@@ -108,6 +108,7 @@ def test_what_cannot_be_kept_is_refused_with_the_numbers(kept: Terms, said: str)
     assert found.verdict.startswith("not like this: ")
 
 
+@pytest.mark.no_cover
 def test_more_workers_do_not_help_where_the_rate_binds() -> None:
     fast = Workers(most=5_000, warm=5_000)
     [told] = planned(20_000, workers=fast, terms={"finish_within_us": 60 * S}).refused

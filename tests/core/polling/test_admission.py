@@ -40,6 +40,7 @@ def test_nothing_has_finished_yet() -> None:
     assert Throughput().per_s(EPOCH_AT) == 0.0
 
 
+@pytest.mark.no_cover
 @given(st.integers(1, 50), st.integers(1, 600))
 def test_a_steady_rate_is_found_again(per_s: int, seconds: int) -> None:
     throughput = Throughput()

@@ -243,6 +243,7 @@ def test_the_reserve_for_deadlines_follows_what_is_allowed() -> None:
     assert len(taken(plan, now + 2 * S)) > 0
 
 
+@pytest.mark.no_cover
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(15, 90)), min_size=1, max_size=40),

@@ -274,6 +274,7 @@ def test_no_bytes_make_reading_raise(body: bytes) -> None:
     assert read_record(body) is None or isinstance(read_record(body), Record)
 
 
+@pytest.mark.no_cover
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8), st.data())
 def test_no_record_however_typed_or_cut_makes_reading_raise(fields: dict[str, object], data: st.DataObject) -> None:
     whole = msgspec.json.encode(fields)
@@ -283,6 +284,7 @@ def test_no_record_however_typed_or_cut_makes_reading_raise(fields: dict[str, ob
     assert read_record(whole[:cut]) is None or cut == len(whole)
 
 
+@pytest.mark.no_cover
 @given(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=8), st.data())
 def test_no_damaged_byte_makes_reading_raise(fields: dict[str, object], data: st.DataObject) -> None:
     body = bytearray(msgspec.json.encode(fields))
