@@ -201,7 +201,7 @@ def test_a_ledger_to_look_at_has_to_be_there(tmp_path: Path) -> None:
         anyio.run(look)
 
 
-@pytest.mark.parametrize("size", [20_000, 65_536])
+@pytest.mark.parametrize("size", [20_000, pytest.param(65_536, marks=pytest.mark.slow)])
 def test_a_migration_that_is_cut_off_leaves_nothing_behind(size: int, tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     cut = subprocess.run(

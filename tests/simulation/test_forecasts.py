@@ -5,9 +5,18 @@ import pytest
 from tests.simulation.forecasts import CASES, WITHIN, Case, play
 
 SHORT = ("one more than the workers", "a very low rate", "a cold start", "one warm worker")
+AT_ONCE = ("a very low rate", "a cold start")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.name in SHORT], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case.name in AT_ONCE else pytest.mark.slow)
+        for case in CASES
+        if case.name in SHORT
+    ],
+    ids=lambda case: case.name,
+)
 def test_a_run_ends_and_costs_about_as_it_was_forecast(case: Case) -> None:
     came = play(case)
     assert abs(came.off) <= WITHIN

@@ -19,8 +19,8 @@ def test_however_long_executions_take_and_jobs_queue_two_questions_suffice_at_fu
     assert Endpoint(case).play() <= MOST
 
 
-@pytest.mark.parametrize("execution_s", [1.0, 45.0, 1_200.0])
-@pytest.mark.parametrize(("jobs", "rounds"), [(1, 60), (10, 10), (1_000, 1)])
+@pytest.mark.parametrize("execution_s", [1.0, pytest.param(45.0, marks=pytest.mark.slow), 1_200.0])
+@pytest.mark.parametrize(("jobs", "rounds"), [(1, 60), pytest.param(10, 10, marks=pytest.mark.slow), (1_000, 1)])
 def test_with_questions_to_spare_a_result_is_collected_soon_for_five_questions(
     execution_s: float, jobs: int, rounds: int
 ) -> None:
@@ -34,7 +34,7 @@ def test_a_lone_job_that_takes_half_as_long_as_the_two_before_it_is_collected_so
     assert soon(few(1, 45.0, 0.1, known=2, factor=2.0), rounds=60).is_soon
 
 
-@pytest.mark.parametrize("execution_s", [45.0, 1_200.0])
+@pytest.mark.parametrize("execution_s", [45.0, pytest.param(1_200.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("known", [0, 2])
 def test_among_a_thousand_jobs_a_few_tell_of_the_times_of_the_others(execution_s: float, known: int) -> None:
     found = soon(few(1_000, execution_s, 0.01, known=known, factor=2.0), rounds=1)

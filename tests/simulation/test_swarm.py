@@ -28,7 +28,7 @@ BATCH = 3
 AT_ONCE = 2
 """So many worlds are played at each commit, each by a test of its own."""
 
-LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps"}
+LONG = {"asleep", "neglected", "clocks", "refused", "mixed-faults", "wishful", "clock-jumps", "large", "direct"}
 """Quick ones that are too long for a commit."""
 
 QUICK = (
@@ -176,6 +176,7 @@ def test_a_result_that_was_there_and_is_said_not_to_be_is_found_out(spoilt: Fact
     assert "nothing_expired" in {text.partition(":")[0] for text in violations(spoilt)}
 
 
+@pytest.mark.slow
 def test_a_failing_seed_prints_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--scenario", "clean", "--seed", "2"]) == 0
     assert "1 worlds, 20 jobs" in capsys.readouterr().out

@@ -39,6 +39,7 @@ LINES = {
 """Some of each level; all that may be wrong with a line: `tests/formats/input`."""
 
 
+@pytest.mark.slow
 def test_every_bad_line_is_told_with_its_number(desk: Desk, service: Service) -> None:
     desk.write("in.jsonl", "".join(f"{line}\n" for line in LINES))
 

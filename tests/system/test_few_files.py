@@ -18,6 +18,7 @@ may_ask_for_more = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (FILES, M
 few_files = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (FILES, FILES))
 
 
+@pytest.mark.slow
 def test_raised_limits_are_bounded_by_the_files_that_may_be_open(desk: Desk, service: Service) -> None:
     service.change(answer_after_s=0.3)
     desk.inputs(JOBS)

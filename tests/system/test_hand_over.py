@@ -64,7 +64,7 @@ def test_a_second_run_is_served_by_the_process_that_works_and_ends_as_if_it_had_
     assert len(service.accepted()) == 70, "nothing is paid for twice"
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_who_follows_goes_on_in_the_place_of_a_process_that_ends(
     desk: Desk, service: Service, end: signal.Signals
 ) -> None:

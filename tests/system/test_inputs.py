@@ -78,6 +78,7 @@ def request(custom_id: str, content: str, **more: object) -> str:
     return json.dumps({"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body})
 
 
+@pytest.mark.slow
 def test_a_batch_comes_back_as_its_own_kind_of_file_which_openai_s_types_read(desk: Desk) -> None:
     chat = pytest.importorskip("openai.types.chat")
     desk.write("vllm.py", VLLM)

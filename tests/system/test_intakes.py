@@ -61,7 +61,7 @@ def rows(number: int) -> bytes:
     return lines_of({"input": {"n": n}} for n in range(number)).encode()
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_who_is_cut_off_in_the_middle_of_an_intake_leaves_nothing_that_counts(
     desk: Desk, service: Service, end: signal.Signals
 ) -> None:

@@ -64,7 +64,16 @@ def _folder_deleted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "lose", [_deleted, _log_deleted, _moved_without_its_log, _replaced, _folder_deleted], ids=lambda f: f.__name__
+    "lose",
+    [
+        _deleted,
+        _replaced,
+        *(
+            pytest.param(lose, marks=pytest.mark.slow)
+            for lose in (_log_deleted, _moved_without_its_log, _folder_deleted)
+        ),
+    ],
+    ids=lambda f: f.__name__,
 )
 def test_a_ledger_that_is_lost_under_a_run_is_noticed_and_saved(
     desk: Desk, service: Service, lose: Callable[[Path], None]

@@ -135,6 +135,7 @@ def test_the_named_command_goes_on_with_the_listener_the_files_and_the_configura
     assert again.exit_code == 0, again
 
 
+@pytest.mark.slow
 def test_a_resume_that_names_no_files_writes_to_those_of_before(desk: Desk, service: Service) -> None:
     desk.inputs(3)
     (desk.folder / "there").mkdir()

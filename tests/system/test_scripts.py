@@ -96,7 +96,7 @@ def test_a_script_that_is_interrupted_goes_on_when_it_is_given_again(desk: Desk,
     assert again(desk, starter, script) == list(range(12))
 
 
-@pytest.mark.parametrize("script", [MAP, ASYNC], ids=["map", "async"])
+@pytest.mark.parametrize("script", [MAP, pytest.param(ASYNC, marks=pytest.mark.slow)], ids=["map", "async"])
 def test_a_script_that_is_killed_goes_on_when_it_is_given_again(desk: Desk, starter: Starter, script: str) -> None:
     process = forked(desk, starter, script.format(held=4))
     assert len(set(lines(process.stdout, 4))) == 4

@@ -38,6 +38,7 @@ def collect(desk: Desk, service: Service, *more: str) -> Any:
     return summary
 
 
+@pytest.mark.slow
 def test_with_the_listener_down_for_the_whole_run_everything_is_collected_by_asking(
     desk: Desk, services: Callable[..., Service], closed_port: int
 ) -> None:

@@ -70,8 +70,15 @@ WAYS: dict[str, Callable[[Work], Coroutine[Any, Any, None]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("by_command", [False, True], ids=["interrupted", "from-elsewhere"])
+@pytest.mark.parametrize(
+    ("way", "by_command"),
+    [
+        ("run", False),
+        ("serve", True),
+        *(pytest.param(way, False, marks=pytest.mark.slow) for way in ("serve", "tick", "trigger")),
+        *(pytest.param(way, True, marks=pytest.mark.slow) for way in ("run", "tick", "trigger")),
+    ],
+)
 async def test_who_is_asked_to_stop_ends_in_order_and_leaves_the_ledger_to_others(
     tmp_path: Path, way: str, by_command: bool
 ) -> None:

@@ -93,6 +93,7 @@ async def test_a_service_that_answers_most_questions_with_that_wish_gets_single_
         assert len(refused) < 60
 
 
+@pytest.mark.slow
 async def test_a_rate_limit_header_that_leaves_nothing_for_an_hour_loses_no_result(tmp_path: Path) -> None:
     nothing_left = COMPLETED._replace(headers={"ratelimit": '"hour";r=0;t=3600'})
     transport = Scripted(run=numbered(), status=kept(lambda _: nothing_left))

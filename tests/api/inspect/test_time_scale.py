@@ -26,7 +26,7 @@ RETENTION_S = 1_800 / SCALE
 JOBS = 12
 
 
-@pytest.mark.parametrize("is_announced", [True, False])
+@pytest.mark.parametrize("is_announced", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_a_scaled_service_has_every_result_collected_in_time_once_it_says_so(
     tmp_path: Path, is_announced: bool
 ) -> None:

@@ -169,7 +169,7 @@ class Refusing(httpx.AsyncBaseTransport):
 
 @pytest.mark.parametrize(
     ("status", "cause"),
-    [(403, Cause.KEY_REFUSED), (404, Cause.ENDPOINT_UNKNOWN)],
+    [(403, Cause.KEY_REFUSED), pytest.param(404, Cause.ENDPOINT_UNKNOWN, marks=pytest.mark.slow)],
 )
 async def test_what_stops_the_sending_is_tried_for_a_minute_and_then_said(
     status: int, cause: Cause, tmp_path: Path

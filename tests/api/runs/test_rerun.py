@@ -69,7 +69,9 @@ async def retries_of_replaced_runs_are_refused(p: Flowing, ledger: Path, name: s
     assert command.outcome == (f"{name}/embed was replaced, and nothing of it goes on; what to retry is {name}/embed~2")
 
 
-@pytest.mark.parametrize(("stage", "paid"), [("caption", 5), ("embed", 5), ("total", 0)])
+@pytest.mark.parametrize(
+    ("stage", "paid"), [("caption", 5), ("total", 0), pytest.param("embed", 5, marks=pytest.mark.slow)]
+)
 async def test_only_what_has_failed_is_paid_again(tmp_path: Path, stage: str, paid: int) -> None:
     """The step fails for r4 at first, of which four rows come then, and a group of them."""
     transport = service()

@@ -26,7 +26,7 @@ def completed(line: str) -> list[str]:
         ("orchestrator runs pause --ledger l.db ni", ["night-2", "night"]),
         ("orchestrator pause --ledger none.db ni", []),
         ("orchestrator results --order ", ["input", "completion"]),
-        ("orchestrator runs ren", ["rename"]),
+        pytest.param("orchestrator runs ren", ["rename"], marks=pytest.mark.slow),
     ],
 )
 def test_a_shell_is_offered_names_verbs_and_words(tmp_path: Path, line: str, offered: list[str]) -> None:

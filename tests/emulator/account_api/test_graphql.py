@@ -202,6 +202,7 @@ async def test_a_body_that_is_too_long_is_refused() -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.slow
 async def test_the_official_sdks_own_mutation_creates_a_template() -> None:
     """The document that `runpod.create_template` sends, unchanged."""
     from runpod.api.mutations.templates import generate_pod_template  # type: ignore[import-untyped]  # it has no types

@@ -26,6 +26,7 @@ def count(job: HandlerInput) -> Iterator[object]:
         yield {"n": n}
 
 
+@pytest.mark.slow
 async def test_the_official_client_works_unmodified_sync_and_asyncio(tmp_path: Path) -> None:
     endpoints = {"ep": double, "stream": count}
     async with serve(endpoints=endpoints, any_endpoint=True, keys=("the-key",), strict=True) as service:

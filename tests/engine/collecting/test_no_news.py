@@ -1,5 +1,6 @@
 """Answers with 200 that say nothing of the job: pages in HTML, nothing at all, cut records, bare errors."""
 
+from itertools import product
 from pathlib import Path
 
 import anyio
@@ -36,6 +37,8 @@ TORN = [
     b'{"id":"r-1","status":"COMPLETED","output":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
 ]
 MAINTENANCE_AT_S = 30.0
+AT_ONCE = {0, 7, 9}
+"""Of all combinations: each page, both lengths and both kinds of health are tried at each commit."""
 
 
 def settings(retention_s: float, **more: object) -> RunSettings:
@@ -112,9 +115,13 @@ async def test_an_answer_that_cannot_be_decoded_and_heals_is_a_result(tmp_path: 
         assert [result.output for result in await p.results()] == [b'{"ok":1}']
 
 
-@pytest.mark.parametrize("health", [PAGE, WELL], ids=["everything", "status only"])
-@pytest.mark.parametrize("page", PAGES[:3])
-@pytest.mark.parametrize("for_s", [40.0, 150.0], ids=["within the retention", "for longer"])
+@pytest.mark.parametrize(
+    ("page", "for_s", "health"),
+    [
+        pytest.param(page, for_s, health, marks=[] if number in AT_ONCE else pytest.mark.slow)
+        for number, (page, for_s, health) in enumerate(product(PAGES[:3], (40.0, 150.0), (PAGE, WELL)))
+    ],
+)
 async def test_a_maintenance_that_answers_with_pages_costs_no_job_anything(
     tmp_path: Path, page: Reply, for_s: float, health: Reply
 ) -> None:

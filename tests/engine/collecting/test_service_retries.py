@@ -30,7 +30,11 @@ class Worker:
 
 @pytest.mark.parametrize(
     ("failing", "attempts", "state"),
-    [(SERVICE_RETRIES, 1, "succeeded"), (SERVICE_RETRIES + 1, 2, "succeeded"), (99, 2, "failed")],
+    [
+        pytest.param(SERVICE_RETRIES, 1, "succeeded", marks=pytest.mark.slow),
+        (SERVICE_RETRIES + 1, 2, "succeeded"),
+        (99, 2, "failed"),
+    ],
 )
 async def test_what_the_service_retries_is_one_attempt_and_nothing_is_given_up_meanwhile(
     tmp_path: Path, failing: int, attempts: int, state: str

@@ -19,7 +19,7 @@ GONE = {"refused": (REFUSED, 1_200.0), "cut": (CUT, 120.0), "503": (Reply(503), 
 """What is answered instead, and for how many seconds."""
 
 
-@pytest.mark.parametrize("kind", GONE)
+@pytest.mark.parametrize("kind", [pytest.param("refused", marks=pytest.mark.slow), "cut", "503"])
 async def test_without_an_answer_few_questions_are_put_and_then_all_at_once(tmp_path: Path, kind: str) -> None:
     reply, for_s = GONE[kind]
     back_at_s = GONE_AT_S + for_s
@@ -45,7 +45,7 @@ async def test_without_an_answer_few_questions_are_put_and_then_all_at_once(tmp_
         assert (await p.counts())["succeeded"] == JOBS
 
 
-@pytest.mark.parametrize("reply", [REFUSED, Reply(503)], ids=["refused", "503"])
+@pytest.mark.parametrize("reply", [REFUSED, pytest.param(Reply(503), marks=pytest.mark.slow)], ids=["refused", "503"])
 async def test_the_queue_is_not_sent_to_nobody(tmp_path: Path, reply: Reply) -> None:
     def run(asked: Asked) -> Reply:
         return reply if asked.at_s < BACK_AT_S else numbered()(asked)

@@ -23,7 +23,12 @@ def told(p: Process) -> list[str]:
 
 @pytest.mark.parametrize(
     ("operation", "status", "for_s"),
-    [("run", 401, 1.2), ("run", 403, 50.0), ("status", 403, 1.2), ("status", 401, 50.0)],
+    [
+        ("run", 401, 1.2),
+        ("status", 403, 50.0),
+        pytest.param("run", 403, 50.0, marks=pytest.mark.slow),
+        pytest.param("status", 401, 1.2, marks=pytest.mark.slow),
+    ],
 )
 async def test_a_refusal_that_does_not_last_a_minute_ends_nothing(
     tmp_path: Path, operation: str, status: int, for_s: float

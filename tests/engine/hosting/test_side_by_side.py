@@ -173,7 +173,7 @@ async def test_one_engine_serves_four_runs_and_what_concerns_one_leaves_the_othe
         assert len(there.sent) == 20
 
 
-@pytest.mark.parametrize("priorities", [(0, 0), (3, 0)])
+@pytest.mark.parametrize("priorities", [pytest.param((0, 0), marks=pytest.mark.slow), (3, 0)])
 async def test_runs_at_one_endpoint_share_it_by_their_weights(tmp_path: Path, priorities: tuple[int, int]) -> None:
     service, seconds = Accepting(), 10
     limits = {**LIMITS, Operation.RUN: Limit(20, 1.0)}

@@ -246,6 +246,7 @@ def test_after_a_kill_runs_tidy_puts_them_back_once(place: Place) -> None:
     assert place.world(place.tidy) == []
 
 
+@pytest.mark.slow
 def test_after_a_kill_another_run_puts_them_back(place: Place) -> None:
     killed(place)
     place.seen.clear()
@@ -260,6 +261,7 @@ def test_after_a_kill_the_same_run_goes_on_with_them_and_puts_them_back(place: P
     assert (set(place.seen), place.bounds) == ({(0, 10)}, (0, 3))
 
 
+@pytest.mark.slow
 def test_after_a_kill_serve_goes_on_and_puts_them_back(place: Place) -> None:
     killed(place, at_s=0.01)
 

@@ -227,7 +227,7 @@ async def test_what_a_process_used_is_added_to_what_others_used_before_it(tmp_pa
     assert second.position >= first.position > 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_over_kills_what_is_counted_never_falls_and_comes_to_what_the_ledger_has(tmp_path: Path, seed: int) -> None:
     chance, clock, path = random.Random(seed), VirtualClock(), tmp_path / "l.db"
     killer = Killer(chance)

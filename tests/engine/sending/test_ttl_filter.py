@@ -152,6 +152,7 @@ async def test_while_their_ttl_would_end_in_the_queue_jobs_leave_no_trace_in_the
         assert len(p.warnings) == 1
 
 
+@pytest.mark.slow
 async def test_twenty_thousand_late_jobs_keep_nobody_behind_them_from_leaving(tmp_path: Path) -> None:
     path = tmp_path / "db"
     jobs = with_policies(None, *[SHORT] * 20_000, LONG, LONG)
