@@ -13,8 +13,8 @@ from orchestrator.settings.connection_settings import (
 )
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
-from orchestrator.settings.parsers import jobs
-from orchestrator.settings.parsers.jobs import duration
+from orchestrator.settings.parsers import job_parsers
+from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.request_settings import (
     BODY_BYTES_MAX,
     ENDPOINT,
@@ -46,7 +46,7 @@ CONFIG: Final[Setting[str]] = Setting(
 )
 GRACE: Final[Setting[int]] = Setting(
     "grace",
-    duration(jobs.check_second_or_more),
+    duration(job_parsers.check_second_or_more),
     "Cancels each resumable job at the service once it has a newer checkpoint, and after so long at the latest.",
     default="at once",
     panel=Panel.LONG_JOBS,

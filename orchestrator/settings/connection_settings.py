@@ -12,7 +12,7 @@ from orchestrator.core.service.addresses import parse_address, webhook_base_url
 from orchestrator.core.service.profiles import parse_profile, profile_of
 from orchestrator.core.service.row_variables import OwnKeys
 from orchestrator.settings.monitoring.notify_targets import Targets
-from orchestrator.settings.parsers import names, service
+from orchestrator.settings.parsers import name_parsers, service_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, parsed, text, whole
 from orchestrator.settings.values import (
@@ -34,7 +34,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "serverless-url",
-            service.address("/v2"),
+            service_parsers.address("/v2"),
             "Where the service is. The path `/v2/{endpoint_id}/…` is added.",
         ),
     ] = SERVERLESS_URL_DEFAULT
@@ -74,7 +74,9 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Mapping[Operation, Limit],
         _service(
             "limit",
-            ValueType(Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", service.parse_limits, service.format_limits),
+            ValueType(
+                Kind.LIST, "OP=N/SECONDS[:CONCURRENT]", service_parsers.parse_limits, service_parsers.format_limits
+            ),
             "A limit to keep: at most N requests of operation OP in so many seconds, and so many at once, as in"
             " `run=1000/10:200`. Repeatable.",
             default="[the contract's](#durations-and-limits)",
@@ -85,7 +87,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pacing,
         _service(
             "pacing",
-            parsed("even|window", service.parse_pacing),
+            parsed("even|window", service_parsers.parse_pacing),
             "How requests are spread within the limits. `even`: evenly, safe however the service counts. `window`:"
             " bursts that fill a window at once, for a service known to count plain windows.",
             more="5,000 jobs then leave in 40 s rather than 50.",
@@ -95,7 +97,7 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "rest-url",
-            service.address("/v1"),
+            service_parsers.address("/v1"),
             "Where REST v1 is, the older interface; `/v1/endpoints` is added.",
         ),
     ] = REST_URL_DEFAULT
@@ -113,7 +115,9 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
         Mapping[str, str],
         _service(
             "service-key",
-            ValueType(Kind.LIST, "URL=env:NAME", service.parse_service_keys, service.format_service_keys),
+            ValueType(
+                Kind.LIST, "URL=env:NAME", service_parsers.parse_service_keys, service_parsers.format_service_keys
+            ),
             "The variable that holds the API key of a further service, where a ledger's runs are at several."
             " Repeatable.",
             default="only the service of `--serverless-url` has a key",
@@ -139,7 +143,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _service(
             "base-url",
-            service.address("/v2"),
+            service_parsers.address("/v2"),
             "Where REST v2 is; `/v2/pods`, `/v2/serverless` and so on are added.",
         ),
     ] = BASE_URL_DEFAULT
@@ -154,13 +158,13 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     graphql_url: Annotated[
         str,
-        _service("graphql-url", service.address(""), "The GraphQL address."),
+        _service("graphql-url", service_parsers.address(""), "The GraphQL address."),
     ] = GRAPHQL_URL_DEFAULT
     graphql_key: Annotated[
         KeyPlace,
         _service(
             "graphql-key",
-            parsed("query|header", service.parse_key_place),
+            parsed("query|header", service_parsers.parse_key_place),
             "Where the API key goes: the URL's parameter api_key, or a bearer header.",
         ),
     ] = "query"
@@ -206,7 +210,7 @@ PROFILE: Final[Setting[str]] = Setting(
 )
 PROFILE_KEY: Final[Setting[str]] = Setting(
     "key",
-    parsed("env:NAME", names.parse_variable),
+    parsed("env:NAME", name_parsers.parse_variable),
     "The variable that holds the account's API key; the key itself stands in no file.",
     default="required",
     has_flag=False,

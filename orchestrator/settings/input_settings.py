@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from orchestrator.settings.parsers import rows
+from orchestrator.settings.parsers import row_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, text, whole
 from orchestrator.settings.values import INPUT_BYTES_MAX_DEFAULT, CellType, InputFormat
@@ -51,7 +51,7 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[tuple[str, str], ...],
         _input(
             "map",
-            ValueType(Kind.LIST, "NAME=TEMPLATE", rows.parse_templates, rows.format_pairs, by_lines=True),
+            ValueType(Kind.LIST, "NAME=TEMPLATE", row_parsers.parse_templates, row_parsers.format_pairs, by_lines=True),
             "A field of the input, and the [template](#templates) that makes it of a row, as in `prompt={{"
             " row.caption }}`. Repeatable; the input then has these fields only.",
             more="In `ORCHESTRATOR_MAP` each has a line of its own.",
@@ -63,7 +63,7 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[tuple[str, CellType], ...],
         _input(
             "types",
-            ValueType(Kind.TEXT, "NAME=TYPE,...", rows.parse_types, rows.format_types),
+            ValueType(Kind.TEXT, "NAME=TYPE,...", row_parsers.parse_types, row_parsers.format_types),
             "Columns of CSV and TSV that are no text: `int`, `float`, `bool` or `json`; several with commas between"
             " them.",
             default="all cells are text",

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from orchestrator.settings.parsers import rows
+from orchestrator.settings.parsers import row_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, whole
 from orchestrator.settings.values import OnMisfit, OutputFormat, ResultOrder
@@ -48,7 +48,7 @@ class OutputSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _file(
             "flatten",
-            ValueType(Kind.LIST, "output.PATH", rows.parse_flatten, tuple),
+            ValueType(Kind.LIST, "output.PATH", row_parsers.parse_flatten, tuple),
             "A member of each output, as `output.caption` or `output.choices.0.text`, in a column of its own, or of"
             " the input. Repeatable; these then stand in place of the output.",
             default="the whole output, as JSON where the format has columns",

@@ -20,8 +20,8 @@ from orchestrator.settings import command_settings, connection_settings, request
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.parsers import brakes, names, service
-from orchestrator.settings.parsers.jobs import duration
+from orchestrator.settings.parsers import brake_parsers, name_parsers, service_parsers
+from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind, ValueType, listed, one_of, parsed, texts, whole
@@ -76,7 +76,7 @@ def _zone(text: str) -> str:
 
 def _template(text: str) -> str:
     """A path with placeholders."""
-    names.parse_path(text)
+    name_parsers.parse_path(text)
     placeholders(text)
     return text
 
@@ -125,7 +125,7 @@ def _receiver(text: str) -> str:
     return text
 
 
-_part: Final = parsed("PERCENT", brakes.parse_percentage, brakes.format_percentage)
+_part: Final = parsed("PERCENT", brake_parsers.parse_percentage, brake_parsers.format_percentage)
 _arguments: Final = ValueType(Kind.LIST, '["PROGRAM", "ARGUMENT", ...]', _command, tuple)
 
 # --- the pipeline
@@ -245,7 +245,7 @@ TO: Final = _notify(
     "Targets of the [configuration file](notify.md), as in `ops`, or `ops:failed,held`.",
     default="none",
 )
-URL: Final = _notify("url", parsed("URL", service.parse_hook_url), "Where it is posted to.", default="none")
+URL: Final = _notify("url", parsed("URL", service_parsers.parse_hook_url), "Where it is posted to.", default="none")
 NOTIFY_COMMAND: Final = _notify("command", _arguments, "A command that gets it on its input, as JSON.", default="none")
 SECRET: Final = _notify(
     "secret", parsed("env:NAME", _variable), "The variable that holds what messages are signed with.", default="none"

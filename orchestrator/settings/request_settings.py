@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.parsers import names, rows
+from orchestrator.settings.parsers import name_parsers, row_parsers
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Panel, Setting, setting_of
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, parsed, path, whole
@@ -61,7 +61,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         str,
         _file(
             "name",
-            parsed("NAME", names.parse_run_name),
+            parsed("NAME", name_parsers.parse_run_name),
             "The run's name, 1 to 200 characters. The same name is the same run.",
             default="the input's file name without its ending; standard input needs a name",
             brief="The run's name; the same name is the same run",
@@ -74,7 +74,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         _service(
             "endpoint",
-            parsed("ID|NAME", names.parse_endpoint),
+            parsed("ID|NAME", name_parsers.parse_endpoint),
             "The endpoint's id, or its [name](#names-of-endpoints), or `local:FILE.py:FUNCTION`: a function of your"
             " own, run here by the embedded emulator, without an account.",
             default="required",
@@ -85,7 +85,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         Path,
         _file(
             "ledger",
-            path(names.parse_path),
+            path(name_parsers.parse_path),
             "The database that remembers everything.",
             brief="What remembers everything; orchestrator.db",
         ),
@@ -108,7 +108,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         _file(
             "output",
-            path(names.parse_output_path),
+            path(name_parsers.parse_output_path),
             "Where the [results](#results) are written, in input order, when the run ends or is interrupted; `-` is"
             " standard output. Until then they grow in `FILE.partial`, as they come.",
             default="nowhere; the end names `orchestrator results NAME`",
@@ -119,7 +119,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         _file(
             "errors",
-            path(names.parse_output_path),
+            path(name_parsers.parse_output_path),
             "Where the [failed and cancelled](#errors) jobs are written. Needs `--output`.",
             default="`OUTPUT.errors.jsonl`",
         ),
@@ -128,7 +128,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         tuple[Include, ...],
         _file(
             "include",
-            ValueType(Kind.TEXT, "WHAT,...", rows.parse_include, ",".join, words=tuple(Include)),
+            ValueType(Kind.TEXT, "WHAT,...", row_parsers.parse_include, ",".join, words=tuple(Include)),
             "What the rows of results and errors [carry besides](#results): `input`, `line`, `worker`, `times`, and"
             " `text`, the whole of what a worker said of an error; several with commas between them.",
             default="nothing",
@@ -180,7 +180,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         _shown(
             "log-file",
-            path(names.parse_path),
+            path(name_parsers.parse_path),
             "Appends to this file when the process began and why it ended, what it says, warns of and is held up by,"
             " and the kinds of failures, without secrets.",
             default="no log",

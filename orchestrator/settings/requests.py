@@ -10,8 +10,8 @@ import msgspec
 from orchestrator.core.gates.costs import Price
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.parsers import jobs
-from orchestrator.settings.parsers.jobs import duration
+from orchestrator.settings.parsers import job_parsers
+from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import whole
@@ -121,7 +121,7 @@ class PlanFigures(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _figure(
             "execution-time",
-            duration(jobs.check_not_zero),
+            duration(job_parsers.check_not_zero),
             "How long a worker takes for a job, about; it goes before what the ledger knows of the endpoint.",
             default="as the latest executions in the ledger took",
             brief="How long an execution takes",

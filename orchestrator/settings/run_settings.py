@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from orchestrator.core.gates.brakes import Canary, MaxFailures
+from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.deadlines import RETENTION_US_DEFAULT
 from orchestrator.core.jobs.escalation import EscalationRule
@@ -18,8 +18,8 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import TTL_MS_DEFAULT, Policy, format_duration, parse_duration
-from orchestrator.settings.parsers import brakes, jobs, names, service
-from orchestrator.settings.parsers.jobs import duration
+from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parsers, service_parsers
+from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
 from orchestrator.settings.values import (
@@ -79,7 +79,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         QueueDepth,
         _job(
             "queue-depth",
-            parsed("N|auto|off", jobs.parse_queue_depth, kind=Kind.WHOLE_OR_TEXT),
+            parsed("N|auto|off", job_parsers.parse_queue_depth, kind=Kind.WHOLE_OR_TEXT),
             "How many of the run's jobs may wait in the endpoint's queue. `auto`: as many as it finishes in ten"
             " minutes, at least 1,000. `off`: any number that [can be collected in"
             " time](how-it-works.md#how-much-is-sent).",
@@ -89,7 +89,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _job(
             "result-retention",
-            duration(jobs.check_retention),
+            duration(job_parsers.check_retention),
             "How long the service keeps a result for us; at least 1s.",
         ),
     ] = RETENTION_US_DEFAULT
@@ -140,7 +140,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         _input(
             "allow-env",
-            ValueType(Kind.LIST, "NAME", names.parse_allowed_variables, tuple),
+            ValueType(Kind.LIST, "NAME", name_parsers.parse_allowed_variables, tuple),
             "A variable that the rows of the input may name in their `s3Config`, or how such begin, as in `S3_*`."
             " Repeatable.",
             more="[Keys of this program's own](#secrets-that-rows-name) they never get.",
@@ -160,7 +160,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _long_job(
             "progress-every",
-            parsed("D|off", jobs.parse_progress_every, jobs.format_progress_every, kind=Kind.DURATION),
+            parsed("D|off", job_parsers.parse_progress_every, job_parsers.format_progress_every, kind=Kind.DURATION),
             "How often a resumable job is asked how far it is; all of them together take a tenth of the questions at"
             " most. `off`: only in time for its result, every 25 min.",
         ),
@@ -169,7 +169,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "stall-after",
-            duration(jobs.check_second_or_more),
+            duration(job_parsers.check_second_or_more),
             "A resumable job that has had nothing new to report for so long counts as stuck, see `--on-stuck`.",
             default="that is not looked at",
         ),
@@ -186,7 +186,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _long_job(
             "max-execution",
-            duration(jobs.check_second_or_more),
+            duration(job_parsers.check_second_or_more),
             "How long a resumable job may be executed in all its segments together before it counts as failed.",
             default="however long",
         ),
@@ -213,7 +213,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pinned | None,
         _trouble(
             "schema",
-            parsed("FILE", jobs.parse_schema, jobs.format_pinned),
+            parsed("FILE", job_parsers.parse_schema, job_parsers.format_pinned),
             "A [JSON Schema](retries.md#what-counts-as-a-result) that outputs have to fit: one that does not has"
             " failed (class `invalid_output`).",
             default="none",
@@ -223,7 +223,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Pinned | None,
         _trouble(
             "check",
-            parsed("MODULE:FUNCTION", jobs.parse_check, jobs.format_pinned),
+            parsed("MODULE:FUNCTION", job_parsers.parse_check, job_parsers.format_pinned),
             "A [function of yours](retries.md#what-counts-as-a-result), or FILE.py:FUNCTION, that is given each"
             " output: where it raises or returns None or False, the job has failed (class `invalid_output`).",
             default="none",
@@ -244,7 +244,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "retry-budget",
-            parsed("PERCENT", brakes.parse_percentage, brakes.format_percentage),
+            parsed("PERCENT", brake_parsers.parse_percentage, brake_parsers.format_percentage),
             "For how many of the run's jobs an execution may be [repeated](retries.md#a-budget-for-retries) that"
             " failed, timed out or gave no usable output, as in `20%`; after that such jobs fail.",
             default="any number, within `--max-attempts`",
@@ -287,7 +287,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         _trouble(
             "give-up-after",
-            duration(jobs.check_second_or_more),
+            duration(job_parsers.check_second_or_more),
             "Ends a run that gets nowhere, with exit code 3, to be resumed: for so long the service took none of its"
             " jobs and none came to an end. Longer than a job takes, and at least 1s; a pause does not count.",
             default="however long",
@@ -300,8 +300,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
             ValueType(
                 Kind.LIST,
                 "TARGET[:NEWS,...]|URL|COMMAND",
-                service.parse_notify,
-                service.format_notify,
+                service_parsers.parse_notify,
+                service_parsers.format_notify,
                 by_lines=True,
             ),
             "Who is [told](notify.md) how the run goes: a target of the [file](#configuration), `ops`, or of some news"
@@ -341,7 +341,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         BreakerRules,
         _brake(
             "breaker",
-            parsed("FIRST:SHARE/LAST|off", brakes.parse_breaker, brakes.format_breaker),
+            parsed("FIRST:SHARE/LAST|off", brake_parsers.parse_breaker, brake_parsers.format_breaker),
             "When [the breaker](brakes.md#the-breaker) trips: as the FIRST executions of the run have failed, or more"
             " than this share of the LAST ones, most of them in one way. Then one job a minute is sent, until one"
             " succeeds.",
@@ -351,7 +351,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         Canary,
         _brake(
             "canary",
-            parsed("K[:SHARE]|off", brakes.parse_canary, brakes.format_canary, kind=Kind.WHOLE_OR_TEXT),
+            parsed("K[:SHARE]|off", brake_parsers.parse_canary, brake_parsers.format_canary, kind=Kind.WHOLE_OR_TEXT),
             "Sends K rows first, spread over the input; the rest once they have succeeded, or this share of them.",
             default="none go first",
         ),
@@ -360,7 +360,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         MaxFailures,
         _brake(
             "max-failures",
-            parsed("N|P%|off", brakes.parse_max_failures, brakes.format_max_failures, kind=Kind.WHOLE_OR_TEXT),
+            parsed(
+                "N|P%|off", brake_parsers.parse_max_failures, brake_parsers.format_max_failures, kind=Kind.WHOLE_OR_TEXT
+            ),
             "Holds the run once more than N rows have failed for good, or P percent of those that have ended (from 20"
             " on): nothing more is sent, and what is outstanding is collected.",
             default="any number may fail",
@@ -370,7 +372,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float | None,
         _brake(
             "price-per-second",
-            brakes.amount("PRICE"),
+            brake_parsers.amount("PRICE"),
             "What a second of execution costs at the endpoint, in whatever currency: [costs](brakes.md#costs) are"
             " told by it.",
             more="Best set for each endpoint in the [file](#configuration).",
@@ -382,7 +384,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _brake(
             "budget",
-            brakes.amount("AMOUNT|off", may_be_off=True),
+            brake_parsers.amount("AMOUNT|off", may_be_off=True),
             "Sends no more once what [was spent, and is expected](brakes.md#budgets) of what is outstanding, reaches"
             " this amount. Needs a price.",
             default="any amount",
@@ -393,7 +395,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         _brake(
             "budget-per-day",
-            brakes.amount("AMOUNT|off", may_be_off=True),
+            brake_parsers.amount("AMOUNT|off", may_be_off=True),
             "The same of all runs of the ledger at the endpoint, for each day (UTC).",
             more="Best set for each endpoint in the [file](#configuration).",
             default="any amount",
@@ -403,7 +405,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _brake(
             "finish-by",
-            parsed("TIME|off", brakes.parse_finish_by, brakes.format_finish_by),
+            parsed("TIME|off", brake_parsers.parse_finish_by, brake_parsers.format_finish_by),
             "When the run is to be finished: `06:00` (the next one, here), `06:00 Europe/Berlin`, `06:00Z`, or a time"
             " stamp with its zone. You are told as soon as it will be missed, and what would be needed.",
             default="whenever",
@@ -449,14 +451,14 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 TTL: Final = _of_policy(
     "ttl",
-    jobs.policy_duration("ttl_ms"),
+    job_parsers.policy_duration("ttl_ms"),
     "A job's whole life at the service, queue and execution included; 10s to 7d.",
     default="the service's, 24h; of resumable jobs the execution timeout and 24h, 7d at most",
     field="ttl_ms",
 )
 EXECUTION_TIMEOUT: Final = _of_policy(
     "execution-timeout",
-    jobs.policy_duration("execution_timeout_ms"),
+    job_parsers.policy_duration("execution_timeout_ms"),
     "The longest that a worker may run a job; 5s to 7d.",
     default="the service's, 10m",
     brief="The longest that a worker may run a job; 10m",

@@ -24,7 +24,7 @@ from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers.jobs import parse_schema
+from orchestrator.settings.parsers.job_parsers import parse_schema
 from orchestrator.settings.run_settings import RunSettings
 from tests.benchmarks.figures import Figure, quantile
 from tests.benchmarks.runs import write_input

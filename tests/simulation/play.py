@@ -19,7 +19,7 @@ import httpx
 from anyio.abc import TaskGroup
 
 from orchestrator.api.foreground.run import run as run_program
-from orchestrator.core.gates.brakes import Canary, MaxFailures
+from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.jobs.escalation import EscalationRule
 from orchestrator.core.jobs.escalation_text import parse_rule, problems_of
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -33,7 +33,7 @@ from orchestrator.emulator.contract.limits import OperationLimit as ServiceLimit
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.parsers.brakes import parse_canary, parse_max_failures, parse_percentage
+from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures, parse_percentage
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US

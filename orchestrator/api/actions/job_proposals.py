@@ -18,7 +18,7 @@ from orchestrator.ledger.actions.action_rows import Act, SubjectKind
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings, run_settings
-from orchestrator.settings.parsers.names import is_endpoint_name
+from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.setting import Setting
 from orchestrator.units import SECOND_US

@@ -17,7 +17,7 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers.jobs import parse_check, parse_schema
+from orchestrator.settings.parsers.job_parsers import parse_check, parse_schema
 
 
 class RecheckedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
-from orchestrator.settings.parsers.names import parse_run_name
+from orchestrator.settings.parsers.name_parsers import parse_run_name
 from orchestrator.settings.values import Include
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"

@@ -18,7 +18,7 @@ from orchestrator.settings.configuration_file import ConfigurationFile
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
 from orchestrator.settings.monitoring.target_file import read_targets
-from orchestrator.settings.parsers.names import is_endpoint_name
+from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import choose
 
 

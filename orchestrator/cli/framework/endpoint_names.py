@@ -21,7 +21,7 @@ from orchestrator.errors import NotSent, StoppedError, Unanswered
 from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE
-from orchestrator.settings.parsers.names import is_endpoint_name
+from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import ENDPOINT_NAME, Choices, choose
 from orchestrator.settings.values import LOCAL, SERVERLESS_URL_DEFAULT
 

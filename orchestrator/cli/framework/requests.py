@@ -22,7 +22,7 @@ from orchestrator.formats.text.compression import bare_name
 from orchestrator.settings import command_settings, output_settings, request_settings, run_settings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.parsers.names import STANDARD_OUTPUT, parse_run_name
+from orchestrator.settings.parsers.name_parsers import STANDARD_OUTPUT, parse_run_name
 from orchestrator.settings.request_settings import RunRequest, partial_of
 from orchestrator.settings.requests import DoctorRequest, ServeRequest, VerifyRequest
 from orchestrator.settings.run_checks import check_together

@@ -19,7 +19,7 @@ from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.core.text.figures import minute
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings
-from orchestrator.settings.parsers.names import is_endpoint_name
+from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 

@@ -19,7 +19,7 @@ from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
 from orchestrator.settings import request_settings, run_settings
-from orchestrator.settings.parsers.names import is_endpoint_name
+from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.request_settings import Configuration
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.setting import Setting

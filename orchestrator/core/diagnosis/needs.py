@@ -25,7 +25,7 @@ from orchestrator.core.diagnosis.need_facts import (
     Subject,
 )
 from orchestrator.core.diagnosis.rules import findings
-from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import counted

@@ -10,7 +10,7 @@ from orchestrator.core.diagnosis import service_rules
 from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
 from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.text.durations import rough_duration

@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.brakes import SHOWN_AFTER_US, Brake, way_past
+from orchestrator.core.gates.brake_gates import SHOWN_AFTER_US, Brake, way_past
 from orchestrator.core.gates.gates import ANY, Closed, GateResult, Hold, Open
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted

@@ -32,7 +32,7 @@ QUEUE_FULL: Final = "its queue is full: waiting"
 
 
 class Gate(StrEnum):
-    """What may keep jobs from being sent; and see `core.gates.brakes.Brake`."""
+    """What may keep jobs from being sent; and see `core.gates.brake_gates.Brake`."""
 
     CANCELLED = "cancelled"
     PAUSED = "paused"

@@ -10,7 +10,7 @@ from orchestrator.core.service.records import MESSAGE_CHARS_MAX
 from orchestrator.engine.user_code.functions import CheckCall, CheckLoad, PerformsTasks, UserFunctions, UserProcessDied
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of
-from orchestrator.settings.parsers.jobs import parse_check, parse_schema
+from orchestrator.settings.parsers.job_parsers import parse_check, parse_schema
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import Pinned
 

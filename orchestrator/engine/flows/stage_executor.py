@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.core.gates.brakes import MaxFailures
+from orchestrator.core.gates.brake_gates import MaxFailures
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.pipeline import Stage
 from orchestrator.core.text.wording import counted

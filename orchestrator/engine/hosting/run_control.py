@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.engine.runtime.subscribers import Subscribers
-from orchestrator.engine.sending.brakes import ServedBrakes
+from orchestrator.engine.sending.served_brakes import ServedBrakes
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.transactions.run_controls import ControlledRun, RunControls
 

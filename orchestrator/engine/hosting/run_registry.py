@@ -14,10 +14,10 @@ from orchestrator.engine.hosting.webhook_listener import Webhook
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
-from orchestrator.engine.sending.brakes import ServedBrakes
 from orchestrator.engine.sending.request_builder import RequestBuilder
 from orchestrator.engine.sending.run_brakes import RunBrakes
 from orchestrator.engine.sending.run_sender import RunSender
+from orchestrator.engine.sending.served_brakes import ServedBrakes
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run

@@ -14,7 +14,7 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.parsers.brakes import format_percentage
+from orchestrator.settings.parsers.brake_parsers import format_percentage
 from orchestrator.settings.run_settings import RunSettings
 
 SPENT: Final = "the retry budget of the run is spent ({} of {}: {})"

@@ -1,6 +1,6 @@
 """The rows of a run that go first, before all others: which they are, and how their jobs stand."""
 
-from orchestrator.core.gates.brakes import CanaryFacts
+from orchestrator.core.gates.brake_gates import CanaryFacts
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger

@@ -1,6 +1,6 @@
 """The brakes of a run that is served: what they go by, from the ledger and the feed, and what they say.
 
-The rules are in `core.gates.failure_breaker` and `core.gates.brakes`. All that is counted is in the ledger, or
+The rules are in `core.gates.failure_breaker` and `core.gates.brake_gates`. All that is counted is in the ledger, or
 follows from it: a process that goes on in another's place knows what that one knew.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.core.gates import brakes as rules
+from orchestrator.core.gates import brake_gates as rules
 from orchestrator.core.gates.executions import EndedExecution
 from orchestrator.core.gates.failure_breaker import Breaker, BreakerPhase, RatedExecution
 from orchestrator.core.gates.gates import Closed, GateResult, Hold
@@ -26,7 +26,7 @@ from orchestrator.engine.sending.canary_jobs import CanaryJobs
 from orchestrator.engine.sending.run_pace import RunPace
 from orchestrator.engine.sending.spending import Spending
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.jobs.brakes import Kept
+from orchestrator.ledger.jobs.brake_state import Kept
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
 from orchestrator.settings.run_settings import RunSettings

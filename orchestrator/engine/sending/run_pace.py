@@ -4,8 +4,8 @@ from collections import deque
 from typing import Final
 
 from orchestrator.clock import local_zone
-from orchestrator.core.gates import brakes as rules
-from orchestrator.core.gates.brakes import DeadlineFacts
+from orchestrator.core.gates import brake_gates as rules
+from orchestrator.core.gates.brake_gates import DeadlineFacts
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import MINUTE_US, SECOND_US

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from orchestrator.core.gates.brakes import BudgetFacts
+from orchestrator.core.gates.brake_gates import BudgetFacts
 from orchestrator.core.gates.costs import Costs, DurationTotals
 from orchestrator.core.text.figures import money
 from orchestrator.ledger.runs.runs import Run

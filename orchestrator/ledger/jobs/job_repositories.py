@@ -1,6 +1,6 @@
 """The jobs of a ledger as its callers hold them: with what is kept of them beside the jobs themselves."""
 
-from orchestrator.ledger.jobs.brakes import Brakes
+from orchestrator.ledger.jobs.brake_state import Brakes
 from orchestrator.ledger.jobs.cancels import Cancels
 from orchestrator.ledger.jobs.claims import Claims
 from orchestrator.ledger.jobs.history import History

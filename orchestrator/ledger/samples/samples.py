@@ -31,7 +31,7 @@ class RunSample(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
     hold: str = ""
     """The code of why nothing of it is sent, or single ones only: a `core.gates.gates.Gate` or a
-    `core.gates.brakes.Brake`; "" where nothing is wrong.
+    `core.gates.brake_gates.Brake`; "" where nothing is wrong.
     `unserved`: whoever was at work did not send for it.
     """
 

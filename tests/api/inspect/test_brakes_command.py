@@ -12,13 +12,13 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import status
 from orchestrator.api.runs.commands import control
 from orchestrator.core.diagnosis.findings import Cause
-from orchestrator.core.gates.brakes import Canary
+from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import ControlAction, DoctorRequest
 from tests.engine.process import Process
-from tests.engine.sending.test_brakes import SMALL, Handler, played
+from tests.engine.sending.test_served_brakes import SMALL, Handler, played
 from tests.simulation.run import run as run_world
 from tests.simulation.world import SimulatedService
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.account.run_endpoints import RunEndpoints
 from orchestrator.api.planning.plan import plan, spread
 from orchestrator.client import Service
-from orchestrator.core.gates.brakes import Canary
+from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.forecast import TimesSource
 from orchestrator.core.planning.plan import Plan

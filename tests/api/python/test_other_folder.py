@@ -8,7 +8,7 @@ import pytest
 from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.parsers.jobs import parse_check
+from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL

@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.need_facts import (
     Subject,
 )
 from orchestrator.core.diagnosis.needs import FAILED_FIRST, FORGOTTEN_US, MEND, TRYING, needs
-from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.units import DAY_US, HOUR_US, MINUTE_US
 

@@ -19,7 +19,7 @@ from orchestrator.core.diagnosis.facts import (
 from orchestrator.core.diagnosis.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
-from orchestrator.core.gates.brakes import Brake
+from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.gates.scaling_override import Bounds, RaisedWorkers
 from orchestrator.core.jobs.deadlines import EXPIRING_US

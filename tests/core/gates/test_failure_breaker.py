@@ -1,6 +1,6 @@
 """The breaker of a run, by the rules alone."""
 
-from orchestrator.core.gates.brakes import SHOWN_AFTER_US, Brake
+from orchestrator.core.gates.brake_gates import SHOWN_AFTER_US, Brake
 from orchestrator.core.gates.failure_breaker import (
     OFF,
     PROBE_EVERY_US,

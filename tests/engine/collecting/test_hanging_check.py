@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
-from orchestrator.settings.parsers.jobs import parse_check
+from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import RunSettings
 
 pytestmark = pytest.mark.anyio

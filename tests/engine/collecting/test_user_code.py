@@ -18,7 +18,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.flows.row_mapper import RowMapper
 from orchestrator.formats.templates.templates import template_of
 from orchestrator.ledger.flows.handover_rows import OwedRow
-from orchestrator.settings.parsers.jobs import parse_check
+from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import RunSettings
 from tests.emulator.workers.test_handlers import Reports, execution
 from tests.raising import IN_THREADS, KINDS, file_of_functions, raises

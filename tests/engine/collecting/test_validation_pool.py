@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import WAITING_MAX, ValidationPool
 from orchestrator.errors import UsageError
-from orchestrator.settings.parsers.jobs import parse_check
+from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
 from orchestrator.settings.values import Pinned
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell

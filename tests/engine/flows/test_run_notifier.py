@@ -15,7 +15,7 @@ from orchestrator.api.foreground.run import run
 from orchestrator.api.messages.message_senders import MessageSender
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.client.http.posts import post_notification
-from orchestrator.core.gates.brakes import MaxFailures
+from orchestrator.core.gates.brake_gates import MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.emulator.jobs.jobs import WorkerResult

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import pytest
 
-from orchestrator.core.gates.brakes import Brake, MaxFailures
+from orchestrator.core.gates.brake_gates import Brake, MaxFailures
 from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.transitions import cancelled_on_request

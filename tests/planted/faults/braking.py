@@ -3,12 +3,12 @@
 from tests.planted.faults.fault import Fault
 
 BREAKER = "tests/core/gates/test_failure_breaker.py::"
-BRAKES = "tests/core/gates/test_brakes.py::"
+BRAKES = "tests/core/gates/test_brake_gates.py::"
 COSTS = "tests/core/gates/test_costs.py::"
 DIAGNOSIS = "tests/core/diagnosis/test_run_rules.py::"
 COMMAND = "tests/api/inspect/test_brakes_command.py::"
 FLOWS = "tests/api/flows/test_braked_flows.py::"
-ENGINE = "tests/engine/sending/test_brakes.py::"
+ENGINE = "tests/engine/sending/test_served_brakes.py::"
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
@@ -64,7 +64,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="before the first results any number is out, however few may fail",
-        path="orchestrator/core/gates/brakes.py::failures_gate",
+        path="orchestrator/core/gates/brake_gates.py::failures_gate",
         old="if brakes.succeeded or at_first is None:",
         new="if True:",
         tests=(
@@ -132,7 +132,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a canary passes before its last row is over",
-        path="orchestrator/core/gates/brakes.py::CanaryFacts.has_passed",
+        path="orchestrator/core/gates/brake_gates.py::CanaryFacts.has_passed",
         old="return self.succeeded >= self.needed and self.succeeded + self.failed >= self.chosen",
         new="return self.succeeded >= self.needed",
         tests=(BRAKES + "test_a_canary_has_passed_once_enough_succeeded_and_all_are_over",),
@@ -149,7 +149,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of two budgets the first one counts",
-        path="orchestrator/core/gates/brakes.py::budget_gate",
+        path="orchestrator/core/gates/brake_gates.py::budget_gate",
         old="return narrowest(_budget(each, brakes, now) for each in brakes.budgets)",
         new="return next((_budget(each, brakes, now) for each in brakes.budgets), ANY)",
         tests=(BRAKES + "test_of_two_budgets_the_narrower_counts",),
@@ -163,7 +163,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a run that may go on by itself is given up",
-        path="orchestrator/core/gates/brakes.py::stops",
+        path="orchestrator/core/gates/brake_gates.py::stops",
         old="if at_service:\n    return None",
         new="",
         tests=(BRAKES + "test_a_run_is_stopped_where_nothing_changes_by_itself",),
@@ -173,7 +173,9 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/run_brakes.py::RunBrakes.choose",
         old="self.go_on(self._asked_at)",
         new="",
-        tests=("tests/engine/sending/test_brakes.py::test_continue_is_heeded_that_was_said_while_nobody_was_at_work",),
+        tests=(
+            "tests/engine/sending/test_served_brakes.py::test_continue_is_heeded_that_was_said_while_nobody_was_at_work",
+        ),
     ),
     Fault(
         name="a run whose rows are yet to come has had its canary",
@@ -191,7 +193,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="that no rows could be chosen is kept as the choice",
-        path="orchestrator/ledger/jobs/brakes.py::Brakes.choose",
+        path="orchestrator/ledger/jobs/brake_state.py::Brakes.choose",
         old="if chosen:\n    await",
         new="if True:\n    await",
         tests=("tests/conformance/test_brakes.py::test_rows_that_go_first_are_spread_over_the_input",),
@@ -201,7 +203,7 @@ FAULTS: tuple[Fault, ...] = (
         path="orchestrator/engine/sending/run_brakes.py::RunBrakes._tell_whether_stopped",
         old="self._progress.nudge()",
         new="pass",
-        tests=("tests/engine/sending/test_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
+        tests=("tests/engine/sending/test_served_brakes.py::test_a_run_that_only_time_has_stopped_comes_to_its_end",),
     ),
     Fault(
         name="out of a day's budget comes what was spent on any day",
@@ -212,7 +214,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a day's budget that is used up waits for people",
-        path="orchestrator/core/gates/brakes.py::_budget",
+        path="orchestrator/core/gates/brake_gates.py::_budget",
         old='a day, until 00:00 UTC", midnight)',
         new='a day, until 00:00 UTC")',
         tests=(BRAKES + "test_a_days_budget_is_over_at_midnight",),
@@ -226,14 +228,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a job is sent in time if it would end in time without a queue",
-        path="orchestrator/core/gates/brakes.py::DeadlineFacts.next_ends_at",
+        path="orchestrator/core/gates/brake_gates.py::DeadlineFacts.next_ends_at",
         old="return now + max(in_line_us, self.typical_us or 0)",
         new="return now + (self.typical_us or 0)",
         tests=(BRAKES + "test_what_would_be_late_is_not_sent_where_that_is_wanted",),
     ),
     Fault(
         name="before it is known how fast a run goes all of it is sent, in time or not",
-        path="orchestrator/core/gates/brakes.py::deadline_gate",
+        path="orchestrator/core/gates/brake_gates.py::deadline_gate",
         old="return Open(max(0, UNRATED_MAX - facts.at_service))",
         new="return ANY",
         tests=(

@@ -21,7 +21,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the account is asked about ids",
-        path="orchestrator/settings/parsers/names.py::is_endpoint_name",
+        path="orchestrator/settings/parsers/name_parsers.py::is_endpoint_name",
         old='"/" in given or looks_like_an_id(given)',
         new='"/" in given',
         tests=("tests/cli/framework/test_endpoint_names.py::test_an_id_needs_no_key_and_no_request",),

@@ -286,7 +286,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the command to go on with names a key",
-        path="orchestrator/settings/parsers/service.py::format_service_keys",
+        path="orchestrator/settings/parsers/service_parsers.py::format_service_keys",
         old="for url, key in held.items() if REFERENCE.fullmatch(key)]",
         new="for url, key in held.items()]",
         tests=("tests/cli/test_continuing.py::test_a_key_that_was_given_itself_is_not_named",),

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from orchestrator.core.gates.brakes import (
+from orchestrator.core.gates.brake_gates import (
     FIRST_OUT,
     SHOWN_AFTER_US,
     Brake,

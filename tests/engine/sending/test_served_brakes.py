@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.runs.commands import control
-from orchestrator.core.gates.brakes import Canary, MaxFailures
+from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Final
 
 from orchestrator.clock import SystemClock, local_zone
-from orchestrator.core.gates.brakes import Canary, MaxFailures
+from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF as BREAKER_OFF
 from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.text.time_of_day import format_moment, parse_moment
