@@ -9,7 +9,7 @@ from sqlalchemy import false, update
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import Job
 from orchestrator.ledger.actions.actions import Actions
-from orchestrator.ledger.commands.commands import Commands
+from orchestrator.ledger.commands.command_repository import Commands
 from orchestrator.ledger.flows.flow_repositories import FlowRepositories
 from orchestrator.ledger.jobs.job_repositories import JobRepositories
 from orchestrator.ledger.overviews.overviews import Overviews

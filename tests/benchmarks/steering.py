@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from orchestrator.api.admin.limits import limits_set
-from orchestrator.api.runs.commands import cancel_jobs, control, prioritize, retry
+from orchestrator.api.runs.process_commands import cancel_jobs, control, prioritize, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.settings.requests import ControlAction, RetryChoice

@@ -20,7 +20,7 @@ from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands.command import Action, NewValidator
+from orchestrator.ledger.commands.command_types import Action, NewValidator
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run

@@ -7,7 +7,7 @@ from orchestrator.core.pipelines.flow_lifecycle import FlowKind
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import KEPT_US, Act, ActionRow, AskedBefore, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import BY_COMMAND, BY_PYTHON, ActionWay, Asker
-from orchestrator.ledger.commands.command import Action, CancelledJobs, NewPriority, Reply
+from orchestrator.ledger.commands.command_types import Action, CancelledJobs, NewPriority, Reply
 from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.units import HOUR_US, SECOND_US

@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.ledger.commands.command import Action, CancelledJobs, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command_types import Action, CancelledJobs, NewLimits, ResetLimits
 from tests.factories import S
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to, jobs_now, obeyed
 from tests.simulation.clock import EPOCH_AT

@@ -11,7 +11,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
-from orchestrator.ledger.commands.command import Action, NewBrakes
+from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.jobs.brake_state import Kept, OfRun
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.units import DAY_US

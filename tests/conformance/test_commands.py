@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.ledger.commands.command import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
+from orchestrator.ledger.commands.command_types import NO_RUN, Action, NewPriority, Reply, ReplyCode, ResetLimits
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.run_settings import RunSettings
 from tests.factories import S

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import JOBS_THERE, NO_RUN, Action, Argument, NewName
+from orchestrator.ledger.commands.command_types import JOBS_THERE, NO_RUN, Action, Argument, NewName
 from orchestrator.ledger.runs.intake_pace import Beside
 from tests.factories import S
 from tests.ledger.ledgers import PATHS, OpenLedger, a_run, gone, job_now

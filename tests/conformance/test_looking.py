@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.ledger.commands.command import Action, Reply
+from orchestrator.ledger.commands.command_types import Action, Reply
 from tests.factories import S
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to
 from tests.simulation.clock import EPOCH_AT

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.pipelines.run_news import RunNews
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
 from tests.factories import S

@@ -12,7 +12,7 @@ from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.client import Service
 from orchestrator.core.diagnosis.findings import Cause, Diagnosis
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation

@@ -16,7 +16,7 @@ from orchestrator.core.jobs.transition import Transition
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger
-from orchestrator.ledger.commands.command import Argument, Command
+from orchestrator.ledger.commands.command_types import Argument, Command
 from orchestrator.ledger.runs.input_rows import Clash, OpenIntake, packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.sqlite.sent_marks import this_boot

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.ledger import command_ledger
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from tests.ledger.ledgers import a_run, opened
 from tests.simulation.clock import VirtualClock
 from tests.simulation.database import async_creator

@@ -1,7 +1,7 @@
 """Somebody who asks something of a run, as the command line does, in a process of its own."""
 
 from orchestrator.api.admin.limits import limits_reset, limits_set
-from orchestrator.api.runs.commands import control, prioritize, retry
+from orchestrator.api.runs.process_commands import control, prioritize, retry
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings.requests import ControlAction, RetryChoice

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from orchestrator.core.gates.failure_breaker import BreakerRules
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures
 from orchestrator.units import SECOND_US, WHOLE
 from tests.simulation.books import Books, EventRow

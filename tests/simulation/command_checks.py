@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.ledger.commands.command import Action, ReplyCode
+from orchestrator.ledger.commands.command_types import Action, ReplyCode
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, CommandRow
 from tests.simulation.facts import Facts

@@ -4,7 +4,7 @@ from typing import Final
 
 from orchestrator.api.actions.proposal import GoneError, Proposal, ProposalRequest, typed_command
 from orchestrator.api.flows.triggers import flow_rerun
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.pipelines.flow_lifecycle import LIVE
 from orchestrator.core.pipelines.stage_graph import ancestors

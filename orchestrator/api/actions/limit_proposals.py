@@ -6,7 +6,7 @@ from orchestrator.api.admin.limits import limits_reset, limits_set
 from orchestrator.core.limits.limit_text import format_limit, parse_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings
 from orchestrator.views.actions import AskedField

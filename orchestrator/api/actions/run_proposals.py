@@ -13,7 +13,7 @@ from orchestrator.api.actions.proposal import (
 )
 from orchestrator.api.admin.brakes import brakes_of, brakes_set
 from orchestrator.api.pages.runs.payload_policy import are_texts_hidden
-from orchestrator.api.runs.commands import control_run, prioritize
+from orchestrator.api.runs.process_commands import control_run, prioritize
 from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.core.jobs.lifecycle import State, unfinished
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
@@ -21,7 +21,7 @@ from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import ControlAction
 from orchestrator.settings.run_settings import BRAKES

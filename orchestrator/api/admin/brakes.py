@@ -5,14 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator.api.runs.commands import ask_process, asker_of, beside
+from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.api.runs.run_costs import run_costs
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.gates.failure_breaker import BreakerPhase
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.commands.command import Action, NewBrakes
+from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import run_settings
 from orchestrator.units import MILLISECOND_US, SECOND_US

@@ -10,11 +10,11 @@ import msgspec
 from anyio import to_thread
 
 from orchestrator.api.outcomes.result_files import check_outputs
-from orchestrator.api.runs.commands import ask_process, asker_of, beside
+from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.values import IN_FLIGHT_S_MAX
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.api.runs.commands import ask_process, asker_of, beside
+from orchestrator.api.runs.process_commands import ask_process, asker_of, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.limits.limit_text import format_limit
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -11,7 +11,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.endpoints import ChosenLimit
 from orchestrator.ledger.runs.heartbeats import Heartbeat, MeterReading
 from orchestrator.ledger.runs.runs import Run

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from orchestrator.api.runs.commands import Acknowledged, ask_process, beside
+from orchestrator.api.runs.process_commands import Acknowledged, ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.revalidation import Rechecked
 from orchestrator.engine.collecting.validation_pool import ValidationPool
@@ -15,7 +15,7 @@ from orchestrator.engine.commands.revalidate import Revalidator, validated_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Action, NewValidator
+from orchestrator.ledger.commands.command_types import Action, NewValidator
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.parsers.job_parsers import parse_check, parse_schema
 

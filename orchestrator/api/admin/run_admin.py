@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.api.outcomes.job_queries import filter_of
 from orchestrator.api.outcomes.result_files import check_outputs, write_files
-from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.ports.dependencies import Dependencies
@@ -19,7 +19,7 @@ from orchestrator.formats.output.writers import forms_of, part_of, parts_pattern
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import Asker
-from orchestrator.ledger.commands.command import JOBS_THERE, Action, Argument, NewName
+from orchestrator.ledger.commands.command_types import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings

@@ -10,8 +10,8 @@ import msgspec
 from orchestrator.api.flows.pipeline_files import read_pipeline
 from orchestrator.api.flows.stage_settings import stage_endpoints
 from orchestrator.api.messages.target_checks import receiver_problems
-from orchestrator.api.runs.commands import beside
 from orchestrator.api.runs.endpoint_ids import EndpointNames
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.core.pipelines.due_fires import GapKind, gap
 from orchestrator.core.pipelines.flow_paths import filled_template, moment, templates
 from orchestrator.core.pipelines.pipeline import Pipeline, when_it_fires

@@ -8,7 +8,7 @@ import msgspec
 
 from orchestrator.api.flows.flow_input import awaited_input
 from orchestrator.api.inspect.status import runs_now
-from orchestrator.api.runs.commands import ask_process
+from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.api.runs.run_lookup import ambiguous_name, unknown_name
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.result_reuse import REUSED
@@ -19,7 +19,7 @@ from orchestrator.core.text.name_match import meant_by
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder, read_ledger
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.outbox import Notification
 from orchestrator.ledger.flows.pipelines import Defined

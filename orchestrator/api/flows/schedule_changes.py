@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.api.flows.flows import hand_over, pipeline_named, time_of
 from orchestrator.api.flows.schedules import schedule_statuses
-from orchestrator.api.runs.commands import asker_of, beside, refusals_noted
+from orchestrator.api.runs.process_commands import asker_of, beside, refusals_noted
 from orchestrator.core.pipelines.due_fires import GapKind, gap
 from orchestrator.engine.flows.schedule_evaluator import ScheduleEvaluator
 from orchestrator.engine.ports.dependencies import Dependencies

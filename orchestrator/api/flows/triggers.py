@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.api.flows.flows import flow_named, hand_over, pipeline_named, time_of
-from orchestrator.api.runs.commands import asker_of, beside, refusals_noted
+from orchestrator.api.runs.process_commands import asker_of, beside, refusals_noted
 from orchestrator.api.runs.run_lookup import unknown_name
 from orchestrator.core.pipelines.flow_lifecycle import LIVE, FlowKind
 from orchestrator.core.pipelines.pipeline import Pipeline, run_name

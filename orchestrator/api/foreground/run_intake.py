@@ -18,7 +18,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import InputPositions
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.requests import RetryChoice

@@ -19,14 +19,14 @@ from orchestrator.api.foreground.summary import heard_summary, ledger_summary, s
 from orchestrator.api.hosting.follower import FollowedRun, as_it_is
 from orchestrator.api.hosting.host import Host
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import ask_process, beside
+from orchestrator.api.runs.process_commands import ask_process, beside
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, holder
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings, run_settings
 from orchestrator.units import SECOND_US

@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.api.flows.flows import flow_named, hand_over, status_of
 from orchestrator.api.hosting.host import Host, host_of
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler

@@ -6,7 +6,7 @@ import anyio
 
 from orchestrator.api.foreground.summary import snapshot_of
 from orchestrator.api.hosting.follower import FollowedRun
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console

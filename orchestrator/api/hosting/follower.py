@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from orchestrator.api.runs.commands import Acknowledged, ask_process
+from orchestrator.api.runs.process_commands import Acknowledged, ask_process
 from orchestrator.clock import Clock
 from orchestrator.core.polling.endpoint_estimates import Learned
 from orchestrator.core.text.durations import format_duration
@@ -14,7 +14,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress
 from orchestrator.errors import StoppedError, StorageError
 from orchestrator.ledger import Ledger, holder, is_locked_here
-from orchestrator.ledger.commands.command import Action, ReplyCode
+from orchestrator.ledger.commands.command_types import Action, ReplyCode
 from orchestrator.ledger.runs.heartbeats import STALE_US, Heartbeat, ProcessReport, this_process
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls

@@ -14,7 +14,7 @@ from orchestrator.core.diagnosis.facts import LedgerState, RunState, Sending
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording
 from orchestrator.ledger import locked_since
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.reports.run_summaries import RunSummaries
 from orchestrator.ledger.runs.heartbeats import ProcessReport, RunReport
 from orchestrator.ledger.runs.runs import Run

@@ -22,7 +22,7 @@ from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import SubjectKind
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.overviews.endpoint_summaries import EndpointRow
 from orchestrator.ledger.reports.run_list import RunsWanted
 from orchestrator.ledger.runs.endpoints import ChosenLimit

@@ -12,7 +12,7 @@ from orchestrator.api.python.ledger_session import LedgerSession
 from orchestrator.api.python.open_ledger import OpenLedger
 from orchestrator.api.python.pipeline import Pipeline, pipeline_reading
 from orchestrator.api.python.results import Result, results_since
-from orchestrator.api.runs.commands import control_flow
+from orchestrator.api.runs.process_commands import control_flow
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.name_match import nearest

@@ -19,7 +19,7 @@ from orchestrator.api.python.background import Background
 from orchestrator.api.python.log_console import LogConsole
 from orchestrator.api.python.program_flows import ProgramFlows
 from orchestrator.api.runs import messages
-from orchestrator.api.runs.commands import Acknowledged, ask_process, beside, rebind
+from orchestrator.api.runs.process_commands import Acknowledged, ask_process, beside, rebind
 from orchestrator.api.runs.run_identity import check_not_local
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession
@@ -27,8 +27,8 @@ from orchestrator.engine.hosting.served_run import ServedRun
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Action, Argument
-from orchestrator.ledger.commands.commands import ANSWER_S
+from orchestrator.ledger.commands.command_repository import ANSWER_S
+from orchestrator.ledger.commands.command_types import Action, Argument
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.units import SECOND_US

@@ -8,12 +8,12 @@ import anyio
 
 from orchestrator.api.hosting.follower import LOOK_S
 from orchestrator.api.hosting.host import Host
-from orchestrator.api.runs.commands import ask_process
+from orchestrator.api.runs.process_commands import ask_process
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing, Scheduler
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, holder
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 
 NEWS_S_MAX: Final = 30.0
 """How long to wait for news of a flow before it is looked at all the same."""

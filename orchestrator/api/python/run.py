@@ -30,7 +30,7 @@ from orchestrator.api.runs.keyword_options import (
 )
 from orchestrator.errors import StoppedError
 from orchestrator.formats.output.atomic_file import errors_for
-from orchestrator.ledger.commands.command import Action, CancelledRun
+from orchestrator.ledger.commands.command_types import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views import jobs, status

@@ -1,7 +1,7 @@
 """What the program says while it starts and stops."""
 
-from orchestrator.api.runs.commands import Acknowledged
 from orchestrator.api.runs.next_command import pause_command, resume_command
+from orchestrator.api.runs.process_commands import Acknowledged
 from orchestrator.core.text.durations import format_duration
 from orchestrator.core.text.next_step import NextStep, Suggestion
 from orchestrator.core.text.wording import collect_again, counted

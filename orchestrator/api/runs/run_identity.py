@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from orchestrator.api.runs.commands import rebind
 from orchestrator.api.runs.next_command import resume_other_command
+from orchestrator.api.runs.process_commands import rebind
 from orchestrator.api.runs.run_defaults import check_account, process_defaults
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.api.runs.settings_check import check_usable
@@ -21,7 +21,7 @@ from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
-from orchestrator.ledger.commands.command import MAY_BE_TAKEN
+from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings import request_settings
 from orchestrator.settings.request_settings import RunRequest

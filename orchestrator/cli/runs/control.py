@@ -89,7 +89,7 @@ async def cancel(name: flags.RunName, grace: Grace = None, yes: Yes = False, *, 
 
 
 async def _control(ledger: Path, name: str, action: ControlAction, *, grace_us: int = 0, as_json: bool) -> None:
-    from orchestrator.api.runs.commands import control
+    from orchestrator.api.runs.process_commands import control
 
     found = await control(ledger, name, action, grace_us=grace_us)
     show_control(found, _DONE[action], verb=action, as_json=as_json)
@@ -101,7 +101,7 @@ async def priority(name: flags.RunName, weight: Weight, *, ledger: Path, as_json
 
     Example: orchestrator runs priority prompts 5
     """
-    from orchestrator.api.runs.commands import prioritize
+    from orchestrator.api.runs.process_commands import prioritize
 
     show_control(await prioritize(ledger, name, weight), f"of priority {weight}", as_json=as_json)
 
@@ -121,7 +121,7 @@ async def resend(
     Example: orchestrator runs resend prompts --outstanding
     """
     from orchestrator.api.inspect.status import show
-    from orchestrator.api.runs.commands import resend
+    from orchestrator.api.runs.process_commands import resend
 
     if not outstanding:
         raise UsageError("say what is to be sent anew: --outstanding")

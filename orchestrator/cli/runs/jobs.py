@@ -110,7 +110,7 @@ async def cancel_jobs(
     Example: orchestrator jobs cancel prompts --where 'line>500'
     """
     from orchestrator.api.outcomes.job_queries import cancel_preview
-    from orchestrator.api.runs.commands import cancel_jobs
+    from orchestrator.api.runs.process_commands import cancel_jobs
 
     if not where.strip():
         raise UsageError(f"which jobs? Name them by --where; the whole run is cancelled by: orchestrator cancel {name}")

@@ -81,7 +81,7 @@ async def retry(
     """
     from orchestrator.api.inspect.status import show
     from orchestrator.api.outcomes.job_queries import retry_preview
-    from orchestrator.api.runs.commands import retry
+    from orchestrator.api.runs.process_commands import retry
 
     own = _settings(settings or (), choices)
     preview = await retry_preview(ledger, name, where, cluster)

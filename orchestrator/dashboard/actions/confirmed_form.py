@@ -16,7 +16,7 @@ import msgspec
 
 from orchestrator.api.actions.proposal import GoneError, Proposal, ProposalRequest
 from orchestrator.api.flows.flows import looking_at
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.dashboard.page import FormAnswer, FormRequest, FormRoute, NotFoundError
 from orchestrator.dashboard.rendering.filters import shown_text
 from orchestrator.engine.ports.dependencies import Dependencies

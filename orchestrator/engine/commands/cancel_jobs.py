@@ -15,7 +15,7 @@ from orchestrator.core.filters.filter_parser import FilterError, parse
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import NO_RUN, CancelledJobs, Command, Reply
+from orchestrator.ledger.commands.command_types import NO_RUN, CancelledJobs, Command, Reply
 from orchestrator.ledger.jobs.cancels import CancelProgress
 
 PAGE: Final = 1_000

@@ -20,7 +20,7 @@ from anyio.abc import TaskStatus
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX, SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError, StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import LENGTHY, Action, Command, Reply
+from orchestrator.ledger.commands.command_types import LENGTHY, Action, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 
 log = logging.getLogger(__name__)

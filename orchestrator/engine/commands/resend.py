@@ -7,7 +7,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import NO_RUN, Command, Reply
+from orchestrator.ledger.commands.command_types import NO_RUN, Command, Reply
 
 PAGE: Final = 1_000
 REASON: Final = "gone, as somebody says"

@@ -18,7 +18,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.text.durations import Policy, encode_policy, format_duration, policy_problems
 from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Command, Reply
+from orchestrator.ledger.commands.command_types import Command, Reply
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import RetryChoice
 from orchestrator.units import MILLISECOND_US

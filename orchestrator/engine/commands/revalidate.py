@@ -21,7 +21,7 @@ from orchestrator.core.service.records import Record
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import NO_RUN, Command, NewValidator, Reply
+from orchestrator.ledger.commands.command_types import NO_RUN, Command, NewValidator, Reply
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transitions.error_kinds import Restated

@@ -13,7 +13,7 @@ from orchestrator.engine.commands.revalidate import Revalidator
 from orchestrator.engine.hosting.run_host import RunHost
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Command, Reply
+from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Command, Reply
 
 OF_A_PROGRAM: Final = "a program of somebody's works on this ledger, and ends where it was begun"
 LOOKS: Final = Reply("it looks at the schedules, and carries out what is due")

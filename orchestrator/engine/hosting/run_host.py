@@ -21,7 +21,7 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.work_groups import WorkGroups
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
+from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.requests import RetryChoice

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.ledger.commands.command import (
+from orchestrator.ledger.commands.command_types import (
     ENDED,
     JOBS_THERE,
     NAME_TAKEN,

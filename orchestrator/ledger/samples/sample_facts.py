@@ -11,7 +11,7 @@ from orchestrator.core.gates.gates import Gate
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.samples.step_counts import LEADS_TO, CountedStep
 from orchestrator.core.service.answers import Trouble
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.endpoints import ChosenLimits
 from orchestrator.ledger.runs.runs import Runs
 from orchestrator.ledger.schema.job_tables import (

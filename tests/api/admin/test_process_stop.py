@@ -13,7 +13,7 @@ from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import command_ledger, holder
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import ServeRequest
 from orchestrator.views.status import Summary

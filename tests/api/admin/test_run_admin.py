@@ -12,7 +12,7 @@ from orchestrator.api.hosting.follower import FollowedRun
 from orchestrator.api.inspect.status import show, status
 from orchestrator.api.outcomes.result_files import write_files
 from orchestrator.api.outcomes.result_lines import results
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.clock import SystemClock
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.console import SilentConsole

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.api.flows.apply import Applied, FireToCome, Recording, apply
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.core.pipelines.due_fires import GapKind
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError

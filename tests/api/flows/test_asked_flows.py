@@ -8,7 +8,7 @@ import pytest
 from orchestrator.api.flows.apply import apply
 from orchestrator.api.flows.schedule_changes import schedules_continue, schedules_pause, schedules_remove
 from orchestrator.api.flows.triggers import backfill, backfill_preview, flow_rerun, trigger
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.asker import ActionWay, Asker

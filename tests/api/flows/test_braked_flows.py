@@ -10,7 +10,7 @@ from orchestrator.api.flows.flows import status_of
 from orchestrator.api.flows.schedules import schedules_check
 from orchestrator.core.pipelines.pipeline import News, Notify, Pipeline
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from tests.api.inspect.test_flows import FIRST, failing_for
 from tests.engine.flowing import Flowing, a_pipeline, accepting, flowing
 from tests.engine.scripted import Asked, Reply, Scripted, says

@@ -19,7 +19,7 @@ from orchestrator.api.flows.schedules import (
 )
 from orchestrator.api.flows.triggers import BACKFILL_MAX, backfill, backfill_preview, trigger
 from orchestrator.api.foreground.tick import tick, wait_for_flow
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.client import Service
 from orchestrator.clock import Clock

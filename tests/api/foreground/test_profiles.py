@@ -13,7 +13,7 @@ from orchestrator.api.foreground.run import run
 from orchestrator.api.foreground.serve import serve
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.client import Service
 from orchestrator.clock import Clock
 from orchestrator.core.service.profiles import address_of, place

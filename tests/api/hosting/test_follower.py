@@ -16,7 +16,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
-from orchestrator.ledger.commands.command import OF_ANOTHER, Action, Reply
+from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Reply
 from orchestrator.ledger.runs.heartbeats import STALE_US, MeterReading, ProcessReport, RunReport
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.request_settings import RunRequest

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.api.admin.brakes import brakes, brakes_set
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import status
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State

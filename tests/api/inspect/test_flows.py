@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.pipeline import News, Notify, Overlap
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.ledger.commands.command import Action, NewName
+from orchestrator.ledger.commands.command_types import Action, NewName
 from orchestrator.ledger.flows.flow_actions import MadeUp
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.requests import DoctorRequest

@@ -10,7 +10,7 @@ from orchestrator.core.gates.gates import CANCELLED, PAUSED, REFUSED, STOPPED
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.answers import Pointless
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.heartbeats import STALE_US
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US

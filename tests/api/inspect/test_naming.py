@@ -11,7 +11,7 @@ import pytest
 from orchestrator.api.admin.limits import limits
 from orchestrator.api.inspect.status import latest, show, status
 from orchestrator.api.outcomes.result_lines import results
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.settings.requests import ControlAction, ResultsRequest

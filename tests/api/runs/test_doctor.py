@@ -7,7 +7,7 @@ import anyio
 import httpx
 import pytest
 
-from orchestrator.api.runs.commands import retry
+from orchestrator.api.runs.process_commands import retry
 from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates import gates

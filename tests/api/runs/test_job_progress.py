@@ -8,7 +8,7 @@ import pytest
 from orchestrator.api.runs.job_progress import follow, progress_of_jobs, resumable
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
-from orchestrator.ledger.commands.command import Action, CancelledRun
+from orchestrator.ledger.commands.command_types import Action, CancelledRun
 from orchestrator.units import SECOND_US
 from orchestrator.views.runs.job_progress import RunProgress
 from tests.engine.collecting.test_segment_tracker import resumable as settings

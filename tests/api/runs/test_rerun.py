@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from orchestrator.api.flows.triggers import flow_rerun
-from orchestrator.api.runs.commands import retry
+from orchestrator.api.runs.process_commands import retry
 from orchestrator.core.jobs.transitions import reopened
 from orchestrator.errors import UsageError
 from tests.api.flows.test_stages import READING, ended, service, triggered

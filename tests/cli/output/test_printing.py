@@ -16,7 +16,7 @@ from orchestrator.api.foreground.progress_line import progress_text
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.live_display import Display
-from orchestrator.cli.service import output
+from orchestrator.cli.service import api_output
 from orchestrator.client.jobs.records import JsonAnswer
 from orchestrator.core.jobs.lifecycle import State
 from tests.cli.samples import snapshot
@@ -153,9 +153,9 @@ HOSTILE = "gnp.\u202eexe \x9b2J \x1b[31m"
     [
         lambda text: streams.put_json({"error": text}),
         lambda text: streams.put_data(msgspec.json.encode({"output": text}) + b"\n"),
-        lambda text: output.put_answer(msgspec.json.encode({"output": text})),
-        lambda text: output.put_event({"text": text}),
-        lambda text: output.put_json_answer(
+        lambda text: api_output.put_answer(msgspec.json.encode({"output": text})),
+        lambda text: api_output.put_event({"text": text}),
+        lambda text: api_output.put_json_answer(
             JsonAnswer(value={"a": text}, raw=msgspec.json.encode({"a": text})), as_json=False
         ),
         lambda text: tables.put_lines([text, f"  {text}"]),

@@ -9,14 +9,14 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.api.runs.commands import control, prioritize, retry
 from orchestrator.api.runs.keyword_options import grace_of
+from orchestrator.api.runs.process_commands import control, prioritize, retry
 from orchestrator.cli.runs.control import show_control, unpause
 from orchestrator.cli.runs.retry import start_command
 from orchestrator.clock import SystemClock
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
-from orchestrator.ledger.commands.command import ENDED, Action
+from orchestrator.ledger.commands.command_types import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.request_settings import Configuration

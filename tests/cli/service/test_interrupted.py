@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.cli.service.calls import telling_if_interrupted
+from orchestrator.cli.service.api_calls import telling_if_interrupted
 
 pytestmark = pytest.mark.anyio
 

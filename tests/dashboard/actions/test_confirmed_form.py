@@ -12,7 +12,7 @@ from orchestrator.core.pipelines.pipeline import Notify
 from orchestrator.dashboard.actions.all_actions import ROUTES
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import ActionWay, Asker
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings, PayloadChoice
 from tests.dashboard.actions.forms import actions_in, confirmed, failed_run, fields_of
 from tests.dashboard.harness import VIEWER, dashboard

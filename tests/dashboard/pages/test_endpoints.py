@@ -12,7 +12,7 @@ from orchestrator.core.gates.scaling_override import Bounds, ScalingOverride
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.actions.asker import ActionWay, Asker
-from orchestrator.ledger.commands.command import Action, NewLimits
+from orchestrator.ledger.commands.command_types import Action, NewLimits
 from orchestrator.ledger.samples.sample_repository import SLOT
 from orchestrator.ledger.samples.samples import ProcessTotals
 from orchestrator.ledger.transactions.transaction import Transaction

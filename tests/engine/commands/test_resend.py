@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.resend import resend_outstanding
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from tests.engine.commands.test_command_inbox import asked
 from tests.engine.hosting.test_run_host import taken_in
 from tests.engine.process import process

@@ -12,7 +12,7 @@ import pytest
 from orchestrator.api.admin.revalidate import recheck
 from orchestrator.api.outcomes.audit import AuditFinding, Findings, audit_ledger
 from orchestrator.api.outcomes.job_detail import job_show
-from orchestrator.api.runs.commands import beside
+from orchestrator.api.runs.process_commands import beside
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import UsageError
 from orchestrator.settings.run_settings import SCHEMA

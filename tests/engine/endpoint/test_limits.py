@@ -20,7 +20,7 @@ from orchestrator.engine.runtime.heartbeat import BEAT_S, HeartbeatWriter
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
 from orchestrator.engine.runtime.paces import LOOK_S
 from orchestrator.ledger import Ledger, open_ledger
-from orchestrator.ledger.commands.command import Action, NewLimits, ResetLimits
+from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport
 from orchestrator.settings.command_names import command
 from orchestrator.settings.connection_settings import ConnectionSettings

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import OnUncertain
 from tests.engine.process import Process, process

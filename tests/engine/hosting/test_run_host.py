@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger import Ledger, command_ledger
-from orchestrator.ledger.commands.command import Action, Command, NewEndpoint, ReplyCode
+from orchestrator.ledger.commands.command_types import Action, Command, NewEndpoint, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.values import LOCAL

@@ -21,7 +21,7 @@ from orchestrator.engine.engine import Engine, open_engine
 from orchestrator.engine.hosting.run_session import RunSession
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
-from orchestrator.ledger.commands.command import Action, NewPriority
+from orchestrator.ledger.commands.command_types import Action, NewPriority
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run

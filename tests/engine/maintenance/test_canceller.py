@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process

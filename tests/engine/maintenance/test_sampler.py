@@ -22,7 +22,7 @@ from orchestrator.emulator.contract.faults import Faults
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.asker import this_user
-from orchestrator.ledger.commands.command import Action, NewLimits
+from orchestrator.ledger.commands.command_types import Action, NewLimits
 from orchestrator.ledger.samples.samples import UNSERVED, EndpointSample, ProcessTotals, RunSample
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import HOUR_US, SECOND_US

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from orchestrator.api.foreground.summary import snapshot_of
-from orchestrator.api.runs.commands import control
+from orchestrator.api.runs.process_commands import control
 from orchestrator.core.gates.brake_gates import Canary, MaxFailures
 from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
 from orchestrator.core.jobs.lifecycle import State
@@ -17,7 +17,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.run_pace import RATE_WINDOW_US
-from orchestrator.ledger.commands.command import Action, NewBrakes
+from orchestrator.ledger.commands.command_types import Action, NewBrakes
 from orchestrator.settings.requests import ControlAction, RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 from orchestrator.core.filters.filter import ClusterIs, Comparison, StateIs, Text
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.commands.command import Action
+from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
 from orchestrator.ledger.transactions import notice_writes, run_controls
 from orchestrator.ledger.transitions import apply

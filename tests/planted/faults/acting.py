@@ -58,14 +58,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what came of a command stands nowhere",
-        path="orchestrator/ledger/commands/commands.py::Commands.change_ledger",
+        path="orchestrator/ledger/commands/command_repository.py::Commands.change_ledger",
         old="await actions_carried_out(connection, command.id)",
         new="",
         tests=(_ROWS + "test_a_command_that_somebody_asks_for_stands_there_with_what_came_of_it",),
     ),
     Fault(
         name="what was refused stands nowhere",
-        path="orchestrator/api/runs/commands.py::refusals_noted",
+        path="orchestrator/api/runs/process_commands.py::refusals_noted",
         old="await ledger.actions.note(asked, act, Ended(error.message, is_refused=True))",
         new="",
         tests=("tests/api/flows/test_asked_flows.py",),

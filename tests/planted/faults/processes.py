@@ -168,14 +168,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a command is carried out by each who has read it",
-        path="orchestrator/ledger/commands/commands.py::Commands.change_ledger",
+        path="orchestrator/ledger/commands/command_repository.py::Commands.change_ledger",
         old='if await self._acknowledge(connection, command.id, Reply("")):',
         new='if await self._acknowledge(connection, command.id, Reply("")) or True:',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
     ),
     Fault(
         name="a command that was acknowledged is acknowledged again",
-        path="orchestrator/ledger/commands/commands.py::_FINISH",
+        path="orchestrator/ledger/commands/command_repository.py::_FINISH",
         old='.where(commands.c.id == bindparam("of"), commands.c.done_at.is_(None))',
         new='.where(commands.c.id == bindparam("of"))',
         tests=("tests/conformance/test_commands.py::test_what_is_acknowledged_is_not_carried_out_again",),
@@ -268,7 +268,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what is asked now is done before what was asked earlier",
-        path="orchestrator/api/runs/commands.py::ask_process",
+        path="orchestrator/api/runs/process_commands.py::ask_process",
         old="if each.id <= number and each.action in LEDGER_CHANGES:",
         new="if each.id == number and each.action in LEDGER_CHANGES:",
         tests=(

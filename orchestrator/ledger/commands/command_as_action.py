@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.limits.limit_text import format_limit
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
-from orchestrator.ledger.commands.command import (
+from orchestrator.ledger.commands.command_types import (
     Action,
     Argument,
     CancelledJobs,

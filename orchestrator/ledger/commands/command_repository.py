@@ -18,8 +18,8 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.transition import Transition
 from orchestrator.ledger.actions.action_rows import action_add, actions_carried_out
 from orchestrator.ledger.actions.asker import Asker, this_user
-from orchestrator.ledger.commands.command import Action, Argument, Command, Reply
-from orchestrator.ledger.commands.command_act import command_act
+from orchestrator.ledger.commands.command_as_action import command_act
+from orchestrator.ledger.commands.command_types import Action, Argument, Command, Reply
 from orchestrator.ledger.commands.ledger_changes import apply_change
 from orchestrator.ledger.schema.job_tables import commands
 from orchestrator.ledger.transactions.repository import Repository, in_transaction

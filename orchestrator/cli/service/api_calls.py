@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.cli.framework.endpoint_names import endpoint_id, is_looked_up
 from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.output import streams
-from orchestrator.cli.service import output
+from orchestrator.cli.service import api_output
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import OrchestratorError
@@ -78,9 +78,9 @@ def telling_if_interrupted() -> Iterator[None]:
 def show_job(record: "JobRecord", shown: Shown) -> int:
     """Prints a job; returns the exit code: 1 where it has not completed and never will."""
     if shown.as_json:
-        output.put_answer(record.raw)
+        api_output.put_answer(record.raw)
     else:
-        output.put_job(record)
+        api_output.put_job(record)
     return JOB_FAILED_EXIT_CODE if record.finished and record.status != "COMPLETED" else 0
 
 

@@ -15,8 +15,8 @@ from orchestrator.cli.framework.flags import flags_of
 from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.framework.service_access import Interface, Yes, at_account, confirm
 from orchestrator.cli.output import streams
-from orchestrator.cli.service import output
-from orchestrator.cli.service.calls import JOB_FAILED_EXIT_CODE, reach, show_job, stakes, telling_if_interrupted
+from orchestrator.cli.service import api_output
+from orchestrator.cli.service.api_calls import JOB_FAILED_EXIT_CODE, reach, show_job, stakes, telling_if_interrupted
 from orchestrator.cli.service.job_input import JobInput, is_typed, object_text, read_job_input
 from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import Policy, parse_duration
@@ -148,7 +148,7 @@ async def api_stream(endpoint: EndpointId, job: JobId, *, choices: Choices, acco
     stream = jobs.stream(job)
     chunks = 0
     async for chunk in stream:
-        output.put_chunk(chunk, as_json=shown.as_json)
+        api_output.put_chunk(chunk, as_json=shown.as_json)
         chunks += 1
     shown.say(f"job {job} is {stream.status}; {counted(chunks, 'chunk')}")
     return 0 if stream.status == "COMPLETED" else JOB_FAILED_EXIT_CODE
@@ -164,9 +164,9 @@ async def api_health(endpoint: EndpointId, *, choices: Choices, account: "Accoun
     jobs, shown = await reach(endpoint, account, choices)
     health = await jobs.health()
     if shown.as_json:
-        output.put_answer(health.raw)
+        api_output.put_answer(health.raw)
     else:
-        output.put_health(health)
+        api_output.put_health(health)
 
 
 @api.command("requests")
@@ -177,7 +177,7 @@ async def api_requests(endpoint: EndpointId, *, choices: Choices, account: "Acco
     Example: orchestrator api requests abc123
     """
     jobs, shown = await reach(endpoint, account, choices)
-    output.put_json_answer(await jobs.requests(), as_json=shown.as_json)
+    api_output.put_json_answer(await jobs.requests(), as_json=shown.as_json)
 
 
 # --- changing
@@ -222,9 +222,9 @@ async def api_purge(endpoint: EndpointId, yes: Yes = False, *, choices: Choices,
     confirm(f"take every waiting job out of the queue of {jobs.id}?", yes=yes)
     purged = await jobs.purge_queue()
     if shown.as_json:
-        output.put_answer(purged.raw)
+        api_output.put_answer(purged.raw)
     else:
-        output.put_purged(purged)
+        api_output.put_purged(purged)
 
 
 @api.command("openai")
@@ -243,9 +243,9 @@ async def api_openai(
     """
     body = None if input is None else object_text(input)
     jobs, shown = await reach(endpoint, account, choices)
-    answer = await jobs.openai(path, body, on_event=None if shown.as_json else output.put_event)
+    answer = await jobs.openai(path, body, on_event=None if shown.as_json else api_output.put_event)
     if shown.as_json or not isinstance(answer.value, tuple):  # else its events have been shown as they came
-        output.put_json_answer(answer, as_json=shown.as_json)
+        api_output.put_json_answer(answer, as_json=shown.as_json)
 
 
 def _job_input(given: str, webhook: str | None, choices: Choices) -> JobInput:

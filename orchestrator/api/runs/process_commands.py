@@ -15,7 +15,8 @@ from orchestrator.errors import LedgerBusyError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind
 from orchestrator.ledger.actions.asker import Asker
-from orchestrator.ledger.commands.command import (
+from orchestrator.ledger.commands.command_repository import ANSWER_S
+from orchestrator.ledger.commands.command_types import (
     NOT_TAKEN_IN,
     Action,
     Argument,
@@ -25,7 +26,6 @@ from orchestrator.ledger.commands.command import (
     NewPriority,
     ReplyCode,
 )
-from orchestrator.ledger.commands.commands import ANSWER_S
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
