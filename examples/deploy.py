@@ -29,7 +29,12 @@ import anyio
 from orchestrator import Orchestrator
 from orchestrator.account import Account, EndpointSpec, EnvironmentVariable, GpuRequest, PodCreate, Template
 from orchestrator.client import Service
-from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.settings.words_and_defaults import (
+    BASE_URL_DEFAULT,
+    GRAPHQL_URL_DEFAULT,
+    REST_URL_DEFAULT,
+    SERVERLESS_URL_DEFAULT,
+)
 
 NAME = "orchestrator-example"
 IMAGE = "runpod/mock-worker:dev"

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.api.foreground.run import run
-from orchestrator.cli.framework.requests import run_request
+from orchestrator.cli.framework.flags_to_requests import request_of_run
 from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.cli.output.formats import finished
 from orchestrator.cli.output.live_display import Display
@@ -97,7 +97,7 @@ def draw(folder: Path, *, jobs: int = 1_000, workers: int = 12) -> None:
 
 def _under_way(environment: Mapping[str, str], jobs: int) -> Console:
     picture = _Picture(jobs)
-    request = run_request(
+    request = request_of_run(
         ["prompts.jsonl"], choose({"endpoint": "abc123", "name": "prompts"}, environment), environment
     )
     anyio.run(partial(run, request, picture, stop=picture.stop))

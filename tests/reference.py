@@ -9,19 +9,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.api.emulation import flags
-from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.emulation import emulate_request
+from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.cli.help.exit_codes import EXIT_CODES, ExitCode
 from orchestrator.cli.help.topics import FILTER_FIELDS
-from orchestrator.settings import command_settings, pipeline_keys, run_settings
+from orchestrator.settings import command_flags, pipeline_keys, run_settings
+from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.configuration_file import RUNS, Section
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARD_FLAGS, DASHBOARDS
 from orchestrator.settings.monitoring.notify_targets import NotifyTarget
 from orchestrator.settings.output_settings import OUTPUT_FORMAT, OUTPUTS
-from orchestrator.settings.request_settings import INCLUDE
-from orchestrator.settings.requests import FIGURES_OF_PLAN
+from orchestrator.settings.run_request import INCLUDE
 from orchestrator.settings.setting import Setting, settings_in
 from orchestrator.settings.value_types import Kind, ValueType
 from orchestrator.telemetry.alerts.registry import ALERTS, Alert
@@ -117,7 +117,7 @@ _TEXTS: Final = {"FILE": "str | PathLike[str]", "TIME": "str | datetime"}
 _RUN: Final = (*run_settings.POLICY, *settings_in(run_settings.RunSettings))
 _OF_STAGE: Final = [each for each in _RUN if each in pipeline_keys.STAGE_RUN and each is not run_settings.CHECK]
 _OF_RUN: Final = [*_OF_STAGE, *(each for each in _RUN if each not in (*_OF_STAGE, run_settings.GIVE_UP_AFTER))]
-_OF_CONNECTION: Final = (*settings_in(ConnectionSettings), PROFILE, command_settings.CONFIG)
+_OF_CONNECTION: Final = (*settings_in(ConnectionSettings), PROFILE, command_flags.CONFIG)
 
 _KEYWORDS: Final[Mapping[str, str]] = {
     "run of a stage": _fields(_OF_STAGE),
@@ -148,14 +148,14 @@ _LABELLED: Final = r"*\1*"
 
 
 _BLOCKS: Final[Mapping[str, str]] = {
-    "run": _table("Flag", command_settings.RUN),
+    "run": _table("Flag", command_flags.RUN),
     "figures": _table("Flag", FIGURES_OF_PLAN),
-    "emulate": _table("Flag", flags.EMULATE),
+    "emulate": _table("Flag", emulate_request.EMULATE),
     "keys": _keys(RUNS),
     "keys of emulate": _keys(EMULATOR),
     "dashboard": _table("Flag", DASHBOARD_FLAGS),
     "keys of dashboard": _keys(DASHBOARDS),
-    "file only": _table("Key", command_settings.FILE_ONLY),
+    "file only": _table("Key", command_flags.FILE_ONLY),
     "pipeline": _keys_table(pipeline_keys.PIPELINE),
     "schedule": _keys_table(pipeline_keys.SCHEDULE),
     "stage": _keys_table(pipeline_keys.STAGE),

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.settings.configuration_file import RUNS, Section
 from tests.architecture import source
@@ -35,9 +35,9 @@ CAUSES: Final = frozenset(Cause)
 DECLARING: Final = {
     *(f"orchestrator/settings/{part}_settings.py" for part in ("run", "connection", "input", "output")),
     *(f"orchestrator/settings/{part}_settings.py" for part in ("request", "command")),
-    "orchestrator/settings/requests.py",
-    "orchestrator/api/emulation/flags.py",
-    "orchestrator/emulator/emulator_options.py",
+    "orchestrator/settings/command_requests.py",
+    "orchestrator/api/emulation/emulate_request.py",
+    "orchestrator/emulator/emulator_flags.py",
     "orchestrator/emulator/jobs/scaling_rules.py",
 }
 """Where settings are declared: those of runs, and the emulator's."""

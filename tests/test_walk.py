@@ -17,7 +17,7 @@ from typer.main import get_command
 
 import orchestrator
 from orchestrator.cli import build
-from orchestrator.settings import command_settings, request_settings, run_settings
+from orchestrator.settings import command_flags, run_request, run_settings
 from orchestrator.settings.setting import Setting
 
 TESTS = Path(__file__).parent
@@ -68,7 +68,7 @@ def tried() -> frozenset[str]:
                     pass
     settings = {
         name: str(each)
-        for module in (command_settings, request_settings, run_settings)
+        for module in (command_flags, run_request, run_settings)
         for name, each in vars(module).items()
         if isinstance(each, Setting)
     }

@@ -15,7 +15,7 @@ from orchestrator.account.transport.graphql import GraphQL
 from orchestrator.account.transport.rest import Rest
 from orchestrator.client import Service
 from orchestrator.core.service.account_interfaces import Interface, Noun, tried
-from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
+from orchestrator.settings.words_and_defaults import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT, KeyPlace
 
 
 class Account:

@@ -23,7 +23,7 @@ from orchestrator.client import Service
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.core.service.account_interfaces import Interface
 from orchestrator.errors import UsageError
-from orchestrator.settings.values import SERVERLESS_URL_DEFAULT, KeyPlace
+from orchestrator.settings.words_and_defaults import SERVERLESS_URL_DEFAULT, KeyPlace
 
 P = ParamSpec("P")
 R = TypeVar("R")

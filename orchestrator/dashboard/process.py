@@ -25,7 +25,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.actions.asker import user_name
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.dashboard_settings import DashboardSettings
-from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 from orchestrator.telemetry.traces.trace_service import send_traces
 from orchestrator.web.server import Listener
 

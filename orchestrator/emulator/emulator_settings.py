@@ -10,7 +10,7 @@ from orchestrator.emulator.account.templates import TEMPLATE_RELEASE_S
 from orchestrator.emulator.contract.callers import Caller
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
-from orchestrator.emulator.emulator_options import EmulatorOptions
+from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.job_api.routes import STREAM_WAIT_MS_DEFAULT
 from orchestrator.emulator.job_api.webhook_delivery import CONTRACT_SUCCESS
 from orchestrator.emulator.job_api.worker_routes import HOLD_S

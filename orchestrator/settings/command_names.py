@@ -13,8 +13,8 @@ import msgspec
 from msgspec import convert
 
 from orchestrator.core.text.next_step import NextStep, Suggestion
-from orchestrator.settings import request_settings
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings import run_request
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 
 _ALONE: Final = (
     *("status", "doctor", "watch", "progress", "failures", "results", "verify", "resume", "serve", "stop"),
@@ -108,7 +108,7 @@ def message_with_commands(body: bytes, words: Sequence[str]) -> bytes:
 
 def ledger_words(ledger: Path) -> tuple[str, ...]:
     """What a command is told, as it is typed, so that it is about this ledger; nothing where it is the usual one."""
-    return () if ledger == LEDGER_DEFAULT else (str(request_settings.LEDGER), shlex.quote(str(ledger)))
+    return () if ledger == LEDGER_DEFAULT else (str(run_request.LEDGER), shlex.quote(str(ledger)))
 
 
 def with_its_ledger(text: str, ledger: Path) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_settings
+from orchestrator.settings.command_requests import FIGURES_OF_PLAN
 from orchestrator.settings.connection_settings import PROFILE, PROFILE_KEY
-from orchestrator.settings.requests import FIGURES_OF_PLAN
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind
-from orchestrator.settings.values import CONFIGURATION_DEFAULT
+from orchestrator.settings.words_and_defaults import CONFIGURATION_DEFAULT
 
 ENVIRONMENT_PREFIX: Final = "ORCHESTRATOR_"
 
@@ -76,12 +76,12 @@ class Section(NamedTuple):
 
 def by_key(settings: Iterable[Setting[Any]]) -> Mapping[str, Setting[Any]]:
     """The settings of a section: all but what only a flag can say."""
-    flags_only = (command_settings.CONFIG, command_settings.DASHBOARD)
+    flags_only = (command_flags.CONFIG, command_flags.DASHBOARD)
     return {setting.key: setting for setting in settings if setting not in flags_only}
 
 
 RUNS: Final = Section(
-    by_key((*command_settings.RUN, *FIGURES_OF_PLAN, *connection_settings.ACCOUNT, *command_settings.FILE_ONLY))
+    by_key((*command_flags.RUN, *FIGURES_OF_PLAN, *connection_settings.ACCOUNT, *command_flags.FILE_ONLY))
 )
 OF_PROFILES: Final = Section(
     by_key(

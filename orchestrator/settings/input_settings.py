@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.settings.parsers import row_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import Kind, ValueType, one_of, text, whole
-from orchestrator.settings.values import INPUT_BYTES_MAX_DEFAULT, CellType, InputFormat
+from orchestrator.settings.words_and_defaults import INPUT_BYTES_MAX_DEFAULT, CellType, InputFormat
 
 BYTES_MAX: Final = 1 << 50
 

@@ -8,7 +8,7 @@ import msgspec
 from orchestrator.settings.parsers import row_parsers
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, whole
-from orchestrator.settings.values import OnMisfit, OutputFormat, ResultOrder
+from orchestrator.settings.words_and_defaults import OnMisfit, OutputFormat, ResultOrder
 
 _file: Final = partial(Setting, panel=Panel.FILES)
 

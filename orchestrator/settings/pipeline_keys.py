@@ -16,7 +16,7 @@ from orchestrator.core.pipelines.schedule_calendar import check_cron
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.durations import Policy
 from orchestrator.core.text.name_match import nearest
-from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
@@ -25,7 +25,7 @@ from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.value_types import Kind, ValueType, listed, one_of, parsed, texts, whole
-from orchestrator.settings.values import STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 from orchestrator.units import SECOND_US
 
 PARALLEL_MAX: Final = 1_000
@@ -263,7 +263,7 @@ SCHEDULE: Final[Settings] = (
 NOTIFY: Final[Settings] = (ON, TO, URL, NOTIFY_COMMAND, SECRET)
 STAGE: Final[Settings] = (FROM, STEP, GATHER, COMMAND, NEEDS, MAX_FAILED, REUSE, REUSE_VERSION)
 
-STAGE_FILES: Final[Settings] = (request_settings.OUTPUT, request_settings.ERRORS)
+STAGE_FILES: Final[Settings] = (run_request.OUTPUT, run_request.ERRORS)
 """What of the settings of a stage's run are paths with placeholders."""
 
 STAGE_CHECKED: Final[Settings] = (run_settings.SCHEMA, run_settings.CHECK, run_settings.ESCALATE)
@@ -271,16 +271,16 @@ STAGE_CHECKED: Final[Settings] = (run_settings.SCHEMA, run_settings.CHECK, run_s
 
 STAGE_RUN: Final[Settings] = (
     *(
-        request_settings.ENDPOINT,
+        run_request.ENDPOINT,
         PROFILE,
         connection_settings.SERVERLESS_URL,
         *STAGE_FILES,
-        request_settings.INCLUDE,
-        request_settings.BODY_BYTES_MAX,
+        run_request.INCLUDE,
+        run_request.BODY_BYTES_MAX,
     ),
     *(
         setting
-        for setting in (*command_settings.RUN, *command_settings.FILE_ONLY)
+        for setting in (*command_flags.RUN, *command_flags.FILE_ONLY)
         if setting.of in (RunSettings, Policy, InputSettings, OutputSettings)
         # One is a command's, which waits; of the others a flow has its own: who is told, what holds it, and what is
         # taken again.
@@ -290,5 +290,5 @@ STAGE_RUN: Final[Settings] = (
 )
 """What a stage can say of its run; all others are those of the process that serves."""
 
-STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, request_settings.INCLUDE, run_settings.MAX_ATTEMPTS)
+STAGE_COMMAND: Final[Settings] = (*STAGE_FILES, run_request.INCLUDE, run_settings.MAX_ATTEMPTS)
 """What of these means something for a stage whose rows a command prints."""

@@ -22,7 +22,7 @@ from orchestrator.settings.parsers import brake_parsers, job_parsers, name_parse
 from orchestrator.settings.parsers.job_parsers import duration
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, listed, one_of, parsed, whole
-from orchestrator.settings.values import (
+from orchestrator.settings.words_and_defaults import (
     EVENTS_KEPT_US_DEFAULT,
     PROGRESS_EVERY_US_DEFAULT,
     OnExpired,

@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.configuration_file import (
     OF_PROFILES,
     RUNS,
@@ -25,7 +25,7 @@ from orchestrator.settings.configuration_file import (
     toml_texts,
 )
 from orchestrator.settings.connection_settings import PROFILE
-from orchestrator.settings.request_settings import Configuration
+from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.value_types import Kind, ValueType
@@ -124,7 +124,7 @@ def choose(
     `display_name` is how a message names a flag: a program's parameters have other names. Raises `UsageError` for a
     file that cannot be read or has a wrong key.
     """
-    named = given.get(command_settings.CONFIG.name) or environment.get(RUNS.variable(command_settings.CONFIG)) or None
+    named = given.get(command_flags.CONFIG.name) or environment.get(RUNS.variable(command_flags.CONFIG)) or None
     named = None if named is None else str(named)
     file = ConfigurationFile.at(named)
     in_file, set_here = file.of_section(section), _of_environment(environment, section)
@@ -133,7 +133,7 @@ def choose(
     no_profile: UsageError | None = None
     if section is RUNS:
         chosen = {**in_file, **set_here, **flags}
-        endpoint = chosen.get(request_settings.ENDPOINT.key)
+        endpoint = chosen.get(run_request.ENDPOINT.key)
         it = [str(given.get(ENDPOINT_NAME)), *(() if endpoint is None else endpoint.texts[-1:])]
         in_file = {**in_file, **file.of_endpoint(it)}
         if (its_name := chosen.get(PROFILE.key)) is not None:

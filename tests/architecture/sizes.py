@@ -23,7 +23,7 @@ CROWD_SHARE_MAX: Final = 0.02
 """The share of files that may be within `CROWD` of the limit."""
 
 TABLES: Final = {
-    "orchestrator/api/emulation/flags.py",
+    "orchestrator/api/emulation/emulate_request.py",
     "orchestrator/core/gates/gates.py",
     "orchestrator/ledger/schema/job_tables.py",
     "orchestrator/settings/run_settings.py",

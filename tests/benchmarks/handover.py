@@ -22,7 +22,7 @@ from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT
 from tests.benchmarks.figures import Figure
 from tests.engine.rows import empty_ledger, rows
 from tests.ledger.pipelines import applied

@@ -22,7 +22,7 @@ from orchestrator.api.admin.limits import limits_set
 from orchestrator.api.runs.process_commands import cancel_jobs, control, prioritize, retry
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
-from orchestrator.settings.requests import ControlAction, RetryChoice
+from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from tests.benchmarks.figures import Figure
 from tests.benchmarks.processes import ORCHESTRATOR, clean_environment, running
 from tests.benchmarks.runs import write_input

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.testing import CliRunner
 
-from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.cli import build
 from orchestrator.cli.framework.flags import PROVIDED
 from orchestrator.cli.framework.service_access import Connect

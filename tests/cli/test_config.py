@@ -7,23 +7,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
-from orchestrator.emulator.emulator_options import EmulatorOptions
+from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
-from orchestrator.settings import command_settings, connection_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_settings
+from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE, AccountSettings, ConnectionSettings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import PlanFigures, PlanRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import choose
 from orchestrator.settings.value_types import Kind
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 from tests.cli.command_line import LOCAL, call, requested
 from tests.cli.framework.test_request import asked, refused
 
@@ -136,8 +136,8 @@ def test_a_list_may_be_one_text_in_the_file_and_words_in_a_variable() -> None:
 
 def test_a_switch_that_the_file_turns_on_can_be_turned_off_by_a_variable() -> None:
     write("json = true")
-    assert choose({}, {}).is_on(command_settings.JSON)
-    assert not choose({}, {"ORCHESTRATOR_JSON": "false"}).is_on(command_settings.JSON)
+    assert choose({}, {}).is_on(command_flags.JSON)
+    assert not choose({}, {"ORCHESTRATOR_JSON": "false"}).is_on(command_flags.JSON)
 
 
 def test_resume_takes_from_the_file_only_what_it_has_flags_for() -> None:
@@ -245,7 +245,7 @@ def test_a_wrong_variable_is_named() -> None:
 
 def test_a_key_without_a_flag_has_no_variable_either() -> None:
     choices = choose({}, {"ORCHESTRATOR_BODY_BYTES_MAX": "5"})
-    assert [choices[setting] for setting in command_settings.FILE_ONLY] == [None]
+    assert [choices[setting] for setting in command_flags.FILE_ONLY] == [None]
 
 
 def test_an_empty_list_says_nothing() -> None:

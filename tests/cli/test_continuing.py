@@ -16,7 +16,7 @@ from orchestrator.core.jobs.result_reuse import Reuse
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import Configuration, RunRequest, errors_beside
+from orchestrator.settings.run_request import Configuration, RunRequest, errors_beside
 from orchestrator.settings.run_settings import RunSettings
 from tests.cli.command_line import requested
 from tests.cli.test_config import write

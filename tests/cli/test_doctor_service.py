@@ -16,8 +16,8 @@ from orchestrator.core.service.answers import POINTLESS
 from orchestrator.emulator.serving import ServedEmulator, serve
 from orchestrator.emulator.workers.handlers import HandlerInput
 from orchestrator.engine.ports.dependencies import Dependencies
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import DoctorRequest
 from orchestrator.units import MINUTE_US
 from tests.cli.command_line import Result, call
 from tests.client.raw_server import answering, closed_port, response, serving

@@ -18,7 +18,7 @@ from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import network_file_system
-from orchestrator.settings.requests import DoctorRequest
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.web.application import listener_application
 from orchestrator.web.server import Listener
 from orchestrator.web.webhook_routes import Webhooks

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS
 from orchestrator.core.service.answers import Trouble
 from orchestrator.settings.configuration_file import RUNS
-from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
 from orchestrator.views.status import RunStatus, Summary
 from tests import reference

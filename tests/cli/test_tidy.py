@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.framework.requests import serve_request
+from orchestrator.cli.framework.flags_to_requests import serve_request
 from orchestrator.cli.runs.runs import show_restored
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.engine.hosting.worker_scaling import PutBack

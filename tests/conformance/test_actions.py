@@ -9,7 +9,7 @@ from orchestrator.ledger.actions.action_rows import KEPT_US, Act, ActionRow, Ask
 from orchestrator.ledger.actions.asker import BY_COMMAND, BY_PYTHON, ActionWay, Asker
 from orchestrator.ledger.commands.command_types import Action, CancelledJobs, NewPriority, Reply
 from orchestrator.ledger.flows.flow_actions import MadeUp
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.units import HOUR_US, SECOND_US
 from tests.ledger.ledgers import OpenLedger, a_run
 from tests.ledger.pipelines import a_pipeline, applied

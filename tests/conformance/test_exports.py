@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.ledger.reports.exports import Writing
-from orchestrator.settings.values import ResultOrder
+from orchestrator.settings.words_and_defaults import ResultOrder
 from tests.ledger.ledgers import OpenLedger, a_run
 from tests.simulation.clock import VirtualClock
 

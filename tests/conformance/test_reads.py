@@ -12,7 +12,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.margins import Margins
 from orchestrator.ledger.jobs.submissions import Sent
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.factories import STEPS, S, a_row, an_outcome
 from tests.ledger.ledgers import OpenLedger, a_run, brought_to, gone, job_now, jobs_now
 from tests.simulation.clock import EPOCH_AT

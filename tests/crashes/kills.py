@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from orchestrator.api.outcomes.verify import Verification, verify
-from orchestrator.settings.requests import VerifyRequest
+from orchestrator.settings.command_requests import VerifyRequest
 from tests.system.processes import Desk, Service
 
 LEDGER: Final = "orchestrator.db"

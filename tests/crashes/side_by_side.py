@@ -21,7 +21,7 @@ from typing import Final
 import anyio
 
 from orchestrator.api.outcomes.verify import verify
-from orchestrator.settings.requests import VerifyRequest
+from orchestrator.settings.command_requests import VerifyRequest
 from tests.crashes.kills import FAST, LEDGER, PATIENCE_S, known
 from tests.system.processes import Desk, Program, Service, Verdict, lines_of
 

@@ -13,7 +13,7 @@ import pytest
 from orchestrator import emulator
 from orchestrator.api.emulation.child_environment import run_command
 from orchestrator.api.emulation.emulate import emulate, emulator_settings
-from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.emulator import ServedEmulator
 from orchestrator.emulator.contract.answers import ErrorBodies
 from orchestrator.emulator.contract.faults import Faults, Spell, read_faults

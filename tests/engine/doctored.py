@@ -21,9 +21,9 @@ from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import holder, read_ledger
+from orchestrator.settings.command_requests import ControlAction, DoctorRequest, ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import ControlAction, DoctorRequest, ServeRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import SAMPLE_EVERY_S, Listener
 from tests.engine.rows import empty_ledger

@@ -10,7 +10,7 @@ from orchestrator.formats.output.atomic_file import commit_together
 from orchestrator.formats.output.lines import ErrorClass, ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome
 from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 
 
 def result(

@@ -4,7 +4,7 @@ from orchestrator.api.admin.limits import limits_reset, limits_set
 from orchestrator.api.runs.process_commands import control, prioritize, retry
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings.requests import ControlAction, RetryChoice
+from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from tests.simulation.facts import Asked, Facts
 from tests.simulation.plan import OTHER_ENDPOINTS, Asking, Word
 from tests.simulation.process import Process

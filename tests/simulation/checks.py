@@ -17,7 +17,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
 from orchestrator.core.jobs.retry import AttemptLimits
 from orchestrator.emulator.contract.limits import CONTRACT_LIMITS, JobOperation, OperationLimit
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
 from tests.simulation.books import Books, EventRow, JobRow, read_books
 from tests.simulation.brake_checks import (

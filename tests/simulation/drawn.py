@@ -9,7 +9,7 @@ import msgspec
 
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.settings.values import OnExpired, OnUncertain
+from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.simulation.plan import (
     HOUR_S,
     MINUTE_S,

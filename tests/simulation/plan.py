@@ -13,7 +13,7 @@ import msgspec
 
 from orchestrator.emulator.contract.faults import Fault, Faults, Spell
 from orchestrator.emulator.contract.rate_counters import Algorithm
-from orchestrator.settings.values import OnExpired, OnUncertain
+from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 
 MINUTE_S = 60.0
 HOUR_S = 60 * MINUTE_S

@@ -34,7 +34,7 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers.brake_parsers import parse_canary, parse_max_failures, parse_percentage
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot

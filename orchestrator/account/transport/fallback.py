@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from orchestrator.client.jobs.refusals import AnswerError, RefusedError
 from orchestrator.core.service.account_interfaces import KNOWN, TITLES, Interface, Noun
 from orchestrator.errors import NotSent, Unanswered, UsageError
-from orchestrator.settings.values import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT
+from orchestrator.settings.words_and_defaults import BASE_URL_DEFAULT, GRAPHQL_URL_DEFAULT, REST_URL_DEFAULT
 
 PUBLIC: Final[Mapping[Interface, str]] = {
     Interface.V2: BASE_URL_DEFAULT,

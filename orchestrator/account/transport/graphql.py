@@ -26,7 +26,7 @@ from orchestrator.core.service.answers import Answer
 from orchestrator.core.service.records import read_members
 from orchestrator.core.text.redaction import HIDDEN, Redactor
 from orchestrator.errors import UsageError
-from orchestrator.settings.values import KeyPlace
+from orchestrator.settings.words_and_defaults import KeyPlace
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 from orchestrator.ledger.flows.flow_rows import Flow
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.views.actions import AskedField
 
 

@@ -17,9 +17,9 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
 from orchestrator.ledger.commands.command import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
-from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.setting import Setting
 from orchestrator.units import SECOND_US
 from orchestrator.views.actions import AskedField
@@ -32,7 +32,7 @@ SAMPLE_CHARS: Final = 100
 OWN: Final[tuple[Setting[Any], ...]] = (
     run_settings.EXECUTION_TIMEOUT,
     run_settings.MAX_ATTEMPTS,
-    request_settings.ENDPOINT,
+    run_request.ENDPOINT,
 )
 """What jobs can be given of their own when they are tried again."""
 
@@ -103,12 +103,12 @@ _LATER: Final = ("Their attempts are counted from the first again. What fails fr
 _LABELS: Final = {
     run_settings.EXECUTION_TIMEOUT.key: "Longest execution",
     run_settings.MAX_ATTEMPTS.key: "Executions at most",
-    request_settings.ENDPOINT.key: "Endpoint",
+    run_request.ENDPOINT.key: "Endpoint",
 }
 _NOTES: Final = {
     run_settings.EXECUTION_TIMEOUT.key: "As 30m; empty: as the run has it.",
     run_settings.MAX_ATTEMPTS.key: "Empty: as the run has it.",
-    request_settings.ENDPOINT.key: "The id of another one of the same service; empty: the run's own.",
+    run_request.ENDPOINT.key: "The id of another one of the same service; empty: the run's own.",
 }
 
 
@@ -133,7 +133,7 @@ def _own(request: ProposalRequest) -> tuple[dict[str, Any], str]:
                 own[setting.name] = setting.value_type.read((text,))
             except (ValueError, UsageError) as error:
                 return own, f"{_LABELS[setting.key]}: {error}"
-    endpoint = own.get(request_settings.ENDPOINT.name)
+    endpoint = own.get(run_request.ENDPOINT.name)
     if endpoint is not None and is_endpoint_name(endpoint):
         return own, f"{endpoint} is a name: only the command line can ask the account for its id."
     return own, ""

@@ -8,7 +8,7 @@ from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operatio
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.views.actions import AskedField
 
 
@@ -93,4 +93,4 @@ def _act(run: Run, action: Action) -> Act:
 
 
 def _elsewhere(run: Run) -> tuple[str, str]:
-    return str(request_settings.ENDPOINT), run.endpoint
+    return str(run_request.ENDPOINT), run.endpoint

@@ -11,7 +11,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 from orchestrator.ledger.flows.pipelines import Defined
-from orchestrator.settings.command_settings import NOTE
+from orchestrator.settings.command_flags import NOTE
 from orchestrator.views.actions import AskedField
 
 PARALLEL_MAX: Final = 1_000

@@ -23,9 +23,9 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.run_settings import BRAKES
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.views.actions import AskedField
 from orchestrator.views.costs import CostView
 

@@ -15,7 +15,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, holder, read_ledger
 from orchestrator.ledger.commands.command_types import Action
-from orchestrator.settings.values import IN_FLIGHT_S_MAX
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
 
 class WorkingProcess(msgspec.Struct, frozen=True, kw_only=True):

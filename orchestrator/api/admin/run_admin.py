@@ -22,10 +22,10 @@ from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.commands.command_types import JOBS_THERE, Action, Argument, NewName
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
 from orchestrator.settings.parsers.name_parsers import parse_run_name
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 
 _COLLECT_FIRST: Final = "collect them first (orchestrator resume), or give them up (orchestrator cancel)"
 
@@ -134,7 +134,7 @@ async def export_run(
     async with read_ledger(ledger) as opened:
         run = await run_named(opened, name)
         if where.strip() and output is None:
-            raise UsageError(f"name a file for the results of these jobs with {request_settings.OUTPUT}")
+            raise UsageError(f"name a file for the results of these jobs with {run_request.OUTPUT}")
         output, errors = _files(run, output, errors)
         found = await exported(opened, run, output, errors, include=include, where=where, writing=writing)
     with suppress(OrchestratorError):  # a ledger that can only be read is exported, too
@@ -177,7 +177,5 @@ def _files(run: Run, output: Path | None, errors: Path | None) -> tuple[Path, Pa
     if output is not None:
         return output, errors or errors_for(output)
     if run.settings.output is None or run.settings.errors is None:
-        raise UsageError(
-            f"{run.name} was never written to files; name one for its results with {request_settings.OUTPUT}"
-        )
+        raise UsageError(f"{run.name} was never written to files; name one for its results with {run_request.OUTPUT}")
     return Path(run.settings.output), errors or Path(run.settings.errors)

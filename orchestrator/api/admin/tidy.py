@@ -6,7 +6,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import leading
 from orchestrator.ledger import is_made, no_ledger
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.command_requests import ServeRequest
 
 
 async def tidy(request: ServeRequest, dependencies: Dependencies | None = None) -> list[PutBack]:

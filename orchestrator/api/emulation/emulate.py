@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import anyio
 
-from orchestrator.api.emulation import flags
+from orchestrator.api.emulation import emulate_request
 from orchestrator.api.emulation.child_environment import command_of, run_command, write_environment
-from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.client import Deliverer
 from orchestrator.clock import SystemClock
 from orchestrator.emulator.account.pods import PodSettings
 from orchestrator.emulator.account_api.callers_file import read_accounts
 from orchestrator.emulator.account_api.retired_interfaces import INTERFACES
 from orchestrator.emulator.contract.faults import read_faults
-from orchestrator.emulator.emulator_options import EmulatorOptions
+from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.emulator_settings import EmulatorSettings
 from orchestrator.emulator.http.gate import ANY_ENDPOINT
 from orchestrator.emulator.job_api.load_balancer import Application
@@ -49,7 +49,7 @@ async def emulate(
     `UsageError` for whatever cannot be emulated as asked.
     """
     settings = emulator_settings(request)
-    command = None if request.run is None else command_of(flags.RUN, request.run)
+    command = None if request.run is None else command_of(emulate_request.RUN, request.run)
     code = 0
     clock = SystemClock()
     deliverer = Deliverer(clock)
@@ -79,9 +79,12 @@ def emulator_settings(request: EmulateRequest) -> EmulatorSettings:
     handlers = _handlers(request)
     command = None if request.worker is None else _command(request.worker)
     if command is not None and ANY_ENDPOINT in handlers:
-        raise UsageError(f"{flags.HANDLER} and {flags.WORKER} exclude each other: both would serve every endpoint")
+        raise UsageError(
+            f"{emulate_request.HANDLER} and {emulate_request.WORKER} exclude each other:"
+            " both would serve every endpoint"
+        )
     if request.time_scale <= 0:
-        raise UsageError(f"{flags.TIME_SCALE} must be positive, not {request.time_scale}")
+        raise UsageError(f"{emulate_request.TIME_SCALE} must be positive, not {request.time_scale}")
     accounts = read_accounts(request.accounts_file, request.quotas)
     options = {name: getattr(request, name) for name in EmulatorOptions.__struct_fields__}
     return EmulatorSettings(
@@ -114,7 +117,7 @@ def _without(given: Sequence[str]) -> dict[str, int]:
         name, _, status = text.partition("=")
         if name not in INTERFACES or status not in ("", "404", "410"):
             raise UsageError(
-                f"{flags.WITHOUT} {text}: write it as INTERFACE or INTERFACE=STATUS, with an interface of"
+                f"{emulate_request.WITHOUT} {text}: write it as INTERFACE or INTERFACE=STATUS, with an interface of"
                 f" {', '.join(INTERFACES)} and a status of 404 or 410"
             )
         found[name] = int(status or 404)
@@ -123,18 +126,19 @@ def _without(given: Sequence[str]) -> dict[str, int]:
 
 def _handlers(request: EmulateRequest) -> dict[str, Handler]:
     handlers = {} if request.handler is None else {ANY_ENDPOINT: load_handler(request.handler)}
-    for name, reference in _named(flags.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints):
+    for name, reference in _named(emulate_request.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints):
         handlers[name] = load_handler(reference)
     return handlers
 
 
 def _applications(request: EmulateRequest) -> dict[str, Application]:
     """What the workers of load balancing endpoints run."""
-    given = tuple(_named(flags.HTTP_ENDPOINTS, "FILE.py:APP", request.http_endpoints, or_any=True))
-    queued = {name for name, _ in _named(flags.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints)}
+    given = tuple(_named(emulate_request.HTTP_ENDPOINTS, "FILE.py:APP", request.http_endpoints, or_any=True))
+    queued = {name for name, _ in _named(emulate_request.ENDPOINTS, "FILE.py:FUNCTION", request.endpoints)}
     if both := queued & {name for name, _ in given}:
         raise UsageError(
-            f"{flags.ENDPOINTS} and {flags.HTTP_ENDPOINTS} both name {min(both)}: an endpoint has a queue, or none"
+            f"{emulate_request.ENDPOINTS} and {emulate_request.HTTP_ENDPOINTS} both name {min(both)}:"
+            " an endpoint has a queue, or none"
         )
     return {name: cast("Application", load_handler(reference, "application")) for name, reference in given}
 
@@ -155,4 +159,4 @@ def _named(
 
 def _command(text: str) -> tuple[str, ...]:
     """The command of `--worker`; a bare `python` is this program's own where the official worker is installed there."""
-    return command_of(flags.WORKER, text, None if find_spec("runpod") is None else sys.executable)
+    return command_of(emulate_request.WORKER, text, None if find_spec("runpod") is None else sys.executable)

@@ -17,12 +17,12 @@ from orchestrator.core.pipelines.stage_graph import in_order, problems
 from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import UsageError, message_of
 from orchestrator.formats.templates.templates import check_templates
-from orchestrator.settings import command_settings, input_settings, pipeline_keys, request_settings, run_settings
+from orchestrator.settings import command_flags, input_settings, pipeline_keys, run_request, run_settings
 from orchestrator.settings.configuration_file import KEY_ADVICE, fits, toml_texts
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.user_code import load_function
 
 PROBLEMS_MAX: Final = 20
@@ -191,7 +191,7 @@ class _Reading:
         return stage
 
     def _check_endpoint(self, table: str, stage: Stage) -> None:
-        endpoint = request_settings.ENDPOINT.key
+        endpoint = run_request.ENDPOINT.key
         if bool(stage.command) == (endpoint in stage.settings) and (table, endpoint) not in self._wrong:
             self._add(table, endpoint if stage.command else "", "a stage has either an endpoint or a command")
         elif stage.command:
@@ -234,7 +234,7 @@ class _Reading:
 
     def _placed(self, setting: Setting[Any], text: str) -> str:
         """A file or a function of the user's, with its full path: it counts from the folder of the pipeline's file."""
-        if setting is request_settings.ENDPOINT and text.startswith(LOCAL):
+        if setting is run_request.ENDPOINT and text.startswith(LOCAL):
             return f"{LOCAL}{self._folder / text.removeprefix(LOCAL)}"
         is_function = setting is run_settings.CHECK and text.rpartition(":")[0].endswith(".py")
         return str(self._folder / text) if is_function or (setting is run_settings.SCHEMA and text) else text
@@ -271,7 +271,7 @@ class _Reading:
     def _unknown(table: str, key: str, known: list[str]) -> str:
         name = _key(key)
         if table.startswith("stage."):
-            if name in (setting.key for setting in command_settings.RUN):
+            if name in (setting.key for setting in command_flags.RUN):
                 return "this belongs to the process that serves, or to one command: it cannot be set for a stage"
             known = [*(setting.key for setting in pipeline_keys.STAGE), *known]
         if "api-key" in name:

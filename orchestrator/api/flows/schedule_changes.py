@@ -16,7 +16,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.actions.action_rows import Act, SubjectKind, Verb
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.flows.pipelines import Defined
-from orchestrator.settings.command_settings import NOTE
+from orchestrator.settings.command_flags import NOTE
 from orchestrator.views.flows import ScheduleStatus
 
 

@@ -18,11 +18,11 @@ from orchestrator.engine.ports.local_endpoints import is_local
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import InputPositions, ReadOptions
 from orchestrator.ledger import Ledger
-from orchestrator.settings import connection_settings, request_settings
+from orchestrator.settings import connection_settings, run_request
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings, own_keys, whose
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LOCAL
 
 
 def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, str]:
@@ -31,7 +31,7 @@ def stage_endpoint(stage: Stage, connection: ConnectionSettings) -> tuple[str, s
     """
     if stage.command:
         return LOCAL, shlex.join(stage.command)
-    endpoint = stage.settings[request_settings.ENDPOINT.key][-1]
+    endpoint = stage.settings[run_request.ENDPOINT.key][-1]
     return LOCAL if is_local(endpoint) else _address_of(stage, connection), endpoint
 
 
@@ -66,7 +66,7 @@ async def stage_batches(
         variables=await row_variables(ledger, connection, settings, environ),
         run_policy=settings.policy,
         webhook_bytes=webhook_bytes,
-        body_bytes_max=choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        body_bytes_max=choices[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         is_resumable=settings.resumable,
         via=settings.via,
     )
@@ -92,7 +92,7 @@ def stage_row_mapper(
         policy=settings.policy,
         is_resumable=settings.resumable,
         webhook_bytes=webhook_bytes,
-        body_bytes_max=stage_choices(stage)[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+        body_bytes_max=stage_choices(stage)[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         now=now,
         code=dependencies.user_code(),
     )

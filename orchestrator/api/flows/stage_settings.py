@@ -19,11 +19,11 @@ from orchestrator.ledger.flows.flow_rows import Flow, StageRow
 from orchestrator.ledger.flows.handover_rows import Gathering
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.schema.handover_tables import By
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices, choices_by_flags
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 
 
 def stage_choices(stage: Stage) -> Choices:
@@ -44,13 +44,13 @@ def stage_writing(stage: Stage) -> OutputSettings:
 
 def stage_include(stage: Stage) -> Sequence[Include]:
     """What the rows of its files include besides."""
-    return stage_choices(stage)[request_settings.INCLUDE] or ()
+    return stage_choices(stage)[run_request.INCLUDE] or ()
 
 
 def stage_outputs(flow: Flow, pipeline: Pipeline, stage: Stage) -> tuple[Path, Path] | None:
     """Where its results and its errors go; None where it writes no files."""
     at = moment(pipeline, flow.fire_at, flow.again)
-    texts = [stage.settings.get(setting.key) for setting in (request_settings.OUTPUT, request_settings.ERRORS)]
+    texts = [stage.settings.get(setting.key) for setting in (run_request.OUTPUT, run_request.ERRORS)]
     output, errors = (Path(filled_template(pipeline, each[-1], at)) if each else None for each in texts)
     return None if output is None else (output, errors or errors_for(output))
 
@@ -70,9 +70,7 @@ async def stage_run_settings(
     for each in files:
         _make_folder(each)
         check_writable(each)
-    named = " ".join(
-        stage.settings.get(setting.key, ("",))[-1] for setting in (request_settings.OUTPUT, request_settings.ERRORS)
-    )
+    named = " ".join(stage.settings.get(setting.key, ("",))[-1] for setting in (run_request.OUTPUT, run_request.ERRORS))
     await check_flow_owns(ledger, flow, dict.fromkeys(files, named))
     return replace(settings, output=str(output), errors=str(errors), files_at=ledger.now())
 

@@ -18,10 +18,10 @@ from orchestrator.engine.ports.local_endpoints import LOCAL_WORKERS
 from orchestrator.engine.runtime.console import Console
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import PlanFigures, PlanRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import MILLISECOND_US
 
 WORTH_TELLING: Final = 20

@@ -21,8 +21,8 @@ from orchestrator.errors import StorageError
 from orchestrator.formats.output.atomic_file import is_stream
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.settings.request_settings import partial_of
-from orchestrator.settings.values import Include
+from orchestrator.settings.run_request import partial_of
+from orchestrator.settings.words_and_defaults import Include
 from orchestrator.units import MIB
 
 APPEND_EVERY_S: Final = 1.0

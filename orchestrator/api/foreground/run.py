@@ -14,8 +14,8 @@ from orchestrator.api.runs.run_identity import check_given
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import UsageError, leading
-from orchestrator.settings.request_settings import RunRequest
 from orchestrator.settings.run_checks import check_brakes
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.views.status import Summary
 
 

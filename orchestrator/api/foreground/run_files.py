@@ -14,8 +14,8 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings import run_request
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.user_code import absolute
 from orchestrator.views.status import Summary
 
@@ -77,5 +77,5 @@ def check_files(request: RunRequest, *, are_remembered: bool) -> None:
         if not are_remembered:
             raise
         raise UsageError(
-            f"{error.message} (the run's files were written there before; {request_settings.OUTPUT} names another)"
+            f"{error.message} (the run's files were written there before; {run_request.OUTPUT} names another)"
         ) from error

@@ -20,8 +20,8 @@ from orchestrator.formats.input.readers import InputPositions
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 
 

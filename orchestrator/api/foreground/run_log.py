@@ -23,9 +23,9 @@ from orchestrator.engine.runtime.secret_scrubber import API_KEY_LABEL
 from orchestrator.errors import UsageError, flag_name, leading, message_of, with_settings_named
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import this_process
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import ServeRequest
-from orchestrator.settings.values import LogFormat
+from orchestrator.settings.command_requests import ServeRequest
+from orchestrator.settings.run_request import RunRequest
+from orchestrator.settings.words_and_defaults import LogFormat
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot
 

@@ -15,7 +15,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import leading
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.views.status import RunStatus
 
 LOOK_S = 1.0

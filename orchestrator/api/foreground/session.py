@@ -28,7 +28,7 @@ from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, holder
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import Snapshot, Summary
 
@@ -36,7 +36,7 @@ from orchestrator.views.status import Snapshot, Summary
 class Foreground:
     """One run in the foreground of this process, which ends with it."""
 
-    def __init__(self, request: request_settings.RunRequest, host: Host, log: LogBook | None) -> None:
+    def __init__(self, request: run_request.RunRequest, host: Host, log: LogBook | None) -> None:
         self._request = request
         self._host = host
         self._console = host.console

@@ -18,7 +18,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import LedgerBusyError, StoppedError, leading
 from orchestrator.ledger import Ledger, holder, is_made, no_ledger
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views.flows import FlowStatus
 

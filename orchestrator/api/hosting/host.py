@@ -23,9 +23,9 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Ledger, holder, is_ready, refuse_abandoned
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.run_request import RunRequest
 
 OPENED_S_MAX: Final = 30.0
 """How long to wait for another process to make the ledger that it works on, or to bring it to this program's schema."""

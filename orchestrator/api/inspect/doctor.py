@@ -22,9 +22,9 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, LedgerVersionError, StorageError
 from orchestrator.ledger import Ledger, holder, network_file_system, read_ledger, webhook_key
 from orchestrator.ledger.runs.runs import Run
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import PROFILE, SERVICE_KEY, ConnectionSettings
-from orchestrator.settings.requests import DoctorRequest
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 ASKED_MAX: Final = 20
 """No more endpoints than these are asked at once: a ledger may know hundreds."""

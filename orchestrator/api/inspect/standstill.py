@@ -15,7 +15,7 @@ from orchestrator.core.diagnosis.rules import findings
 from orchestrator.engine.engine import Engine
 from orchestrator.engine.hosting.run_session import RunSession, Standstill
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import SECOND_US
 
 QUIET_US: Final = 20 * SECOND_US

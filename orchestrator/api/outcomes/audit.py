@@ -16,7 +16,7 @@ from orchestrator.core.jobs.lifecycle import TERMINAL, State, replay
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.reports.audit import AuditPage, JobFacts, JobHistory, Totals
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 1_000
@@ -68,18 +68,18 @@ class Flaw(StrEnum):
 ADVICE: Final[Mapping[Flaw, str]] = MappingProxyType(
     {
         Flaw.DAMAGE: f"stop what works on it, keep the file, and go on from a copy or with another"
-        f" {request_settings.LEDGER}; what can still be read: orchestrator results NAME",
+        f" {run_request.LEDGER}; what can still be read: orchestrator results NAME",
         Flaw.INPUT: f"give the same `orchestrator run` with the same input again under another"
-        f" {request_settings.NAME} for these rows",
+        f" {run_request.NAME} for these rows",
         Flaw.HISTORY: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.OUTCOME: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.CHECKSUM: "the disk or another program changed these outputs: restore a copy of the ledger, or run"
-        f" these rows again under another {request_settings.NAME}",
+        f" these rows again under another {run_request.NAME}",
         Flaw.SUBMISSION: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.COUNTS: "the ledger was changed by something else, or this is a defect: please report it",
         Flaw.INCOMPLETE: "go on with the run until it has finished:"
-        f" orchestrator resume NAME {request_settings.OUTPUT} FILE",
-        Flaw.FILES: f"write the files again: orchestrator resume NAME {request_settings.OUTPUT} FILE",
+        f" orchestrator resume NAME {run_request.OUTPUT} FILE",
+        Flaw.FILES: f"write the files again: orchestrator resume NAME {run_request.OUTPUT} FILE",
     }
 )
 """What to do about each kind."""

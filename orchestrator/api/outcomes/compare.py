@@ -17,7 +17,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.jobs import JobPlace
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
-from orchestrator.settings.values import ResultOrder
+from orchestrator.settings.words_and_defaults import ResultOrder
 
 NS_US: Final = 1_000
 

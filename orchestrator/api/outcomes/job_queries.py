@@ -23,7 +23,7 @@ from orchestrator.ledger.reports.failed_executions import RetriedKindRow
 from orchestrator.ledger.reports.job_queries import Cluster, JobName
 from orchestrator.ledger.reports.selected_jobs import SelectedJob
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.views.jobs import ClusterRow, Failures, FoundJobs, JobRow
 
 PAGE: Final = 1_000

@@ -15,7 +15,7 @@ from orchestrator.core.text.error_text import error_key
 from orchestrator.errors import DamagedError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import EndedJobs, FinishedJob
-from orchestrator.settings.values import ResultOrder
+from orchestrator.settings.words_and_defaults import ResultOrder
 from orchestrator.units import MIB
 
 PAGE_JOBS: Final = 500

@@ -33,7 +33,7 @@ from orchestrator.ledger import INTAKE_LOCK, Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
 from orchestrator.ledger.runs.intake_pace import ROWS_ALONE
 from orchestrator.settings.output_settings import AS_NAMED, OutputSettings
-from orchestrator.settings.values import Include, ResultOrder
+from orchestrator.settings.words_and_defaults import Include, ResultOrder
 from orchestrator.units import SECOND_US
 
 STREAM_BYTES: Final = 256 * 1024

@@ -11,8 +11,8 @@ from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.writers import form_of, sink_of
 from orchestrator.ledger import holder, read_ledger
-from orchestrator.settings.requests import ResultsRequest
-from orchestrator.settings.values import OutputFormat
+from orchestrator.settings.command_requests import ResultsRequest
+from orchestrator.settings.words_and_defaults import OutputFormat
 
 
 async def results(request: ResultsRequest, write: Callable[[bytes], None]) -> int:

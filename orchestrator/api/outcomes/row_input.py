@@ -11,7 +11,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_corrections import RemovedRows
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 
 

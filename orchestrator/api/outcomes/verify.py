@@ -16,9 +16,9 @@ from orchestrator.formats.output.writers import parts_of
 from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.reports.exports import Writing
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import output_settings, request_settings
+from orchestrator.settings import output_settings, run_request
+from orchestrator.settings.command_requests import VerifyRequest
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.requests import VerifyRequest
 
 PROGRESS_EVERY_S: Final = 5.0
 
@@ -140,11 +140,11 @@ def _check_files(request: VerifyRequest, run: str) -> None:
                     "orchestrator",
                     "results",
                     run,
-                    str(request_settings.ERRORS),
-                    *request_settings.LEDGER.words(request.ledger),
+                    str(run_request.ERRORS),
+                    *run_request.LEDGER.words(request.ledger),
                 ]
                 advice = (
-                    f"; name the errors file that was written beside the results with {request_settings.ERRORS}, or"
+                    f"; name the errors file that was written beside the results with {run_request.ERRORS}, or"
                     f" write one now: {shlex.join(make)} > {shlex.quote(str(path))}"
                 )
             raise UsageError(f"{path}: cannot be read ({error.strerror}){advice}") from error

@@ -14,7 +14,7 @@ from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import OrchestratorError
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 ASK_S_MAX: Final = 5.0
 """How long the service may take to say how it is: without that, a plan is made all the same."""

@@ -15,11 +15,11 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.core.diagnosis.findings import Diagnosis
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings import connection_settings, request_settings, run_settings
+from orchestrator.settings import connection_settings, run_request, run_settings
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import DoctorRequest
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 _HEAD: Final = """\
 # Settings of orchestrator in this folder: `orchestrator run` and the other commands read them.
@@ -28,7 +28,7 @@ _HEAD: Final = """\
 """
 
 _SUGGESTED: Final[tuple[tuple[Setting[Any], str], ...]] = (
-    (request_settings.LEDGER, '"orchestrator.db"'),
+    (run_request.LEDGER, '"orchestrator.db"'),
     (run_settings.MAX_ATTEMPTS, "3"),
     (run_settings.EXECUTION_TIMEOUT, '"10m"'),
     (run_settings.REQUIRE_OUTPUT, "true"),
@@ -110,8 +110,8 @@ async def init(request: InitRequest, dependencies: Dependencies | None = None) -
 def config_text(request: InitRequest) -> str:
     """The file."""
     chosen: list[tuple[Setting[Any], str]] = [
-        (request_settings.ENDPOINT, request.endpoint),
-        (request_settings.OUTPUT, str(request.output)),
+        (run_request.ENDPOINT, request.endpoint),
+        (run_request.OUTPUT, str(request.output)),
     ]
     if request.serverless_url is not None:
         chosen.append((connection_settings.SERVERLESS_URL, request.serverless_url))

@@ -24,11 +24,11 @@ from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_loca
 from orchestrator.engine.runtime.console import Console, SilentConsole
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger import is_made, read_ledger
-from orchestrator.settings import request_settings, requests
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import PlanRequest
+from orchestrator.settings import command_requests, run_request
+from orchestrator.settings.command_requests import PlanRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 
 
 async def plan(
@@ -45,9 +45,9 @@ async def plan(
     asked = request.run
     check_given(asked)
     if asked.source is None or asked.endpoint is None:
-        raise UsageError(f"a plan is made of an input and an endpoint; give both, with {request_settings.ENDPOINT}")
+        raise UsageError(f"a plan is made of an input and an endpoint; give both, with {run_request.ENDPOINT}")
     if request.probe is not None and STANDARD_INPUT in asked.source.splitlines():
-        raise UsageError(f"{requests.PROBE} reads the input twice, and standard input can be read once only")
+        raise UsageError(f"{command_requests.PROBE} reads the input twice, and standard input can be read once only")
     settings = asked.settings or RunSettings()
     counted = await to_thread.run_sync(counted_rows, request, settings, given.environ)
     if request.probe is not None and counted.jobs and not counted.oversize:

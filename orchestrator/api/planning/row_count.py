@@ -9,8 +9,8 @@ from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.errors import Problems
 from orchestrator.formats.input.readers import InputPositions, ReadOptions
 from orchestrator.formats.input.rows import RowProblem
+from orchestrator.settings.command_requests import PlanRequest
 from orchestrator.settings.connection_settings import own_keys
-from orchestrator.settings.requests import PlanRequest
 from orchestrator.settings.run_settings import RunSettings
 
 REPEATS_COUNTED_MAX: Final = 5_000_000

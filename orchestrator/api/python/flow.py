@@ -20,8 +20,8 @@ from orchestrator.errors import StoppedError, UsageError
 from orchestrator.ledger.flows.flow_rows import Flow as FlowRow
 from orchestrator.ledger.flows.flow_rows import StageRow
 from orchestrator.settings.command_names import with_its_ledger
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.pipeline_keys import PARALLEL_MAX
-from orchestrator.settings.requests import ControlAction
 
 FlowStates = Literal["waiting", "running", "held", "succeeded", "partial", "failed", "cancelled"]
 

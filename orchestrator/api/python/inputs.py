@@ -20,7 +20,7 @@ from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.formats.input.values import ValueReader
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 
 Inputs = Iterable[Mapping[str, Any] | Job] | AsyncIterable[Mapping[str, Any] | Job] | str | PathLike[str]
 """Dicts, each what a line of a file would be, or `Job`s; or the path of a file in any format."""

@@ -25,7 +25,7 @@ from orchestrator.api.runs.keyword_options import (
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.core.planning.plan import Plan
 from orchestrator.ledger import holder
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.user_code import RaisedPlainly
 from orchestrator.views.status import RunStatus
 
@@ -209,13 +209,13 @@ class Orchestrator(PipelineCalls):
         given = endpoint if isinstance(endpoint, str) else None
         choices = self._chosen({**options, "name": name, "endpoint": given})
         if given is not None:
-            endpoint = choices[request_settings.ENDPOINT]
+            endpoint = choices[run_request.ENDPOINT]
         return Submission(
             session=session,
             choices=choices,
             options=options,
             inputs=inputs,
-            name=(name and choices[request_settings.NAME]) or await name_for(session.ledger, inputs, endpoint),
+            name=(name and choices[run_request.NAME]) or await name_for(session.ledger, inputs, endpoint),
             endpoint=endpoint,
             all_or_nothing=all_or_nothing,
             appends=appends,

@@ -27,8 +27,8 @@ from orchestrator.api.runs.keyword_options import (
 )
 from orchestrator.core.pipelines.pipeline import Pipeline as Definition
 from orchestrator.errors import UsageError
-from orchestrator.settings import pipeline_keys, request_settings, run_settings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings import pipeline_keys, run_request, run_settings
+from orchestrator.settings.words_and_defaults import LOCAL
 
 StepFunction = Callable[[Any], Any]
 """Takes what is handed over; returns None, a dict for one row, or an iterable of dicts for several."""
@@ -175,7 +175,7 @@ def pipeline_reading(pipeline: Pipeline | str | PathLike[str]) -> tuple[str, Cal
     return str(path), lambda now: read_pipeline(path, now)
 
 
-_FUNCTIONS: Final = {pipeline_keys.STEP.key: "", run_settings.CHECK.key: "", request_settings.ENDPOINT.key: LOCAL}
+_FUNCTIONS: Final = {pipeline_keys.STEP.key: "", run_settings.CHECK.key: "", run_request.ENDPOINT.key: LOCAL}
 """What may be a function, and what stands before its file then."""
 
 OF_STAGE: Final = tuple(StageOptions.__annotations__)

@@ -18,12 +18,12 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings, requests
+from orchestrator.settings import command_requests, run_request
+from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import PlanFigures, PlanRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT
 from orchestrator.user_code import call, each, each_awaited
 
 UNNAMED = "plan"
@@ -41,12 +41,12 @@ async def planned(
 ) -> Plan:
     """How a run of `inputs` would go, with what was chosen. Raises what `plan` raises, and `UserCodeError`."""
     check_inputs(inputs)
-    endpoint = choices[request_settings.ENDPOINT]
+    endpoint = choices[run_request.ENDPOINT]
     if endpoint is None:
         raise UsageError("endpoint= is missing: give your endpoint's id, or local:FILE.py:FUNCTION")
     endpoint = await EndpointNames(connection=connection, dependencies=dependencies).id_of(endpoint)
     is_file = isinstance(inputs, str | PathLike)
-    name = choices[request_settings.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
+    name = choices[run_request.NAME] or (Path(inputs).stem if is_file else UNNAMED)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(inputs) if is_file else Path(folder) / "inputs.jsonl"  # type: ignore[arg-type]
         if not is_file:
@@ -55,13 +55,13 @@ async def planned(
             name=name,
             source=str(source),
             endpoint=endpoint,
-            ledger=choices[request_settings.LEDGER] or LEDGER_DEFAULT,
+            ledger=choices[run_request.LEDGER] or LEDGER_DEFAULT,
             connection=connection,
             settings=settings_from(choices, options, None),
-            body_bytes_max=choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            body_bytes_max=choices[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
         )
-        figures = choices.build(PlanFigures, requests.FIGURES_OF_PLAN)
-        request = PlanRequest(run=run, figures=figures, probe=choices[requests.PROBE])
+        figures = choices.build(PlanFigures, command_requests.FIGURES_OF_PLAN)
+        request = PlanRequest(run=run, figures=figures, probe=choices[command_requests.PROBE])
         return await plan(request, console, dependencies)
 
 

@@ -21,11 +21,11 @@ from orchestrator.errors import Problems, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.input_rows import OpenIntake, PackedRow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LOCAL
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LOCAL
 
 
 @dataclass(kw_only=True, eq=False)
@@ -125,7 +125,7 @@ class Submission:
         return target_of(self.session, await names.id_of(endpoint) if isinstance(endpoint, str) else endpoint)
 
     def _chosen_endpoint(self) -> str:
-        endpoint = self.choices[request_settings.ENDPOINT]
+        endpoint = self.choices[run_request.ENDPOINT]
         if endpoint is None:
             raise UsageError("endpoint= is missing: give your endpoint's id or name, or a function of yours")
         return endpoint
@@ -149,7 +149,7 @@ class Submission:
             settings=settings,
             reading=self.choices.build(InputSettings),
             webhook_bytes=await self.session.webhook_bytes(),
-            body_bytes_max=self.choices[request_settings.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
+            body_bytes_max=self.choices[run_request.BODY_BYTES_MAX] or BODY_BYTES_MAX_DEFAULT,
             first=first,
             to_the_end=self.all_or_nothing,
         )
@@ -162,7 +162,7 @@ class Submission:
         for problem in pump.problems:
             self._problems.add(problem.line, problem.text)
         self._check()
-        taken = await ledger.runs.intakes.accept(intake, drop=self.choices.is_on(request_settings.REPLACE_INPUT))
+        taken = await ledger.runs.intakes.accept(intake, drop=self.choices.is_on(run_request.REPLACE_INPUT))
         messages.say_changed(self.session.console, run.name, taken)
 
     async def _write(

@@ -15,7 +15,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import whose
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 from orchestrator.units import SECOND_US
 
 

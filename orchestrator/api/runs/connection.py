@@ -12,7 +12,7 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.monitoring.target_file import read_dashboard_url, read_targets
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 
 
 def connection_of(

@@ -13,7 +13,7 @@ from orchestrator.core.pipelines.pipeline import Pipeline, Stage
 from orchestrator.engine.hosting.worker_scaling import knows_account
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.configuration_file import ConfigurationFile
 from orchestrator.settings.connection_settings import PROFILE, ConnectionSettings
 from orchestrator.settings.monitoring.notify_targets import Targets
@@ -70,7 +70,7 @@ class EndpointNames:
         if self.connection is not None and not told:
             return self.connection
         environ = self.dependencies.environ
-        return connection_of(choose({command_settings.CONFIG.name: self.config, **told}, environ), environ)
+        return connection_of(choose({command_flags.CONFIG.name: self.config, **told}, environ), environ)
 
     async def in_rules(
         self, rules: tuple[EscalationRule, ...], told: Mapping[str, object] | None = None
@@ -92,8 +92,8 @@ class EndpointNames:
     async def _in_stage(self, stage: Stage) -> Stage:
         told = {each.name: stage.settings[each.key][-1] for each in _OF_PLACE if each.key in stage.settings}
         settings = dict(stage.settings)
-        if (texts := settings.get(request_settings.ENDPOINT.key)) is not None:
-            settings[request_settings.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
+        if (texts := settings.get(run_request.ENDPOINT.key)) is not None:
+            settings[run_request.ENDPOINT.key] = (await self.id_of(texts[-1], told),)
         if texts := settings.get(run_settings.ESCALATE.key):
             rules = run_settings.ESCALATE.value_type.read(texts)
             if any(map(is_endpoint_name, endpoints_named(rules))):

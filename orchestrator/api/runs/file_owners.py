@@ -18,9 +18,9 @@ from orchestrator.formats.output.writers import format_of, parts_of
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import output_settings, request_settings
-from orchestrator.settings.request_settings import partial_of
-from orchestrator.settings.values import OutputFormat
+from orchestrator.settings import output_settings, run_request
+from orchestrator.settings.run_request import partial_of
+from orchestrator.settings.words_and_defaults import OutputFormat
 
 ROWS_LOOKED_AT: Final = 20
 """So many rows of a file tell whether it is a run's."""
@@ -107,7 +107,7 @@ async def check_not_appeared(
             raise StorageError(
                 f"{path}: this file has appeared while the run went on, and the run has not written it; everything is"
                 f" in the ledger: move the file and give the command again, or: orchestrator runs export {run.name}"
-                f" {request_settings.OUTPUT} FILE"
+                f" {run_request.OUTPUT} FILE"
             )
 
 

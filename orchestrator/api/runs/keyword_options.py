@@ -14,20 +14,20 @@ from msgspec.structs import replace
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings import (
-    command_settings,
+    command_flags,
     input_settings,
     output_settings,
-    request_settings,
+    run_request,
     run_settings,
 )
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.requests import RetryChoice
 from orchestrator.settings.run_checks import check_together
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import DisplayName, Setting
 from orchestrator.settings.sources import Choices, choices_by_flags, choose
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 
 Duration = str | float | timedelta
 """`"90s"`, `"30m"`, a number of seconds, or a `timedelta`."""
@@ -160,7 +160,7 @@ class MapOptions(ServiceOptions, SubmitOptions, total=False):
 OF_RUN: Final = tuple(RunOptions.__annotations__)
 OF_INPUT: Final = tuple(InputOptions.__annotations__)
 OF_OUTPUT: Final = tuple(OutputOptions.__annotations__)
-OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, request_settings.REPLACE_INPUT.name)
+OF_SUBMIT: Final = (*OF_RUN, *OF_INPUT, run_request.REPLACE_INPUT.name)
 OF_CONNECTION: Final = tuple(ConnectionOptions.__annotations__)
 OF_SERVICE: Final = tuple(ServiceOptions.__annotations__)
 
@@ -180,7 +180,7 @@ def choices_of(**options: object) -> Choices:
 def _flags(options: Mapping[str, object]) -> Mapping[str, object]:
     """`options`, by their keys, as the command line would have them."""
     flags = {_KEYS.get(name, name): as_flag(value) for name, value in options.items() if value is not None}
-    for setting in (input_settings.TYPES, request_settings.INCLUDE):  # of which a flag has several in one text
+    for setting in (input_settings.TYPES, run_request.INCLUDE):  # of which a flag has several in one text
         if isinstance(texts := flags.get(setting.key), list):
             flags[setting.key] = ",".join(texts)
     return flags
@@ -201,7 +201,7 @@ def settings_from(choices: Choices, options: Mapping[str, object], known: RunSet
         settings = choices.run_settings()
         check_together(settings, display_name)
         return settings
-    every = (*command_settings.RUN, *command_settings.FILE_ONLY)
+    every = (*command_flags.RUN, *command_flags.FILE_ONLY)
     said = [setting for setting in every if options.get(setting.keyword) is not None]
     policy = replace(known.policy, **choices.fields(Policy, said))
     if options.get(run_settings.LOW_PRIORITY.keyword) is False:  # which a policy says by saying nothing
@@ -218,7 +218,7 @@ def writing_of(options: OutputOptions, form: str | None) -> tuple[OutputSettings
         return "format=" if setting is output_settings.OUTPUT_FORMAT else display_name(setting)
 
     choices = choices_by_flags(_flags({**options, output_settings.OUTPUT_FORMAT.keyword: form}), name)
-    return choices.build(OutputSettings), choices[request_settings.INCLUDE] or ()
+    return choices.build(OutputSettings), choices[run_request.INCLUDE] or ()
 
 
 def policy_of(options: Mapping[str, object]) -> Policy:
@@ -260,9 +260,9 @@ def grace_of(duration: Duration | None, name: DisplayName = display_name) -> int
     if duration is None:
         return 0
     try:
-        return command_settings.GRACE.value_type.read((str(as_flag(duration)),))
+        return command_flags.GRACE.value_type.read((str(as_flag(duration)),))
     except ValueError as error:
-        raise UsageError(f"{name(command_settings.GRACE)}: {error}") from None
+        raise UsageError(f"{name(command_flags.GRACE)}: {error}") from None
 
 
 def as_flag(value: object) -> object:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 
 
 @asynccontextmanager
@@ -32,13 +32,13 @@ async def _misplaced(ledger: Ledger, missing: Path) -> StorageError:
     moved_to = place.moved_to()
     if moved_to is not None and place.is_whole_at(moved_to):
         return StorageError(
-            f"{told} The ledger is now {moved_to}: move it back, or go on with {request_settings.LEDGER} {moved_to}"
+            f"{told} The ledger is now {moved_to}: move it back, or go on with {run_request.LEDGER} {moved_to}"
         )
     copy = await saved(ledger)
     if copy is None:
         return StorageError(f"{told} No copy could be saved: no folder takes it. Restore the ledger from a backup")
     kept = "" if moved_to is None else f" Part of it is now {moved_to}, which is not to be used."
-    return StorageError(f"{told}{kept} All of it was saved as {copy}: go on with {request_settings.LEDGER} {copy}")
+    return StorageError(f"{told}{kept} All of it was saved as {copy}: go on with {run_request.LEDGER} {copy}")
 
 
 async def saved(ledger: Ledger) -> Path | None:

@@ -11,10 +11,10 @@ from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import StoppedError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.intake_writes import IntakeResult
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.command_names import command
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
+from orchestrator.settings.run_request import RunRequest
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
 from orchestrator.units import SECOND_US
 
 STOPPING = (
@@ -30,7 +30,7 @@ def say_taken(console: Console, name: str, taken: IntakeResult) -> None:
     console.info(f"{name}: {counted(taken.rows, 'row')} checked{more}")
     say_changed(console, name, taken)
     if left := taken.gone - taken.dropped.removed:
-        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {request_settings.REPLACE_INPUT} drops those"
+        drop = f"; {taken.unsuccessful:,} of them have not succeeded: {run_request.REPLACE_INPUT} drops those"
         console.info(
             f"{name}: {counted(left, 'job')} of the run no longer in the input: kept in the run"
             f"{drop if taken.unsuccessful else ''}"
@@ -139,7 +139,7 @@ async def stopped_error(ledger: Ledger, request: RunRequest, standing: ServedRun
     elif standing.why_stopped is None:
         why = "jobs were queued again as this process ended; go on with"
     elif await ledger.runs.is_untouched(standing.run.id):
-        why = f"{standing.why_stopped}; mend that (a wrong id: add {request_settings.ENDPOINT} ID), then"
+        why = f"{standing.why_stopped}; mend that (a wrong id: add {run_request.ENDPOINT} ID), then"
     else:
         why = f"{standing.why_stopped}; mend that, then"
     return StoppedError(f"{why}: {resume_command(request)}")

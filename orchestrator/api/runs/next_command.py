@@ -15,11 +15,11 @@ import msgspec
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.errors import UsageError
 from orchestrator.formats.output.atomic_file import errors_for, is_stream
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.connection_settings import ConnectionSettings, words_for
-from orchestrator.settings.request_settings import Configuration, RunRequest
+from orchestrator.settings.run_request import Configuration, RunRequest
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.values import CONFIGURATION_DEFAULT, LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import CONFIGURATION_DEFAULT, LEDGER_DEFAULT
 
 NOTHING = "/dev/null"
 """A configuration file in which nothing stands."""
@@ -30,7 +30,7 @@ def resume_command(request: RunRequest) -> str:
     words, configuration = _configuration(request)
     of_account = _account(request)
     read = msgspec.structs.replace(request, configuration=configuration)
-    words += _words(read, (request_settings.LEDGER,)) if words else _ledger(request)
+    words += _words(read, (run_request.LEDGER,)) if words else _ledger(request)
     return _command("resume", request.name, [*of_account, *words, *_files(read, configuration), *_changed(read)])
 
 
@@ -80,12 +80,8 @@ def next_command(verb: str, name: str | None, ledger: Path, given: Configuration
     None of `name` is for a verb that takes none, and "" of `service_url` for one that speaks to no service.
     """
     words = words_for(service_url)
-    words += [] if given.named is None else command_settings.CONFIG.words(given.named)
-    words += (
-        request_settings.LEDGER.words(ledger)
-        if request_settings.LEDGER.key in given.in_flags | given.in_environment
-        else []
-    )
+    words += [] if given.named is None else command_flags.CONFIG.words(given.named)
+    words += run_request.LEDGER.words(ledger) if run_request.LEDGER.key in given.in_flags | given.in_environment else []
     return _command(verb, name, words)
 
 
@@ -107,12 +103,12 @@ def _configuration(request: RunRequest) -> tuple[list[str], Configuration]:
     """
     given = request.configuration
     if given is None:
-        return command_settings.CONFIG.words(NOTHING) if CONFIGURATION_DEFAULT.is_file() else [], Configuration()
+        return command_flags.CONFIG.words(NOTHING) if CONFIGURATION_DEFAULT.is_file() else [], Configuration()
     if given.named is None:
         return [], given
     has_keys = any(not REFERENCE.fullmatch(key) for key in request.connection.keys.values())
     if has_keys or _account(request) or CONFIGURATION_DEFAULT.is_file():
-        return command_settings.CONFIG.words(given.named), given
+        return command_flags.CONFIG.words(given.named), given
     return [], msgspec.structs.replace(given, named=None, in_file={})
 
 
@@ -121,22 +117,19 @@ def _files(request: RunRequest, configuration: Configuration) -> list[str]:
     output, errors = request.output, request.errors
     if output is None or errors is None:
         return []
-    is_half = (
-        request_settings.ERRORS.key in configuration.in_file
-        and request_settings.OUTPUT.key not in configuration.in_file
-    )
-    named = (request_settings.OUTPUT, request_settings.ERRORS)
+    is_half = run_request.ERRORS.key in configuration.in_file and run_request.OUTPUT.key not in configuration.in_file
+    named = (run_request.OUTPUT, run_request.ERRORS)
     if not (is_stream(output) or is_stream(errors) or is_half or any(_is_changed(request, each) for each in named)):
         return []
     beside = errors == errors_for(output)
-    return [*request_settings.OUTPUT.words(output), *([] if beside else request_settings.ERRORS.words(errors))]
+    return [*run_request.OUTPUT.words(output), *([] if beside else run_request.ERRORS.words(errors))]
 
 
 def _changed(request: RunRequest) -> list[str]:
     """What else is said of the process, where something else would be believed."""
     words = []
-    for setting in command_settings.KEPT:
-        if setting in command_settings.PROCESS and (value := _value(setting, request)) is not None:
+    for setting in command_flags.KEPT:
+        if setting in command_flags.PROCESS and (value := _value(setting, request)) is not None:
             words += setting.words(value) if _is_changed(request, setting) else []
     return words
 
@@ -157,9 +150,9 @@ def _ledger(request: RunRequest) -> list[str]:
     """The ledger alone, for a command that reads no file that was named."""
     configuration = request.configuration
     if configuration is not None and configuration.named is None:
-        return _words(request, (request_settings.LEDGER,))
+        return _words(request, (run_request.LEDGER,))
     is_usual = request.ledger == LEDGER_DEFAULT and not CONFIGURATION_DEFAULT.is_file()
-    return [] if is_usual else request_settings.LEDGER.words(request.ledger)
+    return [] if is_usual else run_request.LEDGER.words(request.ledger)
 
 
 def _words(request: RunRequest, settings: Sequence[Setting[Any]]) -> list[str]:

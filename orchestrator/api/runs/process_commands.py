@@ -29,8 +29,8 @@ from orchestrator.ledger.commands.command_types import (
 from orchestrator.ledger.commands.ledger_changes import LEDGER_CHANGES
 from orchestrator.ledger.flows.flow_rows import Flow
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.requests import ControlAction, RetryChoice
-from orchestrator.settings.values import IN_FLIGHT_S_MAX
+from orchestrator.settings.command_requests import ControlAction, RetryChoice
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from orchestrator.views.status import RunControl
 
 REBOUND_S_MAX: Final = ANSWER_S + IN_FLIGHT_S_MAX

@@ -25,17 +25,17 @@ from orchestrator.formats.output.atomic_file import errors_for, holds_data, is_s
 from orchestrator.formats.output.writers import forms_of, part_of, parts_of, parts_pattern
 from orchestrator.ledger import Ledger, is_made, read_ledger
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import command_settings, connection_settings, output_settings, request_settings
+from orchestrator.settings import command_flags, connection_settings, output_settings, run_request
 from orchestrator.settings.connection_settings import ConnectionSettings, whose
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.request_settings import Configuration, RunRequest, partial_of
+from orchestrator.settings.run_request import Configuration, RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Setting
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 
 _OF_RUN: Final = tuple(
-    setting for setting in (*command_settings.RUN, *command_settings.FILE_ONLY) if setting.of is RunSettings
+    setting for setting in (*command_flags.RUN, *command_flags.FILE_ONLY) if setting.of is RunSettings
 )
 _PARTS: Final[Mapping[type[msgspec.Struct] | None, str]] = {
     ConnectionSettings: "connection",
@@ -44,7 +44,7 @@ _PARTS: Final[Mapping[type[msgspec.Struct] | None, str]] = {
 }
 """The fields of a request that hold settings."""
 
-_OF_POLICY: Final = tuple(setting for setting in command_settings.RUN if setting.of is Policy)
+_OF_POLICY: Final = tuple(setting for setting in command_flags.RUN if setting.of is Policy)
 
 
 class RememberedRequest(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def as_before(request: RunRequest, run: Run) -> RememberedRequest:
     for setting, value in _remembered(run, request):
         now = getattr(_holder(setting, request, settings), setting.name)
         is_chosen = setting.key in configuration.chosen and (
-            request.source is not None or setting in command_settings.RESUME
+            request.source is not None or setting in command_flags.RESUME
         )
         if not is_chosen and value != now:
             changes[setting.of][setting.name] = value
@@ -137,7 +137,7 @@ def _remembered(run: Run, request: RunRequest) -> Iterator[tuple[Setting[Any], A
     before = run.settings
     if run.service_url != LOCAL and request.endpoint is not None and not is_local(request.endpoint):
         yield connection_settings.SERVERLESS_URL, run.service_url
-    for setting in command_settings.KEPT:
+    for setting in command_flags.KEPT:
         if texts := before.cli_defaults.get(setting.key):
             try:
                 yield setting, setting.value_type.read(texts)
@@ -163,15 +163,15 @@ def _file_words(named: RunRequest, found: RunRequest) -> Sequence[str]:
         return ()
     beside = found.errors == errors_for(found.output)
     return [
-        *request_settings.OUTPUT.words(found.output),
-        *([] if beside else request_settings.ERRORS.words(found.errors)),
+        *run_request.OUTPUT.words(found.output),
+        *([] if beside else run_request.ERRORS.words(found.errors)),
     ]
 
 
 def process_defaults(request: RunRequest) -> Mapping[str, tuple[str, ...]]:
     """What a run is to remember of the process that carries `request` out: texts by key, and no secret."""
     found = {}
-    for setting in command_settings.KEPT:
+    for setting in command_flags.KEPT:
         value = getattr(_holder(setting, request, RunSettings()), setting.name)
         if value is not None and value != setting.unset:
             texts = tuple(setting.value_type.write(value.absolute() if isinstance(value, Path) else value))
@@ -200,20 +200,18 @@ def _check_files(known: Sequence[Run], run: Run | None, request: RunRequest) -> 
         if owner is None and not request.overwrite:
             raise UsageError(
                 f"{path}: this file is there already, and no run of this ledger has written it; write to another, or"
-                f" add {request_settings.OVERWRITE}"
+                f" add {run_request.OVERWRITE}"
             )
 
 
 def _check_has_output(configuration: Configuration) -> None:
     """What a file or a variable says of outputs may be for other runs; what a flag says is for this one's."""
     if said := [
-        setting
-        for setting in (*output_settings.OUTPUTS, request_settings.INCLUDE)
-        if setting.key in configuration.in_flags
+        setting for setting in (*output_settings.OUTPUTS, run_request.INCLUDE) if setting.key in configuration.in_flags
     ]:
         raise UsageError(
-            f"{said[0]} says how the files of {request_settings.OUTPUT} are written, and there are none; give"
-            f" {request_settings.OUTPUT} too, or leave it to: orchestrator runs export"
+            f"{said[0]} says how the files of {run_request.OUTPUT} are written, and there are none; give"
+            f" {run_request.OUTPUT} too, or leave it to: orchestrator runs export"
         )
 
 

@@ -23,10 +23,10 @@ from orchestrator.formats.templates.templates import check_templates
 from orchestrator.ledger import Ledger, holder, no_ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings import request_settings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings import run_request
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 
 
 def check_given(request: RunRequest) -> None:
@@ -48,7 +48,7 @@ def check_given(request: RunRequest) -> None:
     if request.endpoint is not None and is_local(request.endpoint):
         file = absolute_endpoint(request.endpoint).removeprefix(LOCAL).rpartition(":")[0]
         if not Path(file).is_file():
-            raise UsageError(f"{request_settings.ENDPOINT} {request.endpoint}: there is no file {file}")
+            raise UsageError(f"{run_request.ENDPOINT} {request.endpoint}: there is no file {file}")
         _check_is_text(file)
     for path in (request.output, request.errors):
         if path is not None:
@@ -67,9 +67,9 @@ def _check_sources(source: str) -> None:
 
 def _check_name(name: str) -> None:
     try:
-        request_settings.NAME.value_type.read((name,))
+        run_request.NAME.value_type.read((name,))
     except ValueError as error:
-        raise UsageError(f"{request_settings.NAME}: {error}") from None
+        raise UsageError(f"{run_request.NAME}: {error}") from None
 
 
 def _check_settings(settings: RunSettings) -> None:
@@ -147,11 +147,7 @@ async def _rebind(ledger: Ledger, known: Run, url: str, endpoint: str, *, alone:
 
 def _other_name_advice(request: RunRequest) -> str:
     going_on = f"continue that one with: {resume_other_command(request)}"
-    return (
-        going_on
-        if request.source is None
-        else f"give this one another name with {request_settings.NAME}, or {going_on}"
-    )
+    return going_on if request.source is None else f"give this one another name with {run_request.NAME}, or {going_on}"
 
 
 def settings_of(run: Run, request: RunRequest, *, is_stage: bool, now: int) -> RunSettings:
@@ -193,7 +189,7 @@ def check_not_local(run: Run, ledger: Path) -> None:
     if run.service_url == LOCAL:
         raise LedgerBusyError(
             f"{ledger}: {holder(ledger) or 'another process'} works on this ledger, and cannot run {run.endpoint} of "
-            f"{run.name} for this one; wait for it, stop it, or use another {request_settings.LEDGER}"
+            f"{run.name} for this one; wait for it, stop it, or use another {run_request.LEDGER}"
         )
 
 

@@ -11,7 +11,7 @@ from orchestrator.cli.output.tables import plain
 from orchestrator.core.limits.ratelimit_headers import Window
 from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 from orchestrator.units import SECOND_US
 
 _STYLES: Final[Mapping[str, str]] = {
@@ -75,7 +75,7 @@ def pod_lines(pod: Pod) -> Iterable[tuple[str, str]]:
     if pod.ports:
         yield "ports", ", ".join(pod.ports)
     if pod.env:
-        yield "env", f"{', '.join(sorted(pod.env))} (values in {command_settings.JSON})"
+        yield "env", f"{', '.join(sorted(pod.env))} (values in {command_flags.JSON})"
     yield from _ssh(pod)
     yield from _runtime(pod)
     yield "created", pod.created_at or "unknown"

@@ -9,7 +9,7 @@ from typing import Final
 
 from orchestrator.cli.output.streams import ReaderLeftError
 from orchestrator.errors import RANKS, leading
-from orchestrator.settings.values import API_KEY_VARIABLES
+from orchestrator.settings.words_and_defaults import API_KEY_VARIABLES
 
 DEFECT_EXIT_CODE: Final = 70
 

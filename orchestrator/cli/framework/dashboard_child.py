@@ -17,8 +17,8 @@ import msgspec
 
 from orchestrator.cli.output.consoles import QuietConsole
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.command_settings import DASHBOARD, DASHBOARD_ON
+from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.command_flags import DASHBOARD, DASHBOARD_ON
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, DashboardSettings
 from orchestrator.settings.setting import setting_of
 
@@ -60,12 +60,12 @@ class DashboardChild:
     """One that is to be begun at `address`, or wherever it is set otherwise, for the ledger at that path."""
 
     def __init__(self, address: str, ledger: Path, configuration: str | None) -> None:
-        self._words = [sys.executable, "-m", "orchestrator", "dashboard", "serve", str(command_settings.JSON)]
-        self._words += request_settings.LEDGER.words(ledger)
+        self._words = [sys.executable, "-m", "orchestrator", "dashboard", "serve", str(command_flags.JSON)]
+        self._words += run_request.LEDGER.words(ledger)
         if address != DASHBOARD_ON:
             self._words += [str(setting_of(DashboardSettings, "listen")), address]
         if configuration is not None:
-            self._words += [str(command_settings.CONFIG), configuration]
+            self._words += [str(command_flags.CONFIG), configuration]
 
     @asynccontextmanager
     async def beside(self, console: QuietConsole) -> AsyncIterator[None]:

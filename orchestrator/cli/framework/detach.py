@@ -15,10 +15,10 @@ from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.systemd import READY
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 from orchestrator.settings.configuration_file import RUNS
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.values import STANDARD_INPUT
+from orchestrator.settings.run_request import RunRequest
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 
 LOOK_S: Final = 0.2
 DATAGRAM_BYTES: Final = 4_096
@@ -63,8 +63,8 @@ def detach(request: RunRequest, *, quiet: bool, as_json: bool) -> int:
 
 
 def _begun(request: RunRequest, log: BinaryIO, address: Path) -> subprocess.Popen[bytes]:
-    words = [word for word in sys.argv[1:] if word != str(command_settings.DETACH)]
-    environment = {**os.environ, "NOTIFY_SOCKET": str(address), RUNS.variable(command_settings.DETACH): "false"}
+    words = [word for word in sys.argv[1:] if word != str(command_flags.DETACH)]
+    environment = {**os.environ, "NOTIFY_SOCKET": str(address), RUNS.variable(command_flags.DETACH): "false"}
     return subprocess.Popen(  # noqa: S603  the words of this very command
         [sys.executable, "-m", "orchestrator", *words],
         stdin=None if STANDARD_INPUT in (request.source or "").splitlines() else subprocess.DEVNULL,

@@ -18,12 +18,12 @@ from orchestrator.cli.framework.service_access import Connect
 from orchestrator.core.jobs.escalation import endpoints_named, with_ids
 from orchestrator.core.service.profiles import address_of, profile_of
 from orchestrator.errors import NotSent, StoppedError, Unanswered
-from orchestrator.settings import command_settings, connection_settings, request_settings, run_settings
+from orchestrator.settings import command_flags, connection_settings, run_request, run_settings
 from orchestrator.settings.configuration_file import RUNS
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import ENDPOINT_NAME, Choices, choose
-from orchestrator.settings.values import LOCAL, SERVERLESS_URL_DEFAULT
+from orchestrator.settings.words_and_defaults import LOCAL, SERVERLESS_URL_DEFAULT
 
 if TYPE_CHECKING:
     from orchestrator.account import Account  # at run time `--help` would pay for it
@@ -38,9 +38,9 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
     """
     with exit_if_refused():
         choices = choose(flags, os.environ)
-        if told_only and not choices.is_from_flag(request_settings.ENDPOINT):
+        if told_only and not choices.is_from_flag(run_request.ENDPOINT):
             return flags
-        given = choices.text(request_settings.ENDPOINT)
+        given = choices.text(run_request.ENDPOINT)
         if given is None or given.startswith(LOCAL):
             return flags
         rules = (choices[run_settings.ESCALATE] or ()) if run_settings.ESCALATE.name in flags else ()
@@ -64,7 +64,7 @@ def with_endpoint_id(flags: Flags, connect: Connect = service_access.connect, *,
 
     if code := execute(look):
         raise typer.Exit(code)
-    found = {**flags, request_settings.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
+    found = {**flags, run_request.ENDPOINT.name: ids.get(given, given), ENDPOINT_NAME: its_name}
     if not ids.keys() & set(endpoints_named(rules)):
         return found
     return found | {run_settings.ESCALATE.name: list(run_settings.ESCALATE.value_type.write(with_ids(rules, ids)))}
@@ -75,7 +75,7 @@ async def id_at(place: str, given: str, choices: Choices, connect: Connect = ser
     chosen. Raises `UsageError`, and `StoppedError` where it cannot be asked.
     """
     told = {
-        command_settings.CONFIG.name: choices.configuration.named,
+        command_flags.CONFIG.name: choices.configuration.named,
         PROFILE.name: profile_of(place),
         connection_settings.SERVERLESS_URL.name: address_of(place),
     }

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from orchestrator.cli.framework.requests import ledger_of
+from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 from orchestrator.settings.value_types import Kind

@@ -25,14 +25,14 @@ from orchestrator.cli.framework.crash_reports import (
     write_crash_report,
 )
 from orchestrator.cli.framework.flags import Flags
+from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.raised_workers import tell_raised
-from orchestrator.cli.framework.requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.errors import OrchestratorError, UsageError
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 from orchestrator.units import MIB
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def understood(given: Flags, prepare: Callable[[Choices], T]) -> Understood[T]:
     with exit_if_refused():
         choices = choose(given, os.environ)
         asked = prepare(choices)
-        return Understood(asked, choices, choices.is_on(command_settings.JSON), choices.is_on(command_settings.QUIET))
+        return Understood(asked, choices, choices.is_on(command_flags.JSON), choices.is_on(command_flags.QUIET))
 
 
 def at_ledger(
@@ -93,9 +93,9 @@ def at_ledger(
     (see `also`); `json` is what its `--json` prints, None for no such flag. Not `tells_raised`: it tells of workers
     that are paid still itself.
     """
-    shared = {**own, **flags.flags_of(*settings, request_settings.LEDGER, command_settings.CONFIG), **own}
+    shared = {**own, **flags.flags_of(*settings, run_request.LEDGER, command_flags.CONFIG), **own}
     if json is not None:
-        shared["json"] = flags.flag(command_settings.JSON, json)
+        shared["json"] = flags.flag(command_flags.JSON, json)
     return flags.also(partial(carry_out_at_ledger, tells_raised=tells_raised), **shared)
 
 
@@ -103,7 +103,7 @@ def carry_out_at_ledger(given: Flags, command: Callable[..., Awaitable[int | Non
     """Everything between the flags and the exit code of a command about the ledger that was chosen."""
     with exit_if_refused():
         choices = choose(given, os.environ)
-    ledger, as_json = ledger_of(choices), choices.is_on(command_settings.JSON)
+    ledger, as_json = ledger_of(choices), choices.is_on(command_flags.JSON)
 
     async def work() -> int | None:
         code = await command(choices, ledger=ledger, as_json=as_json)
@@ -173,7 +173,7 @@ def explain(error: BaseException, ledger: Path | None = None) -> int:
         case streams.ReaderLeftError():
             return 0
         case BrokenPipeError():
-            words = [] if ledger is None or ledger == LEDGER_DEFAULT else request_settings.LEDGER.words(ledger)
+            words = [] if ledger is None or ledger == LEDGER_DEFAULT else run_request.LEDGER.words(ledger)
             command = shlex.join(["orchestrator", "results", "NAME", *words])
             streams.complain(f"nobody reads the pipe, or not to its end; all of it is in the ledger: {command}")
             return WRITING_EXIT_CODE

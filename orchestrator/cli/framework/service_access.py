@@ -16,7 +16,7 @@ import typer
 from orchestrator.api.runs.connection import service_key
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.flags import Flags, also
-from orchestrator.cli.framework.requests import key_warning
+from orchestrator.cli.framework.flags_to_requests import key_warning
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
@@ -24,11 +24,11 @@ from orchestrator.core.service import account_interfaces
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.figures import lasting
 from orchestrator.errors import NotSent, StoppedError, Unanswered, UsageError
-from orchestrator.settings import command_settings, connection_settings
+from orchestrator.settings import command_flags, connection_settings
 from orchestrator.settings.connection_settings import PROFILE
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.values import KeyPlace
+from orchestrator.settings.words_and_defaults import KeyPlace
 from orchestrator.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ Timeout = Annotated[
     str | None, typer.Option(metavar="D", help=f"How long --wait may take, as in 90s; {WAIT_DEFAULT} if not said.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask.")]
-_JSON: Final = options.flag(command_settings.JSON, "The service's answer as JSON on standard output.")
+_JSON: Final = options.flag(command_flags.JSON, "The service's answer as JSON on standard output.")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ def at_account(
 
     Who calls the command line may reach the account in another way: by the object of the context, a `Connect`.
     """
-    shared = {**options.flags_of(*settings, command_settings.CONFIG), "json": _JSON, **own, **options.flags_of(PROFILE)}
+    shared = {**options.flags_of(*settings, command_flags.CONFIG), "json": _JSON, **own, **options.flags_of(PROFILE)}
 
     def carry_out(flags: Flags, command: Callable[..., Awaitable[int | None]]) -> None:
         with exit_if_refused():
@@ -122,7 +122,7 @@ def at_account(
             async with account.service:
                 account.on_wait(lambda reason, wait_s: streams.say(f"waiting {lasting(wait_s)}: {reason}"))
                 try:
-                    return await command(choices, account=account, as_json=choices.is_on(command_settings.JSON))
+                    return await command(choices, account=account, as_json=choices.is_on(command_flags.JSON))
                 except (NotSent, Unanswered) as error:
                     raise StoppedError(str(error)) from None
                 finally:

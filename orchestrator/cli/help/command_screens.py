@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from orchestrator.api.emulation.flags import EMULATOR
+from orchestrator.api.emulation.emulate_request import EMULATOR
 from orchestrator.cli.help.screen import Screen, unstyled
 from orchestrator.cli.help.topics import TOPICS
 from orchestrator.settings.configuration_file import RUNS

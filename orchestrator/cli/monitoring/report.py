@@ -12,7 +12,7 @@ from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams
 from orchestrator.core.text.figures import size_text
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.monitoring.dashboard_settings import DASHBOARDS, PAYLOADS, REDACT, DashboardSettings
 from orchestrator.settings.sources import choose
 
@@ -27,7 +27,7 @@ Of = Annotated[
 ]
 Target = Annotated[
     Path | None,
-    typer.Option(str(request_settings.OUTPUT), "-o", metavar="FILE.html", help="The file. Needed without JSON."),
+    typer.Option(str(run_request.OUTPUT), "-o", metavar="FILE.html", help="The file. Needed without JSON."),
 ]
 
 
@@ -48,7 +48,7 @@ async def report(name: Of, output: Target = None, *, flags: Flags, ledger: Path,
     from orchestrator.settings.monitoring.dashboard_settings import PayloadChoice
 
     if output is None and not as_json:
-        raise UsageError(f"name a file for the report with {request_settings.OUTPUT}")
+        raise UsageError(f"name a file for the report with {run_request.OUTPUT}")
     settings = choose(flags, os.environ, DASHBOARDS).build(DashboardSettings)
     shows = Payloads(are_hidden=settings.payloads is PayloadChoice.HIDE, redacted=settings.redact)
     found = await read_report(ledger, name, shows=shows, clock=SystemClock())

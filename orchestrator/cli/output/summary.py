@@ -18,8 +18,8 @@ from orchestrator.cli.output.formats import (
 from orchestrator.core.text.figures import lasting, rate
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.formats.output.atomic_file import NOWHERE
-from orchestrator.settings import request_settings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings import run_request
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.views.status import Snapshot, Summary
 
 SECONDS_MIN: Final = 0.05
@@ -146,4 +146,4 @@ def _files(summary: Summary, request: RunRequest) -> Iterator[tuple[str, str]]:
     else:
         yield "results", f"{results_command(summary.run, request)} > results.jsonl"
     if failures:
-        yield "errors", f"{results_command(summary.run, request, request_settings.ERRORS)} > errors.jsonl"
+        yield "errors", f"{results_command(summary.run, request, run_request.ERRORS)} > errors.jsonl"

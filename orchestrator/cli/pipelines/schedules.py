@@ -13,7 +13,7 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 
 if TYPE_CHECKING:
     from orchestrator.views.flows import (
@@ -27,7 +27,7 @@ TROUBLE_EXIT_CODE = 1
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The pipeline.")]
 SomeName = Annotated[str | None, typer.Argument(metavar="NAME", help="The pipeline. Default: all of them.")]
 Number = Annotated[int, typer.Option("--most", metavar="N", min=1, max=10_000, help="So many at most.")]
-Note = Annotated[str, flags.option(command_settings.NOTE)]
+Note = Annotated[str, flags.option(command_flags.NOTE)]
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="T", help="It goes on by itself then. Default: once somebody continues it."),

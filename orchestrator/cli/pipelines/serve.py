@@ -11,14 +11,14 @@ import typer
 
 from orchestrator.cli.framework.dashboard_child import beside, child_of
 from orchestrator.cli.framework.flags import Flags, also, flags_of
-from orchestrator.cli.framework.requests import serve_request, serve_warnings
+from orchestrator.cli.framework.flags_to_requests import serve_request, serve_warnings
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.core.text.durations import parse_duration
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings import command_flags
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices, choose
 
@@ -49,14 +49,14 @@ def at_engine(
             request = serve_request(choices, os.environ, key_needed=key_needed)
         for warning in serve_warnings(request) if sends(flags) else ():
             streams.warn(warning)
-        console = console_for_stderr(quiet=choices.is_on(command_settings.QUIET))
-        work = partial(command, choices, request=request, console=console, as_json=choices.is_on(command_settings.JSON))
+        console = console_for_stderr(quiet=choices.is_on(command_flags.QUIET))
+        work = partial(command, choices, request=request, console=console, as_json=choices.is_on(command_flags.JSON))
         raise typer.Exit(execute(work, ledger=request.ledger, needs=needs))
 
-    return also(carry_out, **flags_of(*command_settings.SERVE, *more))
+    return also(carry_out, **flags_of(*command_flags.SERVE, *more))
 
 
-@at_engine("orchestrator.api.foreground.serve", command_settings.DASHBOARD, key_needed=True)
+@at_engine("orchestrator.api.foreground.serve", command_flags.DASHBOARD, key_needed=True)
 async def serve(
     apply: Apply = None,
     *,

@@ -17,7 +17,7 @@ from orchestrator.cli.runs.run import FAILURES_EXIT_CODE
 from orchestrator.core.pipelines.flow_lifecycle import ENDED, FlowState
 from orchestrator.core.text.local_time import local
 from orchestrator.core.text.wording import counted
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.command_requests import ServeRequest
 
 if TYPE_CHECKING:
     from orchestrator.api.flows.triggers import TriggeredFlows  # at run time `--help` would pay for it

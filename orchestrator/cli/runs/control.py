@@ -19,15 +19,15 @@ from orchestrator.core.limits.fair_share import PRIORITY_MAX, PRIORITY_MIN
 from orchestrator.core.pipelines.flow_lifecycle import ENDED
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings import command_flags
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.views.status import RunControl
 
 Weight = Annotated[
     int, typer.Argument(metavar="N", min=PRIORITY_MIN, max=PRIORITY_MAX, help="The weight: from -10 (least) to 10.")
 ]
 
-Grace = Annotated[str | None, flags.option(command_settings.GRACE, command_settings.GRACE.help)]
+Grace = Annotated[str | None, flags.option(command_flags.GRACE, command_flags.GRACE.help)]
 
 Outstanding = Annotated[
     bool, typer.Option("--outstanding", metavar="", help="What the service has accepted and not finished.")

@@ -9,11 +9,11 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags
-from orchestrator.cli.framework.requests import doctor_request
+from orchestrator.cli.framework.flags_to_requests import doctor_request
 from orchestrator.cli.framework.runner import carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.core.diagnosis.findings import Diagnosis, Finding
-from orchestrator.settings import command_settings, request_settings
+from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.sources import Choices
 
 PERSON_EXIT_CODE: Final = 1
@@ -23,10 +23,10 @@ _INDENT: Final = "  "
 Name = Annotated[str | None, typer.Argument(metavar="NAME", help="The run; else every run that is not finished.")]
 _FLAGS: Final = {
     "endpoint": options.flag(
-        request_settings.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."
+        run_request.ENDPOINT, "Look at this endpoint, whether a run uses it or not, and at its runs only."
     ),
-    **options.flags_of(*command_settings.DOCTOR),
-    "json": options.flag(command_settings.JSON, "One JSON object on standard output."),
+    **options.flags_of(*command_flags.DOCTOR),
+    "json": options.flag(command_flags.JSON, "One JSON object on standard output."),
 }
 
 

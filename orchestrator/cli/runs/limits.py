@@ -18,7 +18,7 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.profiles import endpoint_at
 from orchestrator.core.text.figures import minute
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
 from orchestrator.settings.sources import Choices
 from orchestrator.views.limits import EndpointLimitStatus, OperationLimits
@@ -37,9 +37,7 @@ SomeRun = Annotated[
 ]
 AtEndpoint = Annotated[
     str | None,
-    flags.option(
-        request_settings.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."
-    ),
+    flags.option(run_request.ENDPOINT, "Of this endpoint, to which jobs of the run were sent again, not of its own."),
 ]
 
 

@@ -12,7 +12,7 @@ import typer
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
-from orchestrator.cli.framework.requests import run_request, warnings
+from orchestrator.cli.framework.flags_to_requests import request_of_run, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
@@ -21,8 +21,8 @@ from orchestrator.core.planning.plan_judgement import about
 from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError
-from orchestrator.settings import command_settings, output_settings, request_settings, run_settings
-from orchestrator.settings.requests import (
+from orchestrator.settings import command_flags, output_settings, run_request, run_settings
+from orchestrator.settings.command_requests import (
     EXECUTION_TIME,
     FIGURES_OF_PLAN,
     PROBE,
@@ -35,24 +35,24 @@ from orchestrator.units import KIB, MIB, SECOND_US
 
 _NOT_OF_PLAN: Final = {
     *(
-        request_settings.OUTPUT,
-        request_settings.ERRORS,
-        request_settings.INCLUDE,
+        run_request.OUTPUT,
+        run_request.ERRORS,
+        run_request.INCLUDE,
         *output_settings.OUTPUTS,
-        request_settings.OVERWRITE,
-        request_settings.FRESH_START,
+        run_request.OVERWRITE,
+        run_request.FRESH_START,
     ),
     *(
-        request_settings.RETRY_FAILED,
-        command_settings.DRY_RUN,
-        command_settings.DETACH,
-        request_settings.LOG_FILE,
-        request_settings.LOG_FORMAT,
-        command_settings.QUIET,
+        run_request.RETRY_FAILED,
+        command_flags.DRY_RUN,
+        command_flags.DETACH,
+        run_request.LOG_FILE,
+        run_request.LOG_FORMAT,
+        command_flags.QUIET,
     ),
 }
 
-_OF_RUN: Final = tuple(setting for setting in command_settings.RUN if setting not in _NOT_OF_PLAN)
+_OF_RUN: Final = tuple(setting for setting in command_flags.RUN if setting not in _NOT_OF_PLAN)
 """What `run` takes of that which changes how it goes."""
 
 INFEASIBLE_EXIT_CODE = 1
@@ -77,7 +77,7 @@ def plan(sources: options.Sources, *, choices: Choices) -> PlanRequest:
         orchestrator plan prompts.jsonl --endpoint abc123 --probe 20 --price-per-second 0.0004
     """
     return PlanRequest(
-        run=run_request(sources, choices, os.environ),
+        run=request_of_run(sources, choices, os.environ),
         figures=choices.build(PlanFigures),
         **choices.fields(PlanRequest),
     )

@@ -9,14 +9,14 @@ from orchestrator.cli.framework import flags
 from orchestrator.cli.framework.runner import at_ledger, while_read
 from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
-from orchestrator.settings import output_settings, request_settings
+from orchestrator.settings import output_settings, run_request
+from orchestrator.settings.command_requests import ResultsRequest
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.requests import ResultsRequest
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import ResultOrder
+from orchestrator.settings.words_and_defaults import ResultOrder
 
 _WRITTEN: Final = (
-    request_settings.INCLUDE,
+    run_request.INCLUDE,
     output_settings.OUTPUT_FORMAT,
     output_settings.FLATTEN,
     output_settings.ON_MISFIT,
@@ -25,9 +25,7 @@ _WRITTEN: Final = (
 
 Errors = Annotated[
     bool,
-    typer.Option(
-        str(request_settings.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines."
-    ),
+    typer.Option(str(run_request.ERRORS), metavar="", help="The failed and cancelled jobs instead, as error lines."),
 ]
 Failed = Annotated[bool, typer.Option("--failed", metavar="", help="The failed jobs alone, as error lines.")]
 Order = Annotated[
@@ -61,7 +59,7 @@ async def results(
     from orchestrator.api.outcomes.result_lines import results
 
     if errors and failed:
-        raise UsageError(f"{request_settings.ERRORS} has the failed jobs, too; give one of it and --failed")
+        raise UsageError(f"{run_request.ERRORS} has the failed jobs, too; give one of it and --failed")
     if follow and order is ResultOrder.INPUT:
         raise UsageError(f"--follow prints jobs as they end; {output_settings.ORDER} input is for what has ended")
     request = ResultsRequest(
@@ -72,7 +70,7 @@ async def results(
         where=where,
         order=order,
         follow=follow,
-        include=choices[request_settings.INCLUDE] or (),
+        include=choices[run_request.INCLUDE] or (),
         writing=choices.build(OutputSettings, _WRITTEN),
     )
     # who follows waits for each line, and it ends, too, once nobody reads any more

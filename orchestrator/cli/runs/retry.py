@@ -18,10 +18,10 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.figures import lasting
 from orchestrator.core.text.wording import counted, shortened
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.parsers.name_parsers import is_endpoint_name
-from orchestrator.settings.request_settings import Configuration
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.setting import Setting
 from orchestrator.settings.sources import Choices
 from orchestrator.views.status import RunControl
@@ -35,7 +35,7 @@ SETTABLE: Final[dict[str, Setting[Any]]] = {
         run_settings.EXECUTION_TIMEOUT,
         run_settings.TTL,
         run_settings.MAX_ATTEMPTS,
-        request_settings.ENDPOINT,
+        run_request.ENDPOINT,
     )
 }
 """What jobs can have of their own when they are tried again."""
@@ -56,7 +56,7 @@ Set = Annotated[
 ]
 
 _OWN: Final = {
-    "endpoint": flags.flag(request_settings.ENDPOINT, "At this endpoint of the run's service."),
+    "endpoint": flags.flag(run_request.ENDPOINT, "At this endpoint of the run's service."),
     "max_attempts": flags.flag(run_settings.MAX_ATTEMPTS, "Each of them may be executed so often from now on."),
 }
 
@@ -91,9 +91,9 @@ async def retry(
         await _nothing(preview.run, ledger, as_json=as_json)
         return
     run = await show(ledger, preview.run)
-    its_endpoint = own.get(request_settings.ENDPOINT.name)
+    its_endpoint = own.get(run_request.ENDPOINT.name)
     if its_endpoint is not None and is_endpoint_name(its_endpoint):
-        own[request_settings.ENDPOINT.name] = await id_at(run.service_url, its_endpoint, choices)
+        own[run_request.ENDPOINT.name] = await id_at(run.service_url, its_endpoint, choices)
     cost = "" if preview.execution_s is None else f"; their last executions took {lasting(preview.execution_s)} in all"
     what = "executed, and paid," if preview.is_paid else "executed"
     streams.say(f"{what} once more at least: {counted(preview.count, 'job')}{cost}")
@@ -127,7 +127,7 @@ async def _nothing(name: str, ledger: Path, *, as_json: bool) -> None:
 
 def _settings(given: Sequence[str], choices: Choices) -> dict[str, Any]:
     """The settings by the names of their fields, which may be `given` as KEY=VALUE. Raises `UsageError`."""
-    told = (each for each in (request_settings.ENDPOINT, run_settings.MAX_ATTEMPTS) if choices.is_from_flag(each))
+    told = (each for each in (run_request.ENDPOINT, run_settings.MAX_ATTEMPTS) if choices.is_from_flag(each))
     texts = [*(f"--set {each}" for each in given), *(f"{each}={choices.text(each)}" for each in told)]
     found: dict[str, Any] = {}
     for each in texts:

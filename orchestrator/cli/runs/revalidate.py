@@ -11,10 +11,10 @@ from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.control import JSON
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 from orchestrator.settings.sources import Choices
 
-DryRun = Annotated[bool, flags.option(command_settings.DRY_RUN, "Only say how many jobs it would change.")]
+DryRun = Annotated[bool, flags.option(command_flags.DRY_RUN, "Only say how many jobs it would change.")]
 
 
 @at_ledger(JSON, *VALIDATORS)

@@ -15,15 +15,15 @@ from orchestrator.cli.framework.dashboard_child import DashboardChild, beside, c
 from orchestrator.cli.framework.detach import detach
 from orchestrator.cli.framework.endpoint_names import with_endpoint_id
 from orchestrator.cli.framework.flags import Flags, also
-from orchestrator.cli.framework.requests import resume_request, run_request, warnings
+from orchestrator.cli.framework.flags_to_requests import request_of_run, resume_request, warnings
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, exit_if_refused, understood
 from orchestrator.cli.output import streams
 from orchestrator.cli.output.consoles import QuietConsole, console_for_stderr
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.cli.runs.plan import carry_out_plan
-from orchestrator.settings import command_settings, request_settings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import PlanRequest
+from orchestrator.settings import command_flags, run_request
+from orchestrator.settings.command_requests import PlanRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.sources import Choices
 from orchestrator.views.status import Summary
 
@@ -44,7 +44,7 @@ class Run(Protocol):
 
 _Endpoint = Annotated[
     str | None,
-    options.option(request_settings.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
+    options.option(run_request.ENDPOINT, "Another endpoint, for a run of which the service never took a job."),
 ]
 
 
@@ -54,9 +54,9 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     request, choices, as_json, quiet = understood(flags, prepare)
     for line in warnings(request):
         streams.warn(line)
-    if choices.is_on(command_settings.DRY_RUN):
+    if choices.is_on(command_flags.DRY_RUN):
         raise typer.Exit(carry_out_plan(PlanRequest(run=request), as_json=as_json))
-    if choices.is_on(command_settings.DETACH):
+    if choices.is_on(command_flags.DETACH):
         with exit_if_refused():
             raise typer.Exit(detach(request, quiet=quiet, as_json=as_json))
 
@@ -69,7 +69,7 @@ def _carry_out(flags: Flags, prepare: Callable[[Choices], RunRequest]) -> None:
     raise typer.Exit(carry_out_run(run, request, quiet=quiet, as_json=as_json, child=child))
 
 
-@also(_carry_out, **options.flags_of(*command_settings.RUN))
+@also(_carry_out, **options.flags_of(*command_flags.RUN))
 def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
     """Run every job of INPUT and wait for its results.
 
@@ -82,10 +82,10 @@ def run(sources: options.Sources, *, choices: Choices) -> RunRequest:
         orchestrator run prompts.jsonl --endpoint local:handlers.py:caption
         orchestrator run 'in/*.csv' --name captions --endpoint abc123 --dry-run
     """
-    return run_request(sources, choices, os.environ)
+    return request_of_run(sources, choices, os.environ)
 
 
-@also(_carry_out, endpoint=_Endpoint, **options.flags_of(*command_settings.RESUME))
+@also(_carry_out, endpoint=_Endpoint, **options.flags_of(*command_flags.RESUME))
 def resume(name: options.RunName, *, choices: Choices) -> RunRequest:
     """Continue a run without reading its input again.
 

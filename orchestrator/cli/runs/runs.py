@@ -9,7 +9,7 @@ import typer
 
 from orchestrator.cli.framework import flags as options
 from orchestrator.cli.framework.command_groups import NounGroup
-from orchestrator.cli.framework.requests import serve_request
+from orchestrator.cli.framework.flags_to_requests import serve_request
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.framework.service_access import Yes, confirm
 from orchestrator.cli.output import streams
@@ -20,17 +20,17 @@ from orchestrator.cli.runs.revalidate import recheck
 from orchestrator.cli.runs.status import runs_list, runs_show
 from orchestrator.core.text.wording import counted
 from orchestrator.formats.output.atomic_file import NOWHERE
-from orchestrator.settings import command_settings, output_settings, request_settings
+from orchestrator.settings import command_flags, output_settings, run_request
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
     from orchestrator.engine.hosting.worker_scaling import PutBack  # at run time `--help` would pay for it
 
-_WRITTEN: Final[command_settings.Settings] = (
-    request_settings.OUTPUT,
-    request_settings.ERRORS,
-    request_settings.INCLUDE,
+_WRITTEN: Final[command_flags.Settings] = (
+    run_request.OUTPUT,
+    run_request.ERRORS,
+    run_request.INCLUDE,
     *output_settings.OUTPUTS,
 )
 
@@ -38,7 +38,7 @@ LEFT_EXIT_CODE: Final = 1
 """Something could not be put back."""
 
 _OUTPUT: Final = options.flag(
-    request_settings.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
+    run_request.OUTPUT, "Where the results are written. Default: where the run has them, if it has them anywhere."
 )
 NewName = Annotated[str, typer.Argument(metavar="NEW", help="The new name, which no other run of the ledger has.")]
 
@@ -107,15 +107,15 @@ async def export(
     """
     from orchestrator.api.admin.run_admin import export_run
 
-    output, errors = choices[request_settings.OUTPUT], choices[request_settings.ERRORS]
-    include = choices[request_settings.INCLUDE] or ()
+    output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
+    include = choices[run_request.INCLUDE] or ()
     writing = choices.build(OutputSettings, _WRITTEN)
     found = await export_run(ledger, name, output, errors, include=include, where=where, writing=writing)
     if as_json:
         streams.put_json(found)
     to_errors = f"in {found.errors}"
     if found.errors == str(NOWHERE) and errors is None:
-        to_errors = f"written nowhere ({request_settings.ERRORS} names a file)"
+        to_errors = f"written nowhere ({run_request.ERRORS} names a file)"
     streams.say(
         f"{found.run}: {counted(found.results, 'result')} in {found.output},"
         f" {counted(found.failures, 'error')} {to_errors}"
@@ -125,7 +125,7 @@ async def export(
 
 
 @commands.command()
-@at_ledger(_JSON, *command_settings.TIDY)
+@at_ledger(_JSON, *command_flags.TIDY)
 async def tidy(*, choices: Choices, as_json: bool) -> int:
     """Put back what killed processes have left changed for their runs: how many workers endpoints may have.
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from orchestrator.cli.framework.flags import OnlyRun, flag
-from orchestrator.cli.framework.requests import verify_request
+from orchestrator.cli.framework.flags_to_requests import verify_request
 from orchestrator.cli.framework.runner import at_ledger
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.runs.run import SIGNAL_EXIT_CODE_BASE
 from orchestrator.core.text.wording import counted
-from orchestrator.settings import output_settings, request_settings
+from orchestrator.settings import output_settings, run_request
 from orchestrator.settings.sources import Choices
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ INCOMPLETE = "incomplete"
 
 
 _FLAGS: Final = {
-    "name": flag(request_settings.NAME, "The same as NAME."),
-    "output": flag(request_settings.OUTPUT, "A results file to compare with the ledger."),
-    "errors": flag(request_settings.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl."),
+    "name": flag(run_request.NAME, "The same as NAME."),
+    "output": flag(run_request.OUTPUT, "A results file to compare with the ledger."),
+    "errors": flag(run_request.ERRORS, "The errors file beside it. Default: OUTPUT.errors.jsonl."),
 }
 
 _Complete = Annotated[

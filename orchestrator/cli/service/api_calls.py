@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from orchestrator.cli.framework.endpoint_names import endpoint_id, is_looked_up
-from orchestrator.cli.framework.requests import ledger_of
+from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import api_output
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import OrchestratorError
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 from orchestrator.settings.sources import Choices
 from orchestrator.views.status import RunStatus
 
@@ -44,8 +44,8 @@ async def reach(endpoint: str, account: "Account", choices: Choices) -> tuple["E
     something is really sent, and where a process works on the ledger, whose limits they are, too.
     """
     its_id = await endpoint_id(endpoint, account) if is_looked_up(endpoint, choices) else endpoint
-    jobs, as_json = account.service.endpoint(its_id), choices.is_on(command_settings.JSON)
-    shown = Shown(as_json, quiet=as_json or choices.is_on(command_settings.QUIET))
+    jobs, as_json = account.service.endpoint(its_id), choices.is_on(command_flags.JSON)
+    shown = Shown(as_json, quiet=as_json or choices.is_on(command_flags.QUIET))
     ledger = ledger_of(choices)
 
     def say_within() -> None:

@@ -12,7 +12,7 @@ import typer
 
 from orchestrator.api.runs.connection import connection_of
 from orchestrator.cli.framework.flags import flags_of
-from orchestrator.cli.framework.requests import ledger_of
+from orchestrator.cli.framework.flags_to_requests import ledger_of
 from orchestrator.cli.framework.service_access import Interface, Yes, at_account, confirm
 from orchestrator.cli.output import streams
 from orchestrator.cli.service import api_output
@@ -22,7 +22,7 @@ from orchestrator.core.service.row_variables import EVERYTHING, RowVariables
 from orchestrator.core.text.durations import Policy, parse_duration
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import UsageError
-from orchestrator.settings import connection_settings, request_settings, run_settings
+from orchestrator.settings import connection_settings, run_request, run_settings
 from orchestrator.settings.connection_settings import own_keys
 from orchestrator.settings.run_settings import ALLOW_ENV
 from orchestrator.settings.sources import Choices
@@ -209,7 +209,7 @@ async def api_retry(endpoint: EndpointId, job: JobId, *, choices: Choices, accou
 
 
 @api.command("purge")
-@_shared(**flags_of(request_settings.LEDGER))
+@_shared(**flags_of(run_request.LEDGER))
 async def api_purge(endpoint: EndpointId, yes: Yes = False, *, choices: Choices, account: "Account") -> None:
     """Take every waiting job out of the endpoint's queue; asks first, and warns if the ledger has jobs there.
 

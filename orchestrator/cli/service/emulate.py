@@ -9,8 +9,8 @@ from functools import partial
 
 import typer
 
-from orchestrator.api.emulation import flags as emulated
-from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.api.emulation import emulate_request as emulated
+from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
 from orchestrator.cli.framework.flags import Flags, also, flags_of
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams

@@ -17,10 +17,10 @@ from orchestrator.cli.framework.flags import Flags, option
 from orchestrator.cli.framework.runner import execute, exit_if_refused
 from orchestrator.cli.output import streams
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, request_settings
+from orchestrator.settings import command_flags, connection_settings, run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.sources import Choices, choose
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 if TYPE_CHECKING:
     from orchestrator.api.planning.first_config import Initialized, InitRequest  # at run time `--help` would pay for it
@@ -34,16 +34,16 @@ OUTPUT_DEFAULT: Final = "results.jsonl"
 
 Endpoint = Annotated[
     str | None,
-    option(request_settings.ENDPOINT, "The endpoint's id or name, or local:FILE.py:FUNCTION; else it is asked."),
+    option(run_request.ENDPOINT, "The endpoint's id or name, or local:FILE.py:FUNCTION; else it is asked."),
 ]
 Input = Annotated[str | None, typer.Option("--input", metavar="FILE", help="The input; else it is asked.")]
-Output = Annotated[str | None, option(request_settings.OUTPUT, "Where the results are to go; else it is asked.")]
+Output = Annotated[str | None, option(run_request.OUTPUT, "Where the results are to go; else it is asked.")]
 ServerlessUrl = Annotated[str | None, option(connection_settings.SERVERLESS_URL)]
 Config = Annotated[
-    Path, typer.Option(str(command_settings.CONFIG), metavar="FILE", help="The file to write.", show_default=True)
+    Path, typer.Option(str(command_flags.CONFIG), metavar="FILE", help="The file to write.", show_default=True)
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Write it although it is there already.")]
-Json = Annotated[bool | None, option(command_settings.JSON, "What was written and found, as JSON.")]
+Json = Annotated[bool | None, option(command_flags.JSON, "What was written and found, as JSON.")]
 
 
 def init(
@@ -67,13 +67,9 @@ def init(
     given = {"endpoint": endpoint, "output": output, "serverless_url": serverless_url, "json": json}
     with exit_if_refused():
         if config.exists() and not force:
-            raise UsageError(
-                f"{config} is there already; --force writes it anew, {command_settings.CONFIG} another file"
-            )
+            raise UsageError(f"{config} is there already; --force writes it anew, {command_flags.CONFIG} another file")
         choices = _choices(given)
-        answers = asked(
-            (choices.text(request_settings.ENDPOINT), input, choices.text(request_settings.OUTPUT)), sys.stdin
-        )
+        answers = asked((choices.text(run_request.ENDPOINT), input, choices.text(run_request.OUTPUT)), sys.stdin)
         request = _request(answers, given, config, force=force)
     work = partial(_init, request, as_json=bool(json))
     raise typer.Exit(execute(work, needs="orchestrator.api.planning.first_config"))
@@ -96,17 +92,17 @@ class _Question(NamedTuple):
 
 _QUESTIONS: Final = (
     _Question(
-        str(request_settings.ENDPOINT),
+        str(run_request.ENDPOINT),
         "Which endpoint (its id, its name, or local:FILE.py:FUNCTION)?",
         "",
-        lambda text: request_settings.ENDPOINT.value_type.read([text]),
+        lambda text: run_request.ENDPOINT.value_type.read([text]),
     ),
     _Question("--input", "Which file has the input?", INPUT_DEFAULT, str),
     _Question(
-        str(request_settings.OUTPUT),
+        str(run_request.OUTPUT),
         "Where do the results go?",
         OUTPUT_DEFAULT,
-        lambda text: request_settings.OUTPUT.value_type.read([text]),
+        lambda text: run_request.OUTPUT.value_type.read([text]),
     ),
 )
 
@@ -145,13 +141,13 @@ def _request(answers: Answers, flags: Flags, config: Path, *, force: bool) -> "I
     flags = {**flags, "endpoint": answers.endpoint, "output": answers.output}
     choices = _choices(flags)
     local = answers.endpoint.startswith(LOCAL)
-    connection = ConnectionSettings() if local else connection_of(choices, os.environ, among=command_settings.DOCTOR)
+    connection = ConnectionSettings() if local else connection_of(choices, os.environ, among=command_flags.DOCTOR)
     if not local and connection.api_key is not None:  # a name has an id, which is asked how it is
-        choices = _choices(with_endpoint_id({**flags, command_settings.CONFIG.name: os.devnull}))
+        choices = _choices(with_endpoint_id({**flags, command_flags.CONFIG.name: os.devnull}))
     return InitRequest(
         config=config,
         endpoint=answers.endpoint,
-        endpoint_id=choices.text(request_settings.ENDPOINT) or answers.endpoint,
+        endpoint_id=choices.text(run_request.ENDPOINT) or answers.endpoint,
         input=answers.source,
         output=Path(answers.output),
         serverless_url=choices[connection_settings.SERVERLESS_URL] if flags["serverless_url"] is not None else None,
@@ -162,7 +158,7 @@ def _request(answers: Answers, flags: Flags, config: Path, *, force: bool) -> "I
 
 def _choices(flags: Flags) -> Choices:
     """What flags and variables say; no file does, since it is about to be written."""
-    return choose({**flags, command_settings.CONFIG.name: os.devnull}, os.environ)
+    return choose({**flags, command_flags.CONFIG.name: os.devnull}, os.environ)
 
 
 async def _init(request: "InitRequest", as_json: bool) -> int:
@@ -190,9 +186,9 @@ def show_initialized(found: "Initialized", *, as_json: bool) -> None:
 
 def next_commands(found: "Initialized") -> list[str]:
     """What is given next: a look at how it would go, and the run."""
-    words = [found.input, *(command_settings.CONFIG.words(found.config) if found.config != CONFIG_DEFAULT else ())]
+    words = [found.input, *(command_flags.CONFIG.words(found.config) if found.config != CONFIG_DEFAULT else ())]
     run = shlex.join(["orchestrator", "run", *words])
-    return [f"{run} {command_settings.DRY_RUN}", run]
+    return [f"{run} {command_flags.DRY_RUN}", run]
 
 
 def _found_lines(found: "Initialized") -> Iterator[str]:

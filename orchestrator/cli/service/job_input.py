@@ -18,7 +18,7 @@ from orchestrator.core.service.s3_config import S3Config, UnusableVariables, dec
 from orchestrator.core.text.durations import Policy, decode_policy, merge_policies
 from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_text import json_kind, json_problem
-from orchestrator.settings.values import STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT
 from orchestrator.units import MIB
 
 _BYTES_MAX: Final = 32 * MIB

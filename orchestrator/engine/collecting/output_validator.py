@@ -12,7 +12,7 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.text.json_schema import Schema, schema_of
 from orchestrator.settings.parsers.job_parsers import parse_check, parse_schema
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import Pinned
+from orchestrator.settings.words_and_defaults import Pinned
 
 _decode: Final = msgspec.json.Decoder().decode
 

@@ -22,7 +22,7 @@ from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code
 from orchestrator.errors import UsageError
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import Pinned
+from orchestrator.settings.words_and_defaults import Pinned
 from orchestrator.units import MIB, SECOND_US
 
 CHECK_S_MAX: Final = 10.0

@@ -20,7 +20,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Command, Reply
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.units import MILLISECOND_US
 
 PAGE: Final = 1_000

@@ -24,7 +24,7 @@ from orchestrator.engine.endpoint.run_failures import RunFailures
 from orchestrator.engine.runtime.retry_budget import RetryBudgets
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 
 
 @dataclass(kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import MINUTE_US, SECOND_US
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import MAY_BE_TAKEN, NO_RUN, Command, NewEndpoint, Reply
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.requests import RetryChoice
-from orchestrator.settings.values import IN_FLIGHT_S_MAX, LOCAL
+from orchestrator.settings.command_requests import RetryChoice
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX, LOCAL
 
 
 class RunHost:

@@ -16,7 +16,7 @@ from orchestrator.core.text.durations import format_duration
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.subscribers import Subscribers
 from orchestrator.ledger import Ledger
-from orchestrator.settings.values import OnStuck
+from orchestrator.settings.words_and_defaults import OnStuck
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.views.status import StuckSummary
 

@@ -33,7 +33,7 @@ from orchestrator.errors import OrchestratorError, StorageError, UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.endpoints import LentEndpoint
 from orchestrator.ledger.runs.runs import Run
-from orchestrator.settings.values import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.settings.words_and_defaults import LOCAL, REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 
 LOOK_EVERY_S: Final = 5.0
 """How often it is looked whether anybody still wants what was raised."""

@@ -27,7 +27,7 @@ from orchestrator.engine.runtime.poll_loop import SELDOM_S, Wakeup, keep_polling
 from orchestrator.errors import OrchestratorError
 from orchestrator.ledger import Ledger
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import JanitorSummary
 

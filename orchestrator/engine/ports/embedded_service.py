@@ -21,7 +21,7 @@ from orchestrator.engine.ports.local_endpoints import (
 )
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.units import SECOND_US
 
 

@@ -8,7 +8,7 @@ import os
 from typing import Final
 
 from orchestrator.errors import UsageError
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 LOCAL_URL: Final = "http://emulator.local"
 """What stands for the service's URL where the service is part of the process."""

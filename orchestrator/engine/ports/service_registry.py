@@ -19,7 +19,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.settings.connection_settings import ConnectionSettings, own_keys, whose
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 
 
 class ServiceRegistry:

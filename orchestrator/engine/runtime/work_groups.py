@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from orchestrator.engine.runtime.task_pool import Request, TaskPool
 from orchestrator.ledger import Ledger
-from orchestrator.settings.values import IN_FLIGHT_S_MAX
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 
 FINISHED_S_MAX: Final = 1.0
 """How long requests in flight may go on when every job of the runs that are served has its outcome: no answer matters

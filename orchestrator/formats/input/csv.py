@@ -15,7 +15,7 @@ from orchestrator.formats.input.lines import Overlong, bounded_lines
 from orchestrator.formats.input.rows import InputRecord, RowProblem
 from orchestrator.formats.input.unsupported import not_text
 from orchestrator.formats.text.json_text import json_problem
-from orchestrator.settings.values import CellType
+from orchestrator.settings.words_and_defaults import CellType
 
 COLUMNS_MAX: Final = 10_000
 

@@ -12,7 +12,7 @@ import msgspec
 from orchestrator.core.service.openai import check_not_streamed
 from orchestrator.formats.input.custom_id import decode_custom_id
 from orchestrator.formats.text.json_text import json_kind
-from orchestrator.settings.values import InputFormat
+from orchestrator.settings.words_and_defaults import InputFormat
 
 KEYS: Final = frozenset({"custom_id", "method", "url", "body"})
 

@@ -29,7 +29,7 @@ from orchestrator.formats.input.records import RecordReader
 from orchestrator.formats.input.rows import Row, RowProblem
 from orchestrator.formats.text.compression import DamagedInputError, bare_name, is_compressed, unpacked_stream
 from orchestrator.settings.input_settings import InputSettings
-from orchestrator.settings.values import STANDARD_INPUT, InputFormat
+from orchestrator.settings.words_and_defaults import STANDARD_INPUT, InputFormat
 from orchestrator.user_code import here
 
 PROBLEMS_READ_MAX: Final = 1_000_000

@@ -5,7 +5,7 @@ from typing import Final
 
 from orchestrator.formats.text.compression import GZIP, ZSTD
 from orchestrator.formats.text.json_text import json_problem
-from orchestrator.settings.values import InputFormat
+from orchestrator.settings.words_and_defaults import InputFormat
 
 START_BYTES: Final = 256
 """So much of an overlong line is looked at."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self
 
 from orchestrator.errors import StorageError, UsageError
-from orchestrator.settings.request_settings import errors_beside
+from orchestrator.settings.run_request import errors_beside
 from orchestrator.units import MIB
 
 BUFFER_BYTES: Final = MIB

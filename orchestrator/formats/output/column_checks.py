@@ -11,7 +11,7 @@ from orchestrator.core.text.name_match import nearest
 from orchestrator.errors import MisfitError
 from orchestrator.formats.output.columns import OUTPUT, Columns, Members, kind_of_cell, roots_of
 from orchestrator.formats.output.lines import WrittenOutcome
-from orchestrator.settings.values import OnMisfit
+from orchestrator.settings.words_and_defaults import OnMisfit
 
 ROWS_LOOKED_AT: Final = 1_000
 """A member that so many rows lack is missing; of fewer rows, one that all of them lack."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from orchestrator.formats.output.lines import ErrorLine, OutcomeDetails, ResultLine, WrittenOutcome, encodable
-from orchestrator.settings.values import Include
+from orchestrator.settings.words_and_defaults import Include
 
 OUTPUT: Final = "output"
 INPUT: Final = "input"

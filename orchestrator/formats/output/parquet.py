@@ -17,7 +17,7 @@ from orchestrator.formats.output.columns import Cell, CellKind, Column, Columns,
 from orchestrator.formats.output.lines import WrittenOutcome
 from orchestrator.formats.output.text import misfit
 from orchestrator.formats.text.compression import Sink
-from orchestrator.settings.values import OnMisfit
+from orchestrator.settings.words_and_defaults import OnMisfit
 from orchestrator.units import MIB
 
 GROUP_ROWS: Final = 20_000

@@ -18,7 +18,7 @@ from orchestrator.formats.output.lines import WrittenOutcome
 from orchestrator.formats.output.text import DELIMITERS, MARK, csv_safe_text, texts_of
 from orchestrator.formats.output.writers import FileForm, parts_of, sink_of
 from orchestrator.formats.text.compression import DamagedInputError, unpacked_stream
-from orchestrator.settings.values import Include, OnMisfit, OutputFormat
+from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
 from orchestrator.units import MIB
 
 SHOWN_CHARS: Final = 80

@@ -22,7 +22,7 @@ from orchestrator.formats.output.lines import WrittenOutcome, encode_outcome
 from orchestrator.formats.output.text import DELIMITERS, batch_line, flat_line, table_header, table_line
 from orchestrator.formats.text.compression import Packer, bare_name, packer
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.values import Include, OnMisfit, OutputFormat
+from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
 
 _BY_SUFFIX: Final = {
     ".csv": OutputFormat.CSV,

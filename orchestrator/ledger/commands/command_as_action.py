@@ -19,7 +19,7 @@ from orchestrator.ledger.commands.command_types import (
     ResetLimits,
 )
 from orchestrator.ledger.schema.job_tables import endpoints, runs
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.units import MILLISECOND_US, SECOND_US
 
 

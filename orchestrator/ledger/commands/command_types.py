@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.settings.requests import RetryChoice
-from orchestrator.settings.values import Pinned
+from orchestrator.settings.command_requests import RetryChoice
+from orchestrator.settings.words_and_defaults import Pinned
 
 NO_RUN: Final = "there is no such run any more"
 

@@ -32,7 +32,7 @@ from orchestrator.ledger.runs.endpoints import chosen_limits_delete, chosen_limi
 from orchestrator.ledger.schema.job_tables import counts, runs
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set, grace_set, lift_write
 from orchestrator.ledger.transactions.run_removal import run_take_back
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.run_checks import check_brakes
 from orchestrator.settings.run_settings import BRAKES, RunSettings
 

@@ -11,7 +11,7 @@ from orchestrator.core.text.wording import counted
 from orchestrator.ledger.actions.action_rows import Act, Ended, SubjectKind, Verb, action_add
 from orchestrator.ledger.actions.asker import Asker
 from orchestrator.ledger.schema.flow_tables import flows
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 
 CONTROLLED: Final = {
     ControlAction.PAUSE: "nothing more of it is sent",

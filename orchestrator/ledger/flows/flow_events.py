@@ -13,7 +13,7 @@ from orchestrator.ledger.schema.handover_tables import gathers, groups, owed, re
 from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.run_controls import continue_write, control_set
 from orchestrator.ledger.transitions.flow_news import flow_owe, pause_owe
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 
 
 def _step(event: FlowEvent) -> Any:

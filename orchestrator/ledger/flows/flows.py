@@ -33,7 +33,7 @@ from orchestrator.ledger.sqlite.statements import IN_BATCH, batch_of, upsert
 from orchestrator.ledger.transactions.repository import Repository, in_transaction
 from orchestrator.ledger.transactions.transaction import Transaction
 from orchestrator.ledger.transitions.flow_news import flow_owe
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 
 _SHORT: Final = (
     update(stages).where(stages.c.flow_id == bindparam("flow"), stages.c.run_id == bindparam("run")).values(is_short=1)

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select
 from orchestrator.ledger.schema.job_tables import exports
 from orchestrator.ledger.sqlite.statements import upsert
 from orchestrator.ledger.transactions.repository import Repository
-from orchestrator.settings.values import OutputFormat, ResultOrder
+from orchestrator.settings.words_and_defaults import OutputFormat, ResultOrder
 
 
 class Writing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.cancel_reason import BY_PEOPLE, CancelWhy
 from orchestrator.core.jobs.lifecycle import TERMINAL, State
 from orchestrator.ledger.schema.job_tables import brakes, commands, counts, jobs, runs, submissions
 from orchestrator.ledger.sqlite.statements import upsert, without_index
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 
 _VALUES: Final[Mapping[ControlAction, Mapping[str, int]]] = {
     ControlAction.PAUSE: {"pause_requested": 1},

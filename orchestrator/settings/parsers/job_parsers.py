@@ -11,7 +11,7 @@ from orchestrator.core.polling.admission import QueueDepth
 from orchestrator.core.text.durations import Policy, format_duration, parse_duration, policy_problems
 from orchestrator.settings.parsers.name_parsers import parse_path
 from orchestrator.settings.value_types import OFF, Kind, ValueType
-from orchestrator.settings.values import Pinned
+from orchestrator.settings.words_and_defaults import Pinned
 from orchestrator.units import MILLISECOND_US, SECOND_US
 from orchestrator.user_code import UserCodeError, call
 

@@ -8,7 +8,7 @@ from typing import Final
 from orchestrator.core.service.row_variables import parse_allowed
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.core.text.name_match import looks_like_an_id
-from orchestrator.settings.values import LOCAL, STANDARD_INPUT
+from orchestrator.settings.words_and_defaults import LOCAL, STANDARD_INPUT
 
 NAME_CHARACTERS_MAX: Final = 200
 STANDARD_OUTPUT: Final = Path("/dev/stdout")

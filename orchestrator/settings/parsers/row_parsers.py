@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.settings.values import CellType, Include
+from orchestrator.settings.words_and_defaults import CellType, Include
 
 FLATTEN_ROOTS: Final = ("output", "input", "metadata")
 """What a path of `flatten` leads into."""

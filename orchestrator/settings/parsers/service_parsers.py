@@ -11,7 +11,7 @@ from orchestrator.core.pipelines.receivers import is_receiver, parse_receiver
 from orchestrator.core.service.addresses import interface_url
 from orchestrator.core.service.s3_config import REFERENCE
 from orchestrator.settings.value_types import ValueType, parsed
-from orchestrator.settings.values import KeyPlace
+from orchestrator.settings.words_and_defaults import KeyPlace
 
 _KEY_FORM: Final = "write URL=env:NAME, where NAME is the variable that holds the key"
 

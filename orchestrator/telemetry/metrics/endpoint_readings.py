@@ -10,7 +10,7 @@ from orchestrator.core.service.answers import Trouble
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.monitoring.tallies import KnownEndpoint
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.telemetry.metrics.labels import ClosedLabel
 from orchestrator.telemetry.metrics.readings import Distribution, Readings
 from orchestrator.units import SECOND_US

@@ -14,8 +14,8 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger import command_ledger, holder
 from orchestrator.ledger.commands.command_types import Action
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import ServeRequest
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import surroundings
 from tests.engine.hosting.test_continued import JOBS, Desk, desk_in

@@ -18,10 +18,10 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import IntakeBusyError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import Ledger, command_ledger, intake_lock, open_ledger
+from orchestrator.settings.command_requests import ControlAction, ResultsRequest
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.requests import ControlAction, ResultsRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import Include, OnMisfit, ResultOrder
+from orchestrator.settings.words_and_defaults import Include, OnMisfit, ResultOrder
 from tests.ledger.ledgers import PATHS, a_run, gone, job_now, write_ledger
 
 CLOCK = SystemClock()

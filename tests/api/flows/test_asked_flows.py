@@ -12,7 +12,7 @@ from orchestrator.api.runs.process_commands import control
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
 from orchestrator.ledger.actions.asker import ActionWay, Asker
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
 from tests.engine.flowing import a_pipeline
 from tests.ledger.ledgers import opened
 from tests.ledger.pipelines import applied, every

@@ -28,8 +28,8 @@ from orchestrator.core.pipelines.pipeline import Pipeline
 from orchestrator.core.service.profiles import place
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings.command_requests import ControlAction, ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import ControlAction, ServeRequest
 from orchestrator.units import HOUR_US
 from tests.engine.flowing import a_pipeline, completing
 from tests.engine.process import WATCH_EVERY_S

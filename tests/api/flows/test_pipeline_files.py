@@ -10,9 +10,9 @@ from orchestrator.api.flows.stage_settings import stage_choices
 from orchestrator.core.pipelines.pipeline import INPUT, News, Overlap, Pipeline, Schedule, Stage
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
-from orchestrator.settings import command_settings, connection_settings, pipeline_keys
+from orchestrator.settings import command_flags, connection_settings, pipeline_keys
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnExpired
+from orchestrator.settings.words_and_defaults import OnExpired
 from orchestrator.units import HOUR_US, MINUTE_US
 
 NOW = 1_806_000_000_000_000
@@ -130,7 +130,7 @@ def test_the_settings_of_a_stage_are_those_of_its_run(read: Callable[[str], Pipe
 
 
 def test_a_stage_takes_each_setting_that_is_a_run_s_own() -> None:
-    of_process = {setting.key for setting in command_settings.RUN} - {each.key for each in pipeline_keys.STAGE_RUN}
+    of_process = {setting.key for setting in command_flags.RUN} - {each.key for each in pipeline_keys.STAGE_RUN}
     assert of_process == {
         *(each.key for each in connection_settings.TRANSPORT),
         *(

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.jobs.results import FinishedJob
-from orchestrator.settings.request_settings import partial_of
+from orchestrator.settings.run_request import partial_of
 from tests.engine.hosting.test_continued import desk_in
 from tests.factories import S
 from tests.ledger.ledgers import a_run, brought_to, opened

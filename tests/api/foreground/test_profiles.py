@@ -22,9 +22,9 @@ from orchestrator.engine.ports.service_registry import ServiceRegistry
 from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import OrchestratorError, UsageError
 from orchestrator.ledger import read_ledger
+from orchestrator.settings.command_requests import ControlAction, DoctorRequest, ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import ControlAction, DoctorRequest, ServeRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.rows import empty_ledger
 from tests.simulation.clock import VirtualClock

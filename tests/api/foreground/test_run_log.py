@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LogFormat
+from orchestrator.settings.words_and_defaults import LogFormat
 from orchestrator.units import MINUTE_US
 from tests.api.runs.test_program import Silence
 from tests.engine.hosting.test_continued import desk_in

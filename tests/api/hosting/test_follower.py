@@ -19,7 +19,7 @@ from orchestrator.ledger import Ledger, command_ledger, dispatcher_lock
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Reply
 from orchestrator.ledger.runs.heartbeats import STALE_US, MeterReading, ProcessReport, RunReport
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.units import SECOND_US
 from orchestrator.views.status import CollectedBy, Collecting, Snapshot
 from tests.engine.process import SAY_EVERY_S, Heard, process

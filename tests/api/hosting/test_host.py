@@ -20,7 +20,7 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import LedgerBusyError, StorageError
 from orchestrator.ledger import command_ledger, dispatcher_lock, holder
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.values import IN_FLIGHT_S_MAX
+from orchestrator.settings.words_and_defaults import IN_FLIGHT_S_MAX
 from tests.api.flows.test_flows import DAY_S, Desk
 from tests.api.runs.test_program import Silence, request_in
 from tests.engine.scripted import Scripted, says

@@ -15,8 +15,8 @@ from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError
+from orchestrator.settings.command_requests import ControlAction, DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import ControlAction, DoctorRequest
 from tests.engine.process import Process
 from tests.engine.sending.test_served_brakes import SMALL, Handler, played
 from tests.simulation.run import run as run_world

@@ -16,8 +16,8 @@ from orchestrator.api.python.run import Run
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import StoppedError, UsageError
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import DoctorRequest
 from tests.api.desk import Desk, desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 

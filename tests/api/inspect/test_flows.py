@@ -18,8 +18,8 @@ from orchestrator.engine.flows.scheduler import Firing
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.ledger.commands.command_types import Action, NewName
 from orchestrator.ledger.flows.flow_actions import MadeUp
+from orchestrator.settings.command_requests import DoctorRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import DoctorRequest
 from orchestrator.units import MINUTE_US, SECOND_US, WHOLE
 from orchestrator.views.flows import AwaitedInput
 from tests.engine.flowing import a_pipeline, accepting, completing, flowing

@@ -14,7 +14,7 @@ from orchestrator.api.outcomes.result_lines import results
 from orchestrator.api.runs.process_commands import control
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger
-from orchestrator.settings.requests import ControlAction, ResultsRequest
+from orchestrator.settings.command_requests import ControlAction, ResultsRequest
 from tests.ledger.ledgers import a_run, write_ledger
 
 

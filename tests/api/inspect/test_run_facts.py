@@ -7,7 +7,7 @@ import pytest
 from orchestrator.api.inspect.run_facts import wording
 from orchestrator.core.service.profiles import place
 from orchestrator.core.text.next_step import NextStep, Suggestion
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 
 SERVICES = {"night run": "http://service", "of work": place("http://service", "work")}
 

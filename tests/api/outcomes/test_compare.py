@@ -23,9 +23,9 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.service.answers import Trouble
 from orchestrator.errors import UsageError
 from orchestrator.ledger import Ledger, read_ledger
+from orchestrator.settings.command_requests import ResultsRequest, VerifyRequest
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.requests import ResultsRequest, VerifyRequest
-from orchestrator.settings.values import Include, ResultOrder
+from orchestrator.settings.words_and_defaults import Include, ResultOrder
 from tests.factories import SETTINGS, S, an_outcome
 from tests.ledger.ledgers import a_run, gone, job_now, opened
 from tests.simulation.clock import EPOCH_AT

@@ -19,9 +19,9 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.collecting.notice_queue import BATCH_MAX
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnExpired, OnUncertain
+from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process

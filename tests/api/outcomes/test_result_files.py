@@ -19,7 +19,7 @@ from orchestrator.errors import UsageError
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import why_blocked
 from tests.simulation.clock import VirtualClock

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.api.outcomes.verify import PROGRESS_EVERY_S, Ticker, verify
 from orchestrator.errors import UsageError
-from orchestrator.settings.requests import VerifyRequest
+from orchestrator.settings.command_requests import VerifyRequest
 from tests.ledger.ledgers import a_run, opened
 from tests.simulation.run import run
 

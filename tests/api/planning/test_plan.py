@@ -18,7 +18,7 @@ from orchestrator.core.planning.plan import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError
-from orchestrator.settings.requests import PlanFigures, PlanRequest
+from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import desk, numbers

@@ -20,7 +20,7 @@ from orchestrator.emulator.jobs.jobs import WorkerResult as Answer
 from orchestrator.errors import InputError, LedgerVersionError, StoppedError, StorageError, UsageError
 from orchestrator.ledger import dispatcher_lock, read_ledger
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import SECOND_US
 from tests.api.desk import Desk, coming, desk, numbers

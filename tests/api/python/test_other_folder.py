@@ -9,9 +9,9 @@ from orchestrator.api.foreground.run import run as foreground
 from orchestrator.api.python.orchestrator import Orchestrator
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.parsers.job_parsers import parse_check
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from tests.api.desk import desk, numbers
 from tests.simulation.world import ENDPOINT, URL
 

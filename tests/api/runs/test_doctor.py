@@ -16,8 +16,8 @@ from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.emulator.contract.faults import Faults
 from orchestrator.ledger import dispatcher_lock
+from orchestrator.settings.command_requests import ControlAction
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.requests import ControlAction
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.doctored import Patient
 from tests.engine.scripted import FAILED, Scripted, numbered, says

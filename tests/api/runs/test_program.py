@@ -21,7 +21,7 @@ from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import StoppedError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Snapshot, Summary
 from tests.engine.rows import empty_ledger

@@ -9,7 +9,7 @@ from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.text.durations import Policy
 from orchestrator.errors import UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 
 

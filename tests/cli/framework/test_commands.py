@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from orchestrator import __version__
-from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.output import streams
 from orchestrator.cli.runs.status import SHOWN_MAX, status_text

@@ -28,7 +28,7 @@ from orchestrator.errors import (
     UsageError,
 )
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.views.status import Summary
 from tests.cli.command_line import LOCAL, Result, shown
 from tests.cli.samples import summary

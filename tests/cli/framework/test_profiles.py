@@ -9,13 +9,13 @@ import pytest
 
 from orchestrator.account import Account
 from orchestrator.api.python.orchestrator import Orchestrator
-from orchestrator.cli.framework.requests import doctor_request, serve_request
+from orchestrator.cli.framework.flags_to_requests import doctor_request, serve_request
 from orchestrator.cli.framework.service_access import Access, Interface
 from orchestrator.cli.help.command_screens import split_examples
 from orchestrator.core.service.profiles import profile_of
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import UsageError
-from orchestrator.settings.values import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
+from orchestrator.settings.words_and_defaults import REST_URL_DEFAULT, SERVERLESS_URL_DEFAULT
 from tests.cli.command_line import LOCAL, Asked, call, requested
 from tests.cli.framework.test_request import asked, refused
 from tests.cli.help.test_command_screens import COMMANDS

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.cli.framework.requests import warnings
+from orchestrator.cli.framework.flags_to_requests import warnings
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.core.service.openai import Via
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnExpired, OnUncertain
+from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.cli.command_line import LOCAL, call, requested
 
 KEY = {"ORCHESTRATOR_API_KEY": "rpa_secret"}

@@ -9,9 +9,9 @@ from orchestrator.api.runs.next_command import results_command
 from orchestrator.cli.output.summary import summary_lines
 from orchestrator.core.diagnosis.failed_executions import FailureKind
 from orchestrator.core.text.figures import lasting, percent, rate
-from orchestrator.settings import request_settings
+from orchestrator.settings import run_request
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import Configuration, RunRequest
+from orchestrator.settings.run_request import Configuration, RunRequest
 from orchestrator.views.status import MarginSummary, UncertainSummary
 from tests.cli.framework.test_exit_codes import ended
 from tests.cli.samples import snapshot, summary
@@ -157,7 +157,7 @@ def test_failures_without_a_file_are_a_command_away() -> None:
         "  errors     orchestrator results captions --ledger 'my ledger.db' --errors > errors.jsonl"
     )
     assert results_command("two words", REQUEST) == "orchestrator results 'two words'"
-    assert results_command("--json", request, request_settings.ERRORS) == (
+    assert results_command("--json", request, run_request.ERRORS) == (
         "orchestrator results --ledger 'my ledger.db' --errors -- --json"
     )
 

@@ -19,8 +19,8 @@ from orchestrator.ledger import Ledger, read_ledger
 from orchestrator.ledger.commands.command_types import ENDED, Action
 from orchestrator.ledger.runs.runs import Run
 from orchestrator.ledger.transactions.run_controls import RunControls
-from orchestrator.settings.request_settings import Configuration
-from orchestrator.settings.requests import ControlAction
+from orchestrator.settings.command_requests import ControlAction
+from orchestrator.settings.run_request import Configuration
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import RunControl
 from tests.cli.command_line import Result, give, requested, shown

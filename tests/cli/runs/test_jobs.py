@@ -18,7 +18,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger import Ledger
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from tests.cli.command_line import Result, call, give
 from tests.cli.small_ledger import a_ledger
 from tests.factories import S, a_row, an_outcome

@@ -12,7 +12,7 @@ from orchestrator.core.planning.bottlenecks import SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
-from orchestrator.settings.requests import PlanFigures, PlanRequest
+from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US
 from tests.cli.command_line import LOCAL, Result, call, requested, shown
 

@@ -12,9 +12,9 @@ import pytest
 from orchestrator.api.outcomes.audit import ADVICE, AuditCounts, AuditFinding, Flaw
 from orchestrator.api.outcomes.compare import Files
 from orchestrator.api.outcomes.verify import Verification
-from orchestrator.cli.framework.requests import verify_request
+from orchestrator.cli.framework.flags_to_requests import verify_request
 from orchestrator.cli.runs.verify import show_progress, show_verification
-from orchestrator.settings.requests import VerifyRequest
+from orchestrator.settings.command_requests import VerifyRequest
 from tests.cli.command_line import Result, give, requested, shown
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.api.emulation.flags import EMULATOR, EmulateRequest
+from orchestrator.api.emulation.emulate_request import EMULATOR, EmulateRequest
 from orchestrator.cli.service.emulate import show_place
 from orchestrator.emulator.jobs.scaling_rules import Scaling
 from orchestrator.settings.configuration_file import toml_texts

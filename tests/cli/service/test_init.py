@@ -11,7 +11,7 @@ import pytest
 from orchestrator.cli.service.init import INPUT_DEFAULT, OUTPUT_DEFAULT, asked
 from orchestrator.emulator.pytest_fixture import emulated_service
 from orchestrator.errors import UsageError
-from orchestrator.settings import request_settings, run_settings
+from orchestrator.settings import run_request, run_settings
 from orchestrator.settings.sources import choose
 from tests.cli.command_line import Result, call
 
@@ -44,7 +44,7 @@ def test_the_file_that_is_written_can_be_read_and_the_next_command_is_said() -> 
         "  orchestrator run p.jsonl",
     ]
     written = choose({}, {})
-    assert (written[request_settings.ENDPOINT], written[request_settings.OUTPUT]) == (
+    assert (written[run_request.ENDPOINT], written[run_request.OUTPUT]) == (
         "local:handlers.py:caption",
         Path("r.jsonl"),
     )

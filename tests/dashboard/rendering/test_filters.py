@@ -8,7 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from orchestrator.dashboard.rendering.environment import Urls, environment, static_digest
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 from orchestrator.units import DAY_US, MINUTE_US, SECOND_US
 from tests.dashboard.samples import SEARCHED
 

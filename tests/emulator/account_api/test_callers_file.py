@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from orchestrator.api.emulation.emulate import emulator_settings
-from orchestrator.api.emulation.flags import EmulateRequest
+from orchestrator.api.emulation.emulate_request import EmulateRequest
 from orchestrator.emulator.contract.callers import SCOPES, Caller
 from orchestrator.emulator.emulator_settings import EmulatorSettings, callers_of
 from orchestrator.errors import UsageError

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.deadlines import WEBHOOK_SLACK_US
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.service.outcomes import OF_ANOTHER, SAME_ID, WEBHOOK_OF_ANOTHER
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, COMPLETED, CUT, FAILED, Asked, Reply, Scripted, in_turn, numbered, says

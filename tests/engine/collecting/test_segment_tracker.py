@@ -16,7 +16,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.jobs.jobs import RunBody, ServiceRecord
 from orchestrator.emulator.jobs.world import World
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnStuck
+from orchestrator.settings.words_and_defaults import OnStuck
 from orchestrator.ticks import TICK_US
 from orchestrator.units import SECOND_US
 from tests.engine.collecting.test_webhook_inbox import tell

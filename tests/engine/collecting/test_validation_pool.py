@@ -11,7 +11,7 @@ from orchestrator.engine.collecting.validation_pool import WAITING_MAX, Validati
 from orchestrator.errors import UsageError
 from orchestrator.settings.parsers.job_parsers import parse_check
 from orchestrator.settings.run_settings import CHECK, SCHEMA, RunSettings
-from orchestrator.settings.values import Pinned
+from orchestrator.settings.words_and_defaults import Pinned
 from tests.engine.collecting.test_webhook_inbox import submission_of, tell
 from tests.engine.process import Process, process
 from tests.engine.scripted import Scripted, in_turn, says

@@ -12,7 +12,7 @@ from orchestrator.engine.runtime.console import SilentConsole
 from orchestrator.errors import UsageError
 from orchestrator.ledger import dispatcher_lock
 from orchestrator.ledger.commands.command_types import OF_ANOTHER, Action, Argument, CancelledJobs, Command, Reply
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from tests.engine.process import Process, process
 from tests.engine.rows import rows

@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.engine.commands.cancel_jobs import cancel_chosen
 from orchestrator.engine.commands.retry_jobs import retry_chosen
 from orchestrator.ledger.commands.command_types import Action, CancelledJobs
-from orchestrator.settings.requests import RetryChoice
+from orchestrator.settings.command_requests import RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from tests.crashes.commits import audited
 from tests.engine.commands.test_command_inbox import counts

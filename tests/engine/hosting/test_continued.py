@@ -13,7 +13,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.errors import StoppedError, UsageError
 from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.request_settings import Configuration, RunRequest
+from orchestrator.settings.run_request import Configuration, RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence, carried_out, request_in

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.process import Process, process
 from tests.engine.scripted import CANCELLED, CUT, IN_PROGRESS, Asked, Reply, Scripted, numbered, says
 from tests.ledger.ledgers import obeyed

@@ -10,7 +10,7 @@ from orchestrator.ledger import Ledger, command_ledger
 from orchestrator.ledger.commands.command_types import Action, Command, NewEndpoint, ReplyCode
 from orchestrator.ledger.runs.input_rows import packed_rows
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from tests.engine.commands.test_command_inbox import asked
 from tests.engine.process import Process, process
 from tests.engine.rows import rows

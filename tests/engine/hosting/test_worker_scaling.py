@@ -31,9 +31,9 @@ from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import LedgerBusyError, StoppedError, UsageError, leading
 from orchestrator.ledger import read_ledger
+from orchestrator.settings.command_requests import ServeRequest
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
-from orchestrator.settings.requests import ServeRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 from tests.api.runs.test_program import Silence

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.text.durations import Policy
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.process import process
 from tests.engine.scripted import COMPLETED, CUT, FAILED, IN_PROGRESS, REFUSED, Reply, Scripted, numbered
 from tests.simulation.clock import VirtualClock

@@ -14,7 +14,7 @@ from orchestrator.engine.maintenance.pruning import Pruner
 from orchestrator.errors import StorageError
 from orchestrator.ledger.jobs.claim_queue import ClaimLine
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnStuck
+from orchestrator.settings.words_and_defaults import OnStuck
 from orchestrator.views.status import StuckSummary
 from tests.engine.process import Process, process
 from tests.engine.scripted import (

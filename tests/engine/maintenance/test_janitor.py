@@ -11,7 +11,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Recovered
 from orchestrator.engine.runtime.paces import LOOK_S
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnExpired, OnUncertain
+from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence
 from tests.engine.process import process
 from tests.engine.scripted import (

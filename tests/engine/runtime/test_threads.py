@@ -7,7 +7,7 @@ import anyio
 
 from orchestrator.api.foreground.run import run
 from orchestrator.settings.connection_settings import ConnectionSettings
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.views.status import Summary
 

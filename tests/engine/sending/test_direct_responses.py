@@ -15,7 +15,7 @@ from orchestrator.core.text.durations import Policy
 from orchestrator.engine.sending.response_steps import UNREADABLE
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings
-from orchestrator.settings.values import OnUncertain
+from orchestrator.settings.words_and_defaults import OnUncertain
 from tests.engine.collecting.test_validation_pool import schema
 from tests.engine.process import process
 from tests.engine.rows import rows

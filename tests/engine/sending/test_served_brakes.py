@@ -18,7 +18,7 @@ from orchestrator.emulator.jobs.jobs import WorkerResult
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.sending.run_pace import RATE_WINDOW_US
 from orchestrator.ledger.commands.command_types import Action, NewBrakes
-from orchestrator.settings.requests import ControlAction, RetryChoice
+from orchestrator.settings.command_requests import ControlAction, RetryChoice
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.units import DAY_US, MINUTE_US
 from tests.engine.process import Process, process

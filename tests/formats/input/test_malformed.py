@@ -19,7 +19,7 @@ from pyarrow import parquet
 from orchestrator.errors import UsageError
 from orchestrator.formats.input.readers import read_inputs
 from orchestrator.formats.input.rows import Row, RowProblem
-from orchestrator.settings.values import CellType, InputFormat
+from orchestrator.settings.words_and_defaults import CellType, InputFormat
 from orchestrator.units import MIB
 from tests.formats.input.test_readers import checked_zstd
 from tests.formats.input_files import Put, reading_of

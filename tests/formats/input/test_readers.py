@@ -19,7 +19,7 @@ from orchestrator.errors import UsageError
 from orchestrator.formats.input import json_array
 from orchestrator.formats.input.readers import InputPositions, ReadOptions, read_inputs, sources_of
 from orchestrator.formats.input.rows import Row, RowProblem
-from orchestrator.settings.values import InputFormat
+from orchestrator.settings.words_and_defaults import InputFormat
 from tests.formats.input_files import Put, inputs, problems, read
 from tests.texts import texts
 

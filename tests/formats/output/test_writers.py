@@ -19,7 +19,7 @@ from orchestrator.formats.output.readback import reader_of
 from orchestrator.formats.output.writers import OutcomeFile, form_of, forms_of, part_of
 from orchestrator.formats.text.compression import unpacked_stream
 from orchestrator.settings.output_settings import OutputSettings
-from orchestrator.settings.values import Include, OnMisfit, OutputFormat
+from orchestrator.settings.words_and_defaults import Include, OnMisfit, OutputFormat
 from tests.formats.outcomes import failure, result, write
 
 OUTPUTS = (

@@ -276,7 +276,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the command to continue with forgets what belongs to the process",
-        path="orchestrator/settings/command_settings.py::PROCESS",
+        path="orchestrator/settings/command_flags.py::PROCESS",
         old="(LEDGER, OUTPUT, ERRORS, *TRANSPORT)",
         new="(LEDGER, OUTPUT, ERRORS)",
         tests=("tests/cli/test_continuing.py::test_the_command_that_is_named_leads_to_the_same_process",),

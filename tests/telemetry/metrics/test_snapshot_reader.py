@@ -12,7 +12,7 @@ from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent
 from orchestrator.ledger import Ledger, dispatcher_lock, holder
 from orchestrator.ledger.samples.samples import EndpointSample, RunSample
-from orchestrator.settings.values import LOCAL
+from orchestrator.settings.words_and_defaults import LOCAL
 from orchestrator.telemetry.metrics.collector import exposed
 from orchestrator.telemetry.metrics.labels import ENDPOINTS_MAX, OTHER, PIPELINES_MAX, RUNS_MAX
 from orchestrator.telemetry.metrics.readings import Distribution, MetricsSnapshot, Value

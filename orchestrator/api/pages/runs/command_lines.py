@@ -3,12 +3,12 @@
 import shlex
 from pathlib import Path
 
-from orchestrator.settings import request_settings
-from orchestrator.settings.values import LEDGER_DEFAULT
+from orchestrator.settings import run_request
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT
 
 
 def command_line(ledger: Path, verb: str, name: str, *words: str) -> str:
     """`orchestrator`, the verb, the run of that name, these words, and the ledger where it is not the usual one."""
-    flags = [*words, *([] if ledger == LEDGER_DEFAULT else request_settings.LEDGER.words(ledger))]
+    flags = [*words, *([] if ledger == LEDGER_DEFAULT else run_request.LEDGER.words(ledger))]
     named = [*flags, "--", name] if name.startswith("-") else [name, *flags]
     return shlex.join(["orchestrator", *verb.split(), *named])

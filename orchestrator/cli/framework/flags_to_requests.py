@@ -19,30 +19,30 @@ from orchestrator.formats.input.readers import sources_of
 from orchestrator.formats.output.atomic_file import errors_for, same_file
 from orchestrator.formats.output.writers import forms_of
 from orchestrator.formats.text.compression import bare_name
-from orchestrator.settings import command_settings, output_settings, request_settings, run_settings
+from orchestrator.settings import command_flags, output_settings, run_request, run_settings
+from orchestrator.settings.command_requests import DoctorRequest, ServeRequest, VerifyRequest
 from orchestrator.settings.input_settings import InputSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers.name_parsers import STANDARD_OUTPUT, parse_run_name
-from orchestrator.settings.request_settings import RunRequest, partial_of
-from orchestrator.settings.requests import DoctorRequest, ServeRequest, VerifyRequest
 from orchestrator.settings.run_checks import check_together
+from orchestrator.settings.run_request import RunRequest, partial_of
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.sources import Choices
-from orchestrator.settings.values import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, LOCAL, STANDARD_INPUT, LogFormat
 from orchestrator.units import MILLISECOND_US
 
-_OTHERWISE: Final = f"\nor run without an account: {request_settings.ENDPOINT} local:FILE.py:FUNCTION"
+_OTHERWISE: Final = f"\nor run without an account: {run_request.ENDPOINT} local:FILE.py:FUNCTION"
 
 
-def run_request(sources: Sequence[str], choices: Choices, environment: Mapping[str, str]) -> RunRequest:
+def request_of_run(sources: Sequence[str], choices: Choices, environment: Mapping[str, str]) -> RunRequest:
     """What `orchestrator run` asks for. Raises `UsageError`."""
-    endpoint = choices[request_settings.ENDPOINT]
+    endpoint = choices[run_request.ENDPOINT]
     if endpoint is None:
         raise UsageError(
-            f"{request_settings.ENDPOINT} is missing; give your endpoint's id,"
+            f"{run_request.ENDPOINT} is missing; give your endpoint's id,"
             " or local:FILE.py:FUNCTION for a function of yours"
         )
-    named = choices[request_settings.NAME]
+    named = choices[run_request.NAME]
     local = endpoint.startswith(LOCAL)
     settings = choices.run_settings()
     check_together(settings, choices.origin)
@@ -73,31 +73,29 @@ def resume_request(name: str, choices: Choices, environment: Mapping[str, str]) 
         RunRequest(
             name=name,
             source=None,
-            endpoint=choices[request_settings.ENDPOINT] if choices.is_from_flag(request_settings.ENDPOINT) else None,
+            endpoint=choices[run_request.ENDPOINT] if choices.is_from_flag(run_request.ENDPOINT) else None,
             allow_env=choices[run_settings.ALLOW_ENV] or (),
-            writing=choices.build(OutputSettings, command_settings.RESUME),
-            connection=connection_of(choices, environment, among=command_settings.RESUME),
+            writing=choices.build(OutputSettings, command_flags.RESUME),
+            connection=connection_of(choices, environment, among=command_flags.RESUME),
             configuration=choices.configuration,
-            **choices.fields(RunRequest, command_settings.RESUME),
+            **choices.fields(RunRequest, command_flags.RESUME),
         ),
     )
 
 
 def serve_request(choices: Choices, environment: Mapping[str, str], *, key_needed: bool = True) -> ServeRequest:
     """What `orchestrator serve` asks for; `key_needed`: it cannot do without a key. Raises `UsageError`."""
-    connection = connection_of(choices, environment, among=command_settings.SERVE, key="")
+    connection = connection_of(choices, environment, among=command_flags.SERVE, key="")
     check_listener(choices, loopback=leads_to_loopback(connection.serverless_url))
     key = service_key(choices, environment, needed=key_needed and not connection.keys)
     request = ServeRequest(
         ledger=ledger_of(choices),
         connection=msgspec.structs.replace(connection, api_key=key),
-        log_file=choices[request_settings.LOG_FILE],
-        log_format=choices[request_settings.LOG_FORMAT] or LogFormat.TEXT,
+        log_file=choices[run_request.LOG_FILE],
+        log_format=choices[run_request.LOG_FORMAT] or LogFormat.TEXT,
     )
     if request.log_file is not None and same_file(request.log_file, request.ledger):
-        raise UsageError(
-            f"{request_settings.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another"
-        )
+        raise UsageError(f"{run_request.LOG_FILE} and the ledger are the same file, {request.log_file}; choose another")
     return request
 
 
@@ -113,12 +111,12 @@ def _checked(choices: Choices, request: RunRequest) -> RunRequest:
 
 def verify_request(run: str | None, choices: Choices, *, complete: bool) -> VerifyRequest:
     """What `orchestrator verify` asks for. Raises `UsageError`."""
-    named = choices[request_settings.NAME]
-    if run is not None and choices.is_from_flag(request_settings.NAME) and named != run:
-        raise UsageError(f"{run} and {request_settings.NAME} {named} are two runs; name one")
+    named = choices[run_request.NAME]
+    if run is not None and choices.is_from_flag(run_request.NAME) and named != run:
+        raise UsageError(f"{run} and {run_request.NAME} {named} are two runs; name one")
     output, errors = _outputs(choices)
     if complete and output is None:
-        raise UsageError(f"--complete needs {request_settings.OUTPUT}: which file is to be complete?")
+        raise UsageError(f"--complete needs {run_request.OUTPUT}: which file is to be complete?")
     return VerifyRequest(
         ledger=ledger_of(choices),
         name=run or named,
@@ -132,19 +130,19 @@ def verify_request(run: str | None, choices: Choices, *, complete: bool) -> Veri
 
 def doctor_request(name: str | None, choices: Choices, environment: Mapping[str, str]) -> DoctorRequest:
     """What `orchestrator doctor` asks for. Raises `UsageError`."""
-    endpoint = choices[request_settings.ENDPOINT]
+    endpoint = choices[run_request.ENDPOINT]
     if endpoint is not None and endpoint.startswith(LOCAL):
-        raise UsageError(f"{request_settings.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
+        raise UsageError(f"{run_request.ENDPOINT} {endpoint}: there is no service to ask; name the run instead")
     request = DoctorRequest(ledger=ledger_of(choices), name=name, endpoint=endpoint)
     if choices.no_profile is not None:  # what the ledger says can be told all the same
         return msgspec.structs.replace(request, no_account=str(choices.no_profile))
-    connection = connection_of(choices, environment, among=command_settings.DOCTOR)
+    connection = connection_of(choices, environment, among=command_flags.DOCTOR)
     return msgspec.structs.replace(request, connection=connection)
 
 
 def ledger_of(choices: Choices) -> Path:
     """The ledger's path."""
-    return choices[request_settings.LEDGER] or LEDGER_DEFAULT
+    return choices[run_request.LEDGER] or LEDGER_DEFAULT
 
 
 def warnings(request: RunRequest) -> tuple[str, ...]:
@@ -178,27 +176,27 @@ def key_warning(url: str) -> str | None:
 
 def _name_of(sources: Sequence[str]) -> str:
     if len(sources) > 1:
-        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {request_settings.NAME}")
+        raise UsageError(f"{len(sources)} inputs have no name in common; give the run one with {run_request.NAME}")
     [source] = sources
     if source == STANDARD_INPUT:
-        raise UsageError(f"standard input has no name; give the run one with {request_settings.NAME}")
+        raise UsageError(f"standard input has no name; give the run one with {run_request.NAME}")
     try:
         return parse_run_name(Path(bare_name(source)).stem)
     except ValueError:
-        raise UsageError(f"{source!r} gives no name for the run; choose one with {request_settings.NAME}") from None
+        raise UsageError(f"{source!r} gives no name for the run; choose one with {run_request.NAME}") from None
 
 
 def _outputs(choices: Choices) -> tuple[Path | None, Path | None]:
-    output, errors = choices[request_settings.OUTPUT], choices[request_settings.ERRORS]
+    output, errors = choices[run_request.OUTPUT], choices[run_request.ERRORS]
     if output is None:
         if errors is not None:
             raise UsageError(
-                f"{choices.origin(request_settings.ERRORS)} needs <setting output>: the two files are written together"
+                f"{choices.origin(run_request.ERRORS)} needs <setting output>: the two files are written together"
             )
         return None, None
-    if output == STANDARD_OUTPUT and choices.is_on(command_settings.JSON):
+    if output == STANDARD_OUTPUT and choices.is_on(command_flags.JSON):
         raise UsageError(
-            f"<setting json> and {choices.origin(request_settings.OUTPUT)} would both write to standard output;"
+            f"<setting json> and {choices.origin(run_request.OUTPUT)} would both write to standard output;"
             " leave one out"
         )
     return output, errors or errors_for(output)
@@ -211,10 +209,10 @@ def _check_files(request: RunRequest) -> None:
         inputs = sources_of(request.source.splitlines(), missing_ok=True)
         files += [("the input", Path(each)) for each in inputs if each != STANDARD_INPUT]
     if request.output is not None and request.errors is not None:
-        files += [(str(request_settings.OUTPUT), request.output), (str(request_settings.ERRORS), request.errors)]
-        files.append((f"what {request_settings.OUTPUT} grows in", partial_of(request.output)))
+        files += [(str(run_request.OUTPUT), request.output), (str(run_request.ERRORS), request.errors)]
+        files.append((f"what {run_request.OUTPUT} grows in", partial_of(request.output)))
     if request.log_file is not None:
-        files.append((str(request_settings.LOG_FILE), request.log_file))
+        files.append((str(run_request.LOG_FILE), request.log_file))
     for (first, first_path), (second, second_path) in itertools.combinations(files, 2):
         if same_file(first_path, second_path):
             raise UsageError(f"{second} and {first} are the same file, {second_path}; choose another for one of them")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from orchestrator.core.service.addresses import PORT_MAX
-from orchestrator.emulator.emulator_options import EmulatorOptions
+from orchestrator.emulator.emulator_flags import EmulatorOptions
 from orchestrator.emulator.jobs.scaling_rules import Scaling
-from orchestrator.settings import command_settings
+from orchestrator.settings import command_flags
 from orchestrator.settings.configuration_file import EMULATE_TABLE, ENVIRONMENT_PREFIX, Section, by_key
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.sources import Choices
@@ -204,12 +204,12 @@ JSON: Final[Setting[bool]] = _behaviour(
     " are taken.",
 )
 
-EMULATE: Final = command_settings.in_panels(
+EMULATE: Final = command_flags.in_panels(
     *settings_in(EmulateRequest),
     WORKERS,
     *settings_in(Scaling),
     *settings_in(EmulatorOptions),
-    *(command_settings.CONFIG, JSON),
+    *(command_flags.CONFIG, JSON),
 )
 
 EMULATOR: Final = Section(by_key(EMULATE), f"{ENVIRONMENT_PREFIX}EMULATE_", EMULATE_TABLE)

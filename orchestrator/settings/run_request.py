@@ -14,7 +14,7 @@ from orchestrator.settings.parsers import name_parsers, row_parsers
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.setting import Panel, Setting, setting_of
 from orchestrator.settings.value_types import SWITCH, Kind, ValueType, one_of, parsed, path, whole
-from orchestrator.settings.values import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, Include, LogFormat
+from orchestrator.settings.words_and_defaults import BODY_BYTES_MAX_DEFAULT, LEDGER_DEFAULT, Include, LogFormat
 
 _service: Final = partial(Setting, panel=Panel.SERVICE)
 _file: Final = partial(Setting, panel=Panel.FILES)

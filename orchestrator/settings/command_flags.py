@@ -15,7 +15,7 @@ from orchestrator.settings.input_settings import INPUTS
 from orchestrator.settings.output_settings import OUTPUTS
 from orchestrator.settings.parsers import job_parsers
 from orchestrator.settings.parsers.job_parsers import duration
-from orchestrator.settings.request_settings import (
+from orchestrator.settings.run_request import (
     BODY_BYTES_MAX,
     ENDPOINT,
     ERRORS,

@@ -12,10 +12,10 @@ from orchestrator.settings.connection_settings import ConnectionSettings
 from orchestrator.settings.output_settings import OutputSettings
 from orchestrator.settings.parsers import job_parsers
 from orchestrator.settings.parsers.job_parsers import duration
-from orchestrator.settings.request_settings import RunRequest
+from orchestrator.settings.run_request import RunRequest
 from orchestrator.settings.setting import Panel, Setting, setting_of, settings_in
 from orchestrator.settings.value_types import whole
-from orchestrator.settings.values import LEDGER_DEFAULT, Include, LogFormat, OutputFormat, ResultOrder
+from orchestrator.settings.words_and_defaults import LEDGER_DEFAULT, Include, LogFormat, OutputFormat, ResultOrder
 
 _figure: Final = partial(Setting, panel=Panel.FIGURES)
 
