@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.formats.input.rows import Row
 from orchestrator.settings.run_settings import RunSettings

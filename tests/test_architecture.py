@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from orchestrator.api.emulation.emulate_request import EMULATOR
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.settings.configuration_file import RUNS, Section
 from tests.architecture import source
 from tests.architecture.source import module
@@ -101,13 +101,13 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_transitions_are_made_by_their_constructors_only() -> None:
     assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "Transition")} == {
-        "orchestrator/core/jobs/transition.py"
+        "orchestrator/core/jobs/transition_type.py"
     }
 
 
 def test_the_next_state_is_looked_up_in_one_place() -> None:
     assert {place.split(":")[0] for path in modules("orchestrator") for place in calls(path, "next_state")} == {
-        "orchestrator/core/jobs/transition.py"
+        "orchestrator/core/jobs/transition_type.py"
     }
 
 

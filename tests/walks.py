@@ -86,7 +86,7 @@ ONE_ROW: Final = Walk(
                 "ledger/jobs/claims.py::Claims._claimed_for_run",
                 "core/jobs/transitions.py::claimed",
                 "ledger/transactions/transaction.py::Transaction.apply",
-                "ledger/transitions/apply.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::transitions_apply",
             ),
         ),
         Part(
@@ -197,7 +197,7 @@ ONE_FAILURE: Final = Walk(
                 "core/jobs/retry.py::backoff_us",
                 "core/jobs/transitions.py::retried",
                 "engine/collecting/collector.py::Collector._settle",
-                "ledger/transitions/apply.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::transitions_apply",
                 "ledger/transitions/event_writes.py::events_write",
                 "ledger/transactions/group_commit.py::GroupCommitWriter._tell",
             ),
@@ -281,7 +281,7 @@ ONE_FIRE: Final = Walk(
         Part(
             "Its rows go from stage to stage",
             (
-                "ledger/transitions/apply.py::transitions_apply",
+                "ledger/transitions/apply_transitions.py::transitions_apply",
                 "ledger/transitions/handover_debts.py::owed_write",
                 "engine/flows/row_handover.py::RowHandover.serve",
                 "engine/flows/row_handover.py::RowHandover.run_once",

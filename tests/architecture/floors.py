@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.settings.configuration_file import RUNS
 from tests.architecture.rules import Rule
 from tests.architecture.source import Module

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from orchestrator.core.samples.buckets import COMMIT_BOUNDS_S, LAG_BOUNDS_S, MARGIN_BOUNDS_S, TIME_BOUNDS_S, Histogram
-from orchestrator.core.samples.steps import KEPT_FOR_US, STEPS_S, aligned, longest_step
+from orchestrator.core.samples.sample_spacing import KEPT_FOR_US, STEPS_S, aligned, longest_step
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse, ProcessTotals, RunSample
 from orchestrator.units import DAY_US, SECOND_US
 

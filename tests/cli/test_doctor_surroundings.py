@@ -14,7 +14,7 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.run_facts import free_bytes
 from orchestrator.api.inspect.service_probe import webhook_state
 from orchestrator.clock import SystemClock
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.ledger import network_file_system

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.ledger import Ledger
-from orchestrator.ledger.reports.retention import Doomed
+from orchestrator.ledger.reports.event_pruning import Doomed
 from tests.factories import TTL_US, S, an_outcome
 from tests.ledger.ledgers import OpenLedger, a_run, gone, job_now
 from tests.simulation.clock import EPOCH_AT

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.samples.buckets import Histogram
-from orchestrator.core.samples.steps import POINTS_MAX, longest_step
+from orchestrator.core.samples.sample_spacing import POINTS_MAX, longest_step
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.samples.samples import EndpointSample, OperationUse, ProcessTotals, RunSample
 from orchestrator.ledger.transactions.transaction import Transaction

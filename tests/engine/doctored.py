@@ -14,7 +14,7 @@ from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.runs.process_commands import control
 from orchestrator.client import Service
-from orchestrator.core.diagnosis.findings import Cause, Diagnosis
+from orchestrator.core.diagnosis.causes import Cause, Diagnosis
 from orchestrator.core.limits.rate_pacer import CONTRACT_LIMITS, Limit, Operation
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import SilentConsole

@@ -21,7 +21,7 @@ from orchestrator.core.gates.failure_breaker import OFF, BreakerRules
 from orchestrator.core.gates.gates import GateResult
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.webhook_token import KEY_BYTES
 from orchestrator.engine.endpoint.endpoint import Endpoint

@@ -12,7 +12,7 @@ import anyio
 from orchestrator.clock import Clock, SystemClock
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.formats.input.rows import Row
 from orchestrator.ledger import Boot, Ledger, open_ledger

@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from orchestrator.client import Service, for_a_batch
 from orchestrator.clock import Clock
 from orchestrator.engine.ports.dependencies import Dependencies
-from orchestrator.engine.runtime.paces import ASK_EVERY_S
+from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage
 from orchestrator.errors import LedgerBusyError
 from orchestrator.ledger import Connect, dispatcher_lock, intake_lock

@@ -10,7 +10,7 @@ from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.planning.bottlenecks import TRIP_US_USUAL, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
 from orchestrator.core.planning.observed_times import ObservedExecution, experience
-from orchestrator.core.planning.plan import Batch, Known, Terms
+from orchestrator.core.planning.plan_types import Batch, Known, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.core.service.health import Health
 from orchestrator.engine.hosting.run_session import RunSession

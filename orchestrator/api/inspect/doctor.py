@@ -13,8 +13,8 @@ from orchestrator.api.inspect.service_probe import ASK_S_MAX, service_state, web
 from orchestrator.api.inspect.status import picture
 from orchestrator.api.runs.run_lookup import run_named
 from orchestrator.client import Service
+from orchestrator.core.diagnosis.causes import Diagnosis
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState, WebhookState
-from orchestrator.core.diagnosis.findings import Diagnosis
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.service_rules import COLD_START, is_starting
 from orchestrator.core.service.profiles import address_of, is_same_account, profile_of, with_profile

@@ -12,8 +12,8 @@ from orchestrator.api.inspect.safe_offline import safe_by_run
 from orchestrator.api.outcomes.retried_failures import largest_retried
 from orchestrator.api.runs.counts import figures_of
 from orchestrator.api.runs.run_lookup import run_named
+from orchestrator.core.diagnosis.causes import Cause, Finding
 from orchestrator.core.diagnosis.facts import Facts
-from orchestrator.core.diagnosis.findings import Cause, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.diagnosis.verdict import RunFigures, verdict_on
 from orchestrator.core.gates import gates

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from orchestrator.api.inspect.doctor import doctor
-from orchestrator.core.diagnosis.findings import Diagnosis
+from orchestrator.core.diagnosis.causes import Diagnosis
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.errors import StorageError, UsageError
 from orchestrator.settings import connection_settings, run_request, run_settings

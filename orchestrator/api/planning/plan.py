@@ -17,7 +17,7 @@ from orchestrator.api.planning.row_count import counted_rows
 from orchestrator.api.runs.run_identity import check_given
 from orchestrator.core.jobs.lifecycle import TERMINAL
 from orchestrator.core.planning.observed_times import ObservedExecution
-from orchestrator.core.planning.plan import Plan
+from orchestrator.core.planning.plan_types import Plan
 from orchestrator.core.planning.planner import plan_of as planned
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.ports.local_endpoints import absolute_endpoint, is_local

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from orchestrator.api.outcomes import result_files
-from orchestrator.core.planning.plan import Batch
+from orchestrator.core.planning.plan_types import Batch
 from orchestrator.core.service.row_variables import RowVariables
 from orchestrator.errors import Problems
 from orchestrator.formats.input.readers import InputPositions, ReadOptions

@@ -8,7 +8,7 @@ from orchestrator.api.inspect.status import runs_now
 from orchestrator.api.python.flow import PipelineCalls
 from orchestrator.api.python.inputs import Inputs, check_inputs, check_reading
 from orchestrator.api.python.log_console import LogConsole
-from orchestrator.api.python.plan import planned
+from orchestrator.api.python.program_plan import planned
 from orchestrator.api.python.results import Order, Result
 from orchestrator.api.python.run import Run
 from orchestrator.api.python.submission import Submission
@@ -23,7 +23,7 @@ from orchestrator.api.runs.keyword_options import (
     check_known,
 )
 from orchestrator.api.runs.run_lookup import run_named
-from orchestrator.core.planning.plan import Plan
+from orchestrator.core.planning.plan_types import Plan
 from orchestrator.ledger import holder
 from orchestrator.settings import run_request
 from orchestrator.user_code import RaisedPlainly

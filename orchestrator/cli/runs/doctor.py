@@ -12,7 +12,7 @@ from orchestrator.cli.framework.flags import Flags
 from orchestrator.cli.framework.flags_to_requests import doctor_request
 from orchestrator.cli.framework.runner import carry_out_at_ledger
 from orchestrator.cli.output import streams, tables
-from orchestrator.core.diagnosis.findings import Diagnosis, Finding
+from orchestrator.core.diagnosis.causes import Diagnosis, Finding
 from orchestrator.settings import command_flags, run_request
 from orchestrator.settings.sources import Choices
 

@@ -16,8 +16,8 @@ from orchestrator.cli.framework.flags_to_requests import request_of_run, warning
 from orchestrator.cli.framework.runner import INTERRUPTED_EXIT_CODE, execute, understood
 from orchestrator.cli.output import streams, tables
 from orchestrator.cli.output.consoles import console_for_stderr
-from orchestrator.core.planning.plan import Plan
 from orchestrator.core.planning.plan_judgement import about
+from orchestrator.core.planning.plan_types import Plan
 from orchestrator.core.text.figures import money
 from orchestrator.core.text.wording import counted
 from orchestrator.errors import StoppedError

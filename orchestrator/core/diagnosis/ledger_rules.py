@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState
-from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.diagnosis.run_rules import refusal_of
 from orchestrator.core.jobs.deadlines import EXPIRING_US
 from orchestrator.core.text.durations import rough_duration

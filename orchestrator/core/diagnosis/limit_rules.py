@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, Sending
-from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.gates import gates
 from orchestrator.core.limits.stray_refusals import VERIFIED_FROM
 from orchestrator.core.text.durations import rough_duration

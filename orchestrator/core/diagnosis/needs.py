@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from orchestrator.core.diagnosis.causes import Cause, Finding
 from orchestrator.core.diagnosis.facts import RunState
-from orchestrator.core.diagnosis.findings import Cause, Finding
 from orchestrator.core.diagnosis.need_facts import (
     URGENCY,
     Cure,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules, service_rules
+from orchestrator.core.diagnosis.causes import RANK, Finding
 from orchestrator.core.diagnosis.facts import Facts
-from orchestrator.core.diagnosis.findings import RANK, Finding
 
 RULES: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     ledger_rules.usable_ledger,

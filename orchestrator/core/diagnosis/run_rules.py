@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from orchestrator.core.diagnosis import service_rules
+from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, WebhookState
-from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brake_gates import Brake
 from orchestrator.core.gates.gates import Gate, Hold

@@ -6,8 +6,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from orchestrator.core.diagnosis.causes import Cause, Finding, finding
 from orchestrator.core.diagnosis.facts import Facts, RunState, ServiceState
-from orchestrator.core.diagnosis.findings import Cause, Finding, finding
 from orchestrator.core.service.answers import POINTLESS
 from orchestrator.core.service.health import Health
 from orchestrator.core.text.durations import rough_duration

@@ -5,7 +5,7 @@ from typing import Final
 
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 
 
 class CancelWhy(StrEnum):

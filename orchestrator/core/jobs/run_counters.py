@@ -5,7 +5,7 @@ from typing import Final
 
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import ReasonCode
-from orchestrator.core.jobs.transition import Transition, is_of_latest, leaves_extra, names_late
+from orchestrator.core.jobs.transition_type import Transition, is_of_latest, leaves_extra, names_late
 from orchestrator.core.service.answers import Trouble
 
 PAID_TWICE: Final = "paid_twice"

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.job import Escalation, Job, Outcome, Overrides
 from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.jobs.reasons import Detail, Reason, ReasonCode
 from orchestrator.core.jobs.segments import SegmentEnd
-from orchestrator.core.jobs.transition import Counters, Transition, transition
+from orchestrator.core.jobs.transition_type import Counters, Transition, transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.records import Failure
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.core.jobs.deadlines import margin_us
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, Forecast, Workers, course
-from orchestrator.core.planning.plan import Batch, Known, Money, Plan, Terms
+from orchestrator.core.planning.plan_types import Batch, Known, Money, Plan, Terms
 from orchestrator.core.text.figures import money as of_money
 from orchestrator.core.text.wording import counted
 from orchestrator.units import HOUR_US, MINUTE_US, SECOND_US

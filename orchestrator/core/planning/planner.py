@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits, binding, gaps_us
 from orchestrator.core.planning.forecast import Course, Forecast, TimesSource, Workers, forecast
-from orchestrator.core.planning.plan import Batch, Known, Money, Plan, Terms
 from orchestrator.core.planning.plan_judgement import doubts, helps, of_input, of_terms, of_times, verdict
+from orchestrator.core.planning.plan_types import Batch, Known, Money, Plan, Terms
 from orchestrator.units import SECOND_US
 
 BOUND_BY: Final[Mapping[Bottleneck, str]] = {

@@ -5,7 +5,7 @@ Times are microseconds.
 
 import msgspec
 
-from orchestrator.core.polling.retention import believed_us
+from orchestrator.core.polling.result_retention import believed_us
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

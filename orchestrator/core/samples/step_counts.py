@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from orchestrator.core.gates.executions import FAILED, MAY_HAVE_RUN
+from orchestrator.core.gates.ended_executions import FAILED, MAY_HAVE_RUN
 from orchestrator.core.jobs.lifecycle import TERMINAL, TRANSITIONS, Event, State
 from orchestrator.core.jobs.run_counters import PAID_TWICE, counters
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import MARGIN_BOUNDS_S, TIME_BOUNDS_S, GrowingHistogram
 from orchestrator.core.service.answers import Trouble
 from orchestrator.units import SECOND_US

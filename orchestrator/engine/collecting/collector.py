@@ -14,7 +14,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client import Permit
 from orchestrator.core.jobs.deadlines import safe_until
 from orchestrator.core.jobs.run_counters import NO_NEWS
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.service.answers import Answer, Pointless, Trouble

@@ -5,7 +5,7 @@ from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import Outcome
 from orchestrator.core.jobs.reasons import Reason, ReasonCode, reason_text
 from orchestrator.core.jobs.retry import backoff_us
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.polling.poll_plan_entry import Entry
 from orchestrator.core.polling.remote_queue import begun_at_of
 from orchestrator.core.service.answers import Trouble

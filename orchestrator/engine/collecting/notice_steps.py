@@ -16,7 +16,7 @@ from orchestrator.core.jobs.deadlines import margin_left
 from orchestrator.core.jobs.job import Job, is_terminal, outcome_from
 from orchestrator.core.jobs.lifecycle import Event, State, is_legal
 from orchestrator.core.jobs.segments import SegmentEnd
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, verdict_of
 from orchestrator.core.service.records import Record
 from orchestrator.core.service.webhook_token import Notice

@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import Abandon, backoff_us, decide
 from orchestrator.core.jobs.segments import Exhausted, SegmentEnd, after_segment
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.jobs.transitions import JOB_CANCELLED
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.outcomes import verdict_of

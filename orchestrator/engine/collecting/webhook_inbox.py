@@ -15,7 +15,7 @@ from orchestrator.core.jobs.job import Job, is_terminal
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.run_counters import NO_NEWS, PAID_TWICE
 from orchestrator.core.jobs.segments import SegmentProgress, segment_end
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.outcomes import TERMINAL_STATUSES, WEBHOOK_OF_ANOTHER
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.engine.collecting.notice_queue import BYTES_MAX, EARLY_US, WAITING_MAX, NoticeQueue

@@ -14,7 +14,7 @@ import msgspec
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.revalidation import Rechecked, is_meant, other_reason, step_of, tried_again
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.service.outcomes import verdict_of
 from orchestrator.core.service.records import Record

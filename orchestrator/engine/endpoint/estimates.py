@@ -8,7 +8,7 @@ from orchestrator.core.jobs.job import Job
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.polling.admission import Throughput
 from orchestrator.core.polling.latency import Durations
-from orchestrator.core.polling.retention import RetentionEstimate
+from orchestrator.core.polling.result_retention import RetentionEstimate
 from orchestrator.core.polling.webhook_health import WebhookHealth
 from orchestrator.core.service.records import Record, sane_ms
 from orchestrator.core.text.durations import format_duration, rough_duration

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from orchestrator.clock import Clock
-from orchestrator.core.gates.executions import FAILED
+from orchestrator.core.gates.ended_executions import FAILED
+from orchestrator.core.gates.failure_streak import Alarm, RunHealth
 from orchestrator.core.gates.gates import RunFacts
-from orchestrator.core.gates.run_health import Alarm, RunHealth
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.transition import Transition, is_of_latest
+from orchestrator.core.jobs.transition_type import Transition, is_of_latest
 from orchestrator.core.service.answers import HINT_CHARS_MAX
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.next_step import NextStep, Suggestion, Wording

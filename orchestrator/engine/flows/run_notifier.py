@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from orchestrator.client.notify.delivery import Delivery
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.job import is_terminal
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.pipelines.run_news import RunNews
 from orchestrator.engine.flows.courier import Courier
 from orchestrator.engine.flows.notifier import FINISH_S_MAX

@@ -14,7 +14,7 @@ from anyio.abc import TaskStatus
 
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
-from orchestrator.core.jobs.transition import Transition, leaves_extra
+from orchestrator.core.jobs.transition_type import Transition, leaves_extra
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.service.outcomes import cancel_outcome
 from orchestrator.engine.endpoint.endpoint import Endpoint

@@ -17,7 +17,7 @@ from orchestrator.engine.maintenance.reconciler import Reconciler
 from orchestrator.engine.maintenance.sampler import Sampler
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
-from orchestrator.engine.runtime.paces import LOOK_S
+from orchestrator.engine.runtime.poll_intervals import LOOK_S
 from orchestrator.ledger import Ledger
 from orchestrator.ledger.runs.heartbeats import ProcessReport
 

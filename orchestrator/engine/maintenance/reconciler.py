@@ -11,7 +11,7 @@ from typing import Final
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.maintenance.janitor import left_submitting
 from orchestrator.ledger import Ledger

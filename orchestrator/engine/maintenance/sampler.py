@@ -12,9 +12,9 @@ from typing import Final
 
 from orchestrator.core.gates.costs import DurationTotals
 from orchestrator.core.jobs.lifecycle import unfinished
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import GrowingHistogram
-from orchestrator.core.samples.steps import SAMPLE_S, longest_step
+from orchestrator.core.samples.sample_spacing import SAMPLE_S, longest_step
 from orchestrator.engine.hosting.endpoint_registry import EndpointRegistry
 from orchestrator.engine.hosting.run_registry import RunRegistry
 from orchestrator.engine.maintenance.endpoint_meter import endpoint_sample

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.samples.buckets import Histogram
 from orchestrator.core.samples.step_counts import CountedStep, StepCounts, TimesOfExecution, counted_step
 from orchestrator.settings.run_settings import RunSettings

@@ -16,7 +16,7 @@ from orchestrator.core.service.addresses import Address
 from orchestrator.core.service.profiles import address_of
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.ports.account_endpoints import AccountEndpoints, MakeAccountEndpoints
-from orchestrator.engine.runtime.paces import ASK_EVERY_S, LOOK_S, SAMPLE_EVERY_S
+from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S, LOOK_S, SAMPLE_EVERY_S
 from orchestrator.engine.runtime.process_usage import ProcessUsage, own_usage
 from orchestrator.engine.user_code.functions import PerformsTasks
 from orchestrator.engine.user_code.process import user_code

@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from orchestrator.clock import Clock
-from orchestrator.engine.runtime.paces import LOOK_S
+from orchestrator.engine.runtime.poll_intervals import LOOK_S
 from orchestrator.engine.runtime.poll_loop import keep_writing
 from orchestrator.errors import OrchestratorError, StorageError, leading
 from orchestrator.ledger import Ledger

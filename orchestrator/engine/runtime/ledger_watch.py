@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from orchestrator.core.samples.buckets import LAG_BOUNDS_S, GrowingHistogram
-from orchestrator.engine.runtime.paces import ASK_EVERY_S
+from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.errors import StorageError
 
 log = logging.getLogger(__name__)

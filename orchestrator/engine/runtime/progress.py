@@ -9,7 +9,7 @@ import anyio
 from orchestrator.clock import Clock
 from orchestrator.core.jobs.lifecycle import TERMINAL, State, unfinished
 from orchestrator.core.jobs.run_counters import FAILED_EXECUTIONS, counters
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.units import SECOND_US
 
 RATE_WINDOW_US: Final = 20_000_000

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.escalation_text import description_of
 from orchestrator.core.jobs.job import Escalation, Job
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import FREE_EXECUTIONS, RETRIED_EXECUTIONS, is_free
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.runtime.progress import Progress

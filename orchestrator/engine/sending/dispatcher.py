@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from anyio.abc import TaskGroup
 
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.engine.collecting.validation_pool import ValidationPool
 from orchestrator.engine.endpoint.endpoint import Endpoint
 from orchestrator.engine.runtime.task_pool import TaskPool

@@ -12,7 +12,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome, outcome_from
 from orchestrator.core.jobs.reasons import Reason, ReasonCode
 from orchestrator.core.jobs.retry import BACKOFF_S_MAX, backoff_us
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Pointless, Trouble
 from orchestrator.core.service.openai import Answered, Unreadable
 from orchestrator.core.service.outcomes import Accepted, Deferred, NotRetried, Rejected, RunOutcome, Uncertain

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from orchestrator.core.gates import brake_gates as rules
-from orchestrator.core.gates.executions import EndedExecution
+from orchestrator.core.gates.ended_executions import EndedExecution
 from orchestrator.core.gates.failure_breaker import Breaker, BreakerPhase, RatedExecution
 from orchestrator.core.gates.gates import Closed, GateResult, Hold
 from orchestrator.core.jobs.lifecycle import TERMINAL, Event, State
 from orchestrator.core.jobs.run_counters import CONTINUED_SEGMENTS, FAILED_EXECUTIONS
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.text.next_step import Wording
 from orchestrator.core.text.wording import counted
 from orchestrator.engine.endpoint.endpoint import Endpoint

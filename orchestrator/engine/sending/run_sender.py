@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.gates import GateResult, Hold
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.fair_share import weight_of
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.polling.admission import TtlOutlook, TtlVerdict

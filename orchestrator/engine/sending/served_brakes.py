@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.clock import Clock
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.core.gates.executions import ended_by
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.gates.ended_executions import ended_by
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.text.next_step import Wording
 from orchestrator.engine.runtime.console import Console
 from orchestrator.engine.runtime.progress import Progress

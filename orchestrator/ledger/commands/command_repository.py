@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, func, insert, literal_column, select, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.actions.action_rows import action_add, actions_carried_out
 from orchestrator.ledger.actions.asker import Asker, this_user
 from orchestrator.ledger.commands.command_as_action import command_act

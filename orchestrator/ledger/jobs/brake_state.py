@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import bindparam, func, literal_column, select
 
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.core.gates.executions import FAILED
+from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.gates.failure_breaker import BreakerState, RatedExecution
 from orchestrator.core.gates.gates import Hold
 from orchestrator.core.jobs.lifecycle import Event

@@ -10,7 +10,7 @@ from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
 from orchestrator.core.jobs.segments import Resume
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimableJob, ClaimLine, Passed, Walk, queue_walk
 from orchestrator.ledger.jobs.payloads import Payload, references_of, secret_names_add, secret_names_all
 from orchestrator.ledger.jobs.result_reuse import results_carry_over, results_reuse

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 from sqlalchemy import bindparam, func, select
 
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.jobs.history import OF_EVENT, EventRow
 from orchestrator.ledger.schema.job_tables import events, jobs
 from orchestrator.ledger.schema.row_codec import columns

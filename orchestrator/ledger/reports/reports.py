@@ -7,13 +7,13 @@ from orchestrator.ledger.monitoring.traced_jobs import TracedJobs
 from orchestrator.ledger.reports.audit import Audit
 from orchestrator.ledger.reports.ended_jobs import JobsByEnd
 from orchestrator.ledger.reports.event_feed import Feed
+from orchestrator.ledger.reports.event_pruning import Pruning
 from orchestrator.ledger.reports.exports import Exports
 from orchestrator.ledger.reports.failed_executions import FailedExecutions
 from orchestrator.ledger.reports.failed_jobs import FailedJobs
 from orchestrator.ledger.reports.file_maintenance import Upkeep
 from orchestrator.ledger.reports.job_detail import JobDetails
 from orchestrator.ledger.reports.job_queries import JobQueries
-from orchestrator.ledger.reports.retention import Pruning
 from orchestrator.ledger.reports.run_list import RunList
 from orchestrator.ledger.reports.run_summaries import RunSummaries, overview
 from orchestrator.ledger.sqlite.database import Database

@@ -1,7 +1,7 @@
 """The tables of samples: how runs, endpoints and the process at work stood. All times are INTEGER microseconds UTC.
 
 They lie in the order of what they are of, so that an hour of one is read at once. `step_s` says how long a row is kept
-(`core.samples.steps`).
+(`core.samples.sample_spacing`).
 """
 
 from sqlalchemy import BLOB, INTEGER, Column, PrimaryKeyConstraint, Table

@@ -8,9 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.webhook_token import Notice
-from orchestrator.ledger.transitions.apply import transitions_apply
+from orchestrator.ledger.transitions.apply_transitions import transitions_apply
 
 Result = TypeVar("Result")
 

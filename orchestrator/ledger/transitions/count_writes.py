@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_tables import counts, margins
 from orchestrator.ledger.sqlite.statements import lesser, upsert
 

@@ -8,7 +8,7 @@ from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.reasons import Detail, ReasonCode
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_tables import events
 from orchestrator.ledger.schema.row_codec import detail_of
 from orchestrator.ledger.sqlite.statements import Many

@@ -2,7 +2,7 @@
 
 Each transaction adds those that its steps have ended, so that what was spent needs no look at the jobs. What an
 execution said that failed, and that another one follows, is kept in one line and cut to `MESSAGE_CHARS_MAX`. That goes
-with the events of its job (`ledger.reports.retention`); the kinds of these stay as long as their run.
+with the events of its job (`ledger.reports.event_pruning`); the kinds of these stay as long as their run.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.core.gates.executions import EndedExecution, ended_by
+from orchestrator.core.gates.ended_executions import EndedExecution, ended_by
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import summary_of
 from orchestrator.core.text.wording import shortened

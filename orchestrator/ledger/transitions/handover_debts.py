@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from orchestrator.core.jobs.job import is_terminal
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.pipelines.flow_lifecycle import FlowEvent, FlowState, after
 from orchestrator.ledger.schema.flow_tables import flows, stages
 from orchestrator.ledger.schema.handover_tables import groups, handovers, owed, relays

@@ -7,10 +7,10 @@ from typing import Any, Final
 from sqlalchemy import delete, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from orchestrator.core.gates.executions import FAILED
+from orchestrator.core.gates.ended_executions import FAILED
 from orchestrator.core.jobs.job import Outcome, is_terminal
 from orchestrator.core.jobs.lifecycle import Event
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 from orchestrator.core.text.error_text import error_key
 from orchestrator.ledger.schema.job_tables import events, outcomes

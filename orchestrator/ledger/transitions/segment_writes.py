@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from orchestrator.core.jobs.cancel_reason import CancelWhy
 from orchestrator.core.jobs.lifecycle import Event
 from orchestrator.core.jobs.segments import CHECKPOINTS_KEPT, Mark, Report, Resume, SegmentProgress, is_same
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.schema.job_tables import checkpoints, jobs, progress, submissions
 from orchestrator.ledger.schema.row_codec import pack, unpack
 from orchestrator.ledger.sqlite.statements import IN_BATCH, Many, batch_of

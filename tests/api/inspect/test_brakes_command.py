@@ -11,7 +11,7 @@ from orchestrator.api.admin.brakes import brakes, brakes_set
 from orchestrator.api.inspect.doctor import doctor
 from orchestrator.api.inspect.status import status
 from orchestrator.api.runs.process_commands import control
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.errors import UsageError

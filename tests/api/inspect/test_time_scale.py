@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.api.inspect.status import runs_now
 from orchestrator.client.jobs.serverless import TIME_SCALE_MAX, time_scale
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.ledger_rules import EXPIRING
 from orchestrator.emulator.http.delivery import announced
 from orchestrator.ledger import holder, read_ledger

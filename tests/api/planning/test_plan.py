@@ -14,7 +14,7 @@ from orchestrator.client import Service
 from orchestrator.core.gates.brake_gates import Canary
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.forecast import TimesSource
-from orchestrator.core.planning.plan import Plan
+from orchestrator.core.planning.plan_types import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.heartbeat import BEAT_S
 from orchestrator.errors import InputError, NotSent, StoppedError, UsageError

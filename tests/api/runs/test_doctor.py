@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.api.runs.process_commands import retry
 from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.failure_breaker import OFF
 from orchestrator.core.limits.rate_pacer import Limit, Operation

@@ -10,7 +10,7 @@ from typer.main import get_command
 from orchestrator.cli import build
 from orchestrator.cli.framework.runner import execute
 from orchestrator.cli.runs.doctor import show_diagnosis
-from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
+from orchestrator.core.diagnosis.causes import Cause, Diagnosis, Finding
 from orchestrator.errors import UsageError
 from orchestrator.settings.command_names import COMMANDS
 from tests.cli.command_line import shown

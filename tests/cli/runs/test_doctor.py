@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.cli.output.tables import on_screen
 from orchestrator.cli.runs.doctor import show_diagnosis
-from orchestrator.core.diagnosis.findings import Cause, Diagnosis, Finding
+from orchestrator.core.diagnosis.causes import Cause, Diagnosis, Finding
 from tests.cli.command_line import Result, call, shown
 
 PAUSED = Finding(

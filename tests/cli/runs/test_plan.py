@@ -10,7 +10,7 @@ from orchestrator.cli.runs.plan import show_plan
 from orchestrator.core.gates.costs import Price
 from orchestrator.core.planning.bottlenecks import SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
-from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
+from orchestrator.core.planning.plan_types import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
 from orchestrator.settings.command_requests import PlanFigures, PlanRequest
 from orchestrator.units import SECOND_US

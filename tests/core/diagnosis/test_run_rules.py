@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.diagnosis import ledger_rules, limit_rules, run_rules
+from orchestrator.core.diagnosis.causes import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.diagnosis.facts import (
     SILENT_US_MAX,
     Facts,
@@ -16,7 +17,6 @@ from orchestrator.core.diagnosis.facts import (
     ServiceState,
     WebhookState,
 )
-from orchestrator.core.diagnosis.findings import RANK, Cause, Diagnosis, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates import gates
 from orchestrator.core.gates.brake_gates import Brake

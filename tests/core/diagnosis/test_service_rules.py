@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.core.diagnosis import service_rules
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.facts import Facts, LedgerState, RunState, ServiceState
-from orchestrator.core.diagnosis.findings import Cause
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.gates import Gate, Hold
 from orchestrator.core.service.answers import POINTLESS

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.gates.failure_streak import RunHealth
 from orchestrator.core.gates.gates import RunFacts
 from orchestrator.core.gates.probe_backoff import PAUSE_US_MAX, PAUSE_US_MIN, Probing
-from orchestrator.core.gates.run_health import RunHealth
 
 SECOND = 1_000_000
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from orchestrator.core.polling.endpoint_estimates import Learned
-from orchestrator.core.polling.retention import LEAST_US, RetentionEstimate
+from orchestrator.core.polling.result_retention import LEAST_US, RetentionEstimate
 from orchestrator.units import MINUTE_US
 
 AGREED_US = 30 * MINUTE_US

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.client import InProcess
-from orchestrator.core.diagnosis.findings import Cause
+from orchestrator.core.diagnosis.causes import Cause
 from orchestrator.core.diagnosis.service_rules import COLD_START
 from orchestrator.core.text.durations import Policy
 from orchestrator.emulator.contract.answers import ConnectionCut

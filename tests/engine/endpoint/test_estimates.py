@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.limits.rate_pacer import Limit, Operation
-from orchestrator.core.polling.retention import RetentionEstimate
+from orchestrator.core.polling.result_retention import RetentionEstimate
 from orchestrator.ledger.jobs.history import EventRow
 from tests.engine.collecting.test_missing_job_check import n_of
 from tests.engine.collecting.test_webhook_inbox import tell

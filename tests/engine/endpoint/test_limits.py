@@ -18,7 +18,7 @@ from orchestrator.engine.endpoint.limits import EndpointLimits, LimitKeeper
 from orchestrator.engine.ports.dependencies import real_service
 from orchestrator.engine.runtime.heartbeat import BEAT_S, HeartbeatWriter
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
-from orchestrator.engine.runtime.paces import LOOK_S
+from orchestrator.engine.runtime.poll_intervals import LOOK_S
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.commands.command_types import Action, NewLimits, ResetLimits
 from orchestrator.ledger.runs.heartbeats import MeterReading, ProcessReport

@@ -20,7 +20,7 @@ from orchestrator.api.inspect.status import latest
 from orchestrator.client import Service
 from orchestrator.client.jobs.refusals import Refusal, RefusedError
 from orchestrator.clock import SystemClock
-from orchestrator.core.diagnosis.findings import Cause, Finding
+from orchestrator.core.diagnosis.causes import Cause, Finding
 from orchestrator.core.diagnosis.rules import findings
 from orchestrator.core.gates.scaling_override import Bounds
 from orchestrator.emulator.contract.answers import ConnectionCut

@@ -9,7 +9,7 @@ from orchestrator.core.jobs.lifecycle import Event, State
 from orchestrator.core.limits.rate_pacer import Operation
 from orchestrator.core.text.durations import Policy
 from orchestrator.engine.maintenance.janitor import Recovered
-from orchestrator.engine.runtime.paces import LOOK_S
+from orchestrator.engine.runtime.poll_intervals import LOOK_S
 from orchestrator.settings.run_settings import RunSettings
 from orchestrator.settings.words_and_defaults import OnExpired, OnUncertain
 from tests.api.runs.test_program import Silence

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.limits.rate_pacer import Limit, Operation
 from orchestrator.core.service.answers import Trouble
 from orchestrator.engine.runtime.poll_loop import POLL_S_MAX

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from orchestrator.engine.runtime.ledger_watch import LedgerWatch
-from orchestrator.engine.runtime.paces import ASK_EVERY_S
+from orchestrator.engine.runtime.poll_intervals import ASK_EVERY_S
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger, open_ledger
 from orchestrator.ledger.transactions.transaction import Transaction

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger.transactions import group_commit
 from orchestrator.ledger.transactions.transaction import Transaction
 from tests.factories import an_outcome

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job
 from orchestrator.core.jobs.lifecycle import Event, State
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.webhook_token import Notice
 from orchestrator.errors import StorageError
 from orchestrator.ledger import Ledger

@@ -18,7 +18,7 @@ from orchestrator.ledger import Ledger
 from orchestrator.ledger.commands.command_types import Action
 from orchestrator.ledger.jobs.claim_queue import HEAD, ClaimLine, Passed
 from orchestrator.ledger.transactions import notice_writes, run_controls
-from orchestrator.ledger.transitions import apply
+from orchestrator.ledger.transitions import apply_transitions
 from orchestrator.units import MIB
 from tests.factories import S, a_row
 from tests.ledger.ledgers import a_run, added, brought_to, obeyed, opened
@@ -165,8 +165,8 @@ def in_sql(statement: Update) -> str:
 @pytest.mark.parametrize(
     "sql",
     [
-        apply._APPLY._compiled.one,
-        apply._APPLY._compiled.many,
+        apply_transitions._APPLY._compiled.one,
+        apply_transitions._APPLY._compiled.many,
         in_sql(notice_writes._UNFINISHED),
         in_sql(run_controls._TAKE_BACK),
     ],

@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
         old='"""It seems to be mended."""\nself.due_at = None',
         new='"""It seems to be mended."""\nself._pause_us, self.due_at = 0, None',
         tests=(
-            "tests/core/gates/test_run_health.py::test_pauses_shrink_only_once_something_has_worked",
+            "tests/core/gates/test_failure_streak.py::test_pauses_shrink_only_once_something_has_worked",
             "tests/api/inspect/test_mended.py::test_a_good_health_alone_lets_single_ones_go_and_longer_pauses_follow_where_they_are_refused",
         ),
     ),
@@ -382,11 +382,11 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="jobs that are lost by chance are taken for results that are forgotten too early",
-        path="orchestrator/core/polling/retention.py::RetentionEstimate.gone",
+        path="orchestrator/core/polling/result_retention.py::RetentionEstimate.gone",
         old="if later.count(False) < self.SHARE_MIN * len(later):",
         new="if False:",
         tests=(
-            "tests/core/polling/test_retention.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
+            "tests/core/polling/test_result_retention.py::test_jobs_that_are_missing_whenever_they_are_asked_for_say_nothing",
             FORGETFUL + "test_jobs_that_are_lost_by_chance_change_nothing",
         ),
     ),

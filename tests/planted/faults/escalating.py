@@ -15,14 +15,14 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="where a job goes after trouble is not written down",
-        path="orchestrator/ledger/transitions/apply.py::_GIVING",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_GIVING",
         old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})",
         new="_GIVING: Final = frozenset({Event.REOPENED})",
         tests=(_IN_TIME,),
     ),
     Fault(
         name="where a job is tried again by a person is not written down",
-        path="orchestrator/ledger/transitions/apply.py::_GIVING",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_GIVING",
         old="_GIVING: Final = frozenset({Event.REOPENED, Event.RETRIED})",
         new="_GIVING: Final = frozenset({Event.RETRIED})",
         tests=(

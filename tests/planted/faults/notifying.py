@@ -108,7 +108,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="of a resumable job that has ended the oldest checkpoint is kept",
-        path="orchestrator/ledger/reports/retention.py::_CHECKPOINTS_DELETE",
+        path="orchestrator/ledger/reports/event_pruning.py::_CHECKPOINTS_DELETE",
         old="(_newer.c.seq > checkpoints.c.seq)",
         new="(_newer.c.seq < checkpoints.c.seq)",
         tests=("tests/engine/maintenance/test_pruning.py::test_of_a_job_that_has_ended_the_newest_checkpoint_is_left",),

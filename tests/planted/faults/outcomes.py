@@ -48,7 +48,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="what failed executions said is kept for ever",
-        path="orchestrator/ledger/reports/retention.py::Pruning.forget_events",
+        path="orchestrator/ledger/reports/event_pruning.py::Pruning.forget_events",
         old="await transaction.connection.execute(_FAILED_DELETE, batch_of(ids))",
         new="",
         tests=(
@@ -76,7 +76,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a repetition on its way is not cancelled when the result comes",
-        path="orchestrator/core/jobs/transition.py::leaves_extra",
+        path="orchestrator/core/jobs/transition_type.py::leaves_extra",
         old="return not is_of_latest(step) or (before.state is State.SUBMITTING and before.by_retry)",
         new="return not is_of_latest(step)",
         tests=(
@@ -126,7 +126,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="an uncertain submission of a cancelled run is forgotten",
-        path="orchestrator/core/jobs/transition.py::leaves_in_doubt",
+        path="orchestrator/core/jobs/transition_type.py::leaves_in_doubt",
         old="return step.event is Event.CANCELLED and step.before.state is State.UNCERTAIN",
         new="return False",
         tests=(
@@ -163,7 +163,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="forgetting old rows goes through all jobs of a run for each page",
-        path="orchestrator/ledger/reports/retention.py::_is_old",
+        path="orchestrator/ledger/reports/event_pruning.py::_is_old",
         old="without_index(jobs.c.run_id) == field(0)",
         new="jobs.c.run_id == field(0)",
         tests=(
@@ -172,7 +172,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the submission that brought a result is forgotten for its age",
-        path="orchestrator/ledger/reports/retention.py::_SUBMISSIONS_DOOMED",
+        path="orchestrator/ledger/reports/event_pruning.py::_SUBMISSIONS_DOOMED",
         old="outcomes.c.submission_id == submissions.c.id)",
         new="outcomes.c.submission_id < 0)",
         tests=(

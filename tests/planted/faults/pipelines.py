@@ -62,7 +62,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="a row that ends is not owed to the stage that follows",
-        path="orchestrator/ledger/transitions/apply.py::transitions_apply",
+        path="orchestrator/ledger/transitions/apply_transitions.py::transitions_apply",
         old="await owed_write(connection, done)",
         new="",
         tests=(f"{_HANDOVERS}::test_each_row_that_ends_is_owed_with_its_last_step",),

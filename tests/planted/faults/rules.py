@@ -39,7 +39,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the guard of a step forgets the attempt",
-        path="orchestrator/ledger/transitions/apply.py::_APPLY",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_APPLY",
         old="jobs.c.attempt == placeholder(3),",
         new="",
         tests=(
@@ -62,18 +62,20 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         name="the first result does not win",
-        path="orchestrator/ledger/transitions/apply.py::_APPLY",
+        path="orchestrator/ledger/transitions/apply_transitions.py::_APPLY",
         old="jobs.c.state == placeholder(1),",
         new="",
-        tests=("tests/ledger/transitions/test_apply.py::test_the_first_result_wins_whichever_submission_it_is_of",),
+        tests=(
+            "tests/ledger/transitions/test_apply_transitions.py::test_the_first_result_wins_whichever_submission_it_is_of",
+        ),
     ),
     Fault(
         name="steps leave no events",
-        path="orchestrator/ledger/transitions/apply.py::transitions_apply",
+        path="orchestrator/ledger/transitions/apply_transitions.py::transitions_apply",
         old="await events_write(connection, done, await outcomes_forget(connection, done))",
         new="await outcomes_forget(connection, done)",
         tests=(
-            "tests/ledger/transitions/test_apply.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
+            "tests/ledger/transitions/test_apply_transitions.py::test_events_replayed_through_the_table_give_the_states_and_the_counts",
         ),
         worlds=("clean", 0, 1),
     ),

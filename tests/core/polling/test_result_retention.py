@@ -1,4 +1,4 @@
-from orchestrator.core.polling.retention import RetentionEstimate
+from orchestrator.core.polling.result_retention import RetentionEstimate
 
 MINUTE = 60_000_000
 AGREED = 30 * MINUTE

@@ -14,7 +14,7 @@ from orchestrator.api.python.inputs import Inputs, check_inputs
 from orchestrator.api.python.results import Job
 from orchestrator.api.runs.endpoint_ids import EndpointNames
 from orchestrator.api.runs.keyword_options import settings_from
-from orchestrator.core.planning.plan import Plan
+from orchestrator.core.planning.plan_types import Plan
 from orchestrator.engine.ports.dependencies import Dependencies
 from orchestrator.engine.runtime.console import Console
 from orchestrator.errors import UsageError

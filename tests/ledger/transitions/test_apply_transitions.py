@@ -11,7 +11,7 @@ from orchestrator.core.jobs.job import Job, is_terminal
 from orchestrator.core.jobs.lifecycle import TRANSITIONS, Event, State, is_legal
 from orchestrator.core.jobs.reasons import reason_text
 from orchestrator.core.jobs.run_counters import counters
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.ledger import Ledger
 from tests.factories import STEPS, S, an_outcome, makes_sense
 from tests.ledger.ledgers import a_run, brought_to, counted, dump, gone, job_now, jobs_now, opened

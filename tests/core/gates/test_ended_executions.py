@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from orchestrator.core.gates.costs import DurationTotals
-from orchestrator.core.gates.executions import ended_by
+from orchestrator.core.gates.ended_executions import ended_by
 from orchestrator.core.jobs import transitions
 from orchestrator.core.jobs.job import Job, Outcome
 from orchestrator.core.jobs.lifecycle import State
 from orchestrator.core.jobs.segments import SegmentEnd, SegmentProgress, segment_end
-from orchestrator.core.jobs.transition import Transition
+from orchestrator.core.jobs.transition_type import Transition
 from orchestrator.core.service.answers import Trouble
 
 JOB = Job(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from orchestrator.core.samples.steps import SAMPLE_S
+from orchestrator.core.samples.sample_spacing import SAMPLE_S
 
 LOOK_S: Final = 2.0
 """How soon it is said that a limit is used otherwise, a duty fails or a job is stuck."""

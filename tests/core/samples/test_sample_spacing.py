@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.samples.steps import (
+from orchestrator.core.samples.sample_spacing import (
     POINTS_MAX,
     aligned,
     expired_before,

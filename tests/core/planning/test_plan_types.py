@@ -8,8 +8,8 @@ from orchestrator.core.gates.costs import Price
 from orchestrator.core.limits.rate_pacer import Limit
 from orchestrator.core.planning.bottlenecks import Bottleneck, SendingLimits
 from orchestrator.core.planning.forecast import ExecutionSample, TimesSource, Workers
-from orchestrator.core.planning.plan import Batch, Known, Plan, Terms
 from orchestrator.core.planning.plan_judgement import about
+from orchestrator.core.planning.plan_types import Batch, Known, Plan, Terms
 from orchestrator.core.planning.planner import plan_of
 from tests.factories import S
 

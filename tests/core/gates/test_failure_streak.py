@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.core.gates.run_health import EARLY_MAX, EARLY_MIN, FAILED_SHARE, Alarm, Streak
+from orchestrator.core.gates.failure_streak import EARLY_MAX, EARLY_MIN, FAILED_SHARE, Alarm, Streak
 
 
 def alarms(ends: list[bool], stop_after: int | None = None) -> list[tuple[int, Alarm]]:
